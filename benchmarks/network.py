@@ -259,7 +259,7 @@ async def applications(chosen: argparse.Namespace, report: Report) -> None:
         async with trio.open_nursery() as nursery:
             await nursery.start(kernel.run)
             for each in plans:
-                await kernel.begin(each.names)
+                await kernel.prepare(each.names)
                 inside(each.names.namespace, f"ip tuntap add {each.names.tunnel} mode tun")
             await timed("the first", partial(kernel.apply, plans[0]))
             await timed("all, at once", partial(together, kernel.apply))

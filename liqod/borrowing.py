@@ -129,7 +129,7 @@ async def _follow(peer: ProviderPeer, remotes: Remotes, deadline: float) -> None
     async def prove(credentials: Credentials) -> None:
         line = await dial_server(credentials, peer.context.client.dial, deadline=deadline)
         try:
-            await line.ask(deadline)
+            await line.probe(deadline)
         finally:
             line.close()
 

@@ -154,7 +154,7 @@ class Daemon:
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
-        registry.begin()
+        registry.new_registry()
         trio.socket.set_custom_hostname_resolver(HostResolver())
         self._account = account.derived()
         self._stalls = LoopWatchdog(self._hub)
@@ -254,7 +254,7 @@ class Daemon:
                 await servers.start(webhook.run)
             self._role = membership.role_of(context)
             servers.start_soon(
-                membership.stand, context, self._role, lambda: self._leader is not None
+                membership.run_candidate, context, self._role, lambda: self._leader is not None
             )
             while True:
                 await self._installed(context)
@@ -262,7 +262,7 @@ class Daemon:
                 try:
                     async with self._leadership(context):
                         self._become(LEADING)
-                        await self._lead(context, webhook)
+                        await self._run_as_leader(context, webhook)
                 except* LeadershipLost as group:
                     held_up = self._stalls.lately()
                     logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
@@ -312,7 +312,7 @@ class Daemon:
                         waiting.start_soon(
                             candidates.show, context.client, context.namespace, identity
                         )
-                        waiting.start_soon(self._stand_by, context)
+                        waiting.start_soon(self._run_as_standby, context)
 
             def stand_by(leader: str) -> None:
                 self._become(f"standing by; {leader} leads")
@@ -328,11 +328,11 @@ class Daemon:
                 standing_by=stand_by,
                 notes=whereabouts.noted(here),
             )
-            async with election.held():
+            async with election.leadership():
                 shown.cancel()
                 yield
 
-    async def _stand_by(self, context: ClusterContext) -> None:
+    async def _run_as_standby(self, context: ClusterContext) -> None:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
             return
@@ -347,9 +347,11 @@ class Daemon:
             nursery.start_soon(hostcapabilities.attend, node)
             nursery.start_soon(Takeover(context, self._role, node, self._identity).run)
             tasks = PeerTasks(self._plugins, machine, self._components)
-            await nursery.start(PeerController(context, tasks.stand_by, tasks.arbiter.end).run)
+            await nursery.start(
+                PeerController(context, tasks.run_as_standby, tasks.arbiter.end).run
+            )
 
-    async def _lead(self, context: ClusterContext, webhook: PodWebhook) -> None:
+    async def _run_as_leader(self, context: ClusterContext, webhook: PodWebhook) -> None:
         """The rooms of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", context.cluster_id)
         async with trio.open_nursery() as nursery:
@@ -359,7 +361,7 @@ class Daemon:
             nursery.start_soon(
                 preflight.follow_id, context.informers, context.namespace, context.cluster_id
             )
-            await nursery.start(webhook.lead)
+            await nursery.start(webhook.run_as_leader)
             await nursery.start(OffloadingController(context).run)
             await nursery.start(MissedPods(context, webhook.doubt).run)
             nursery.start_soon(walled, "volumes of claims", VolumeProvisioner(context).run)

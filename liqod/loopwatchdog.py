@@ -93,9 +93,9 @@ class LoopWatchdog:
                 said, self._named = held, STARVED
             elif held >= 2 * said:
                 said = held
-                self._say(held)
+                self._log_block(held)
 
-    def _say(self, held: float) -> None:
+    def _log_block(self, held: float) -> None:
         """Log the place that blocks the loop; in this thread, as the loop's own is blocked."""
         frame = sys._current_frames().get(self._thread)
         if frame is not None and frame.f_code.co_name == WAITING:

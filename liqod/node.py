@@ -24,7 +24,7 @@ from liqod.config import Config, load
 from liqod.errors import ConfigError, LiqodError, Unreachable
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
-from liqod.kube.controller import tell_failures
+from liqod.kube.controller import report_failures
 from liqod.kube.credentials import credentials
 from liqod.kube.http.resolver import HostResolver
 from liqod.model.crossing.addresses import parse
@@ -102,7 +102,7 @@ class _Host:
     informers: Informers
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
-        return tell_failures(lambda key, reason: None, topic)
+        return report_failures(lambda key, reason: None, topic)
 
 
 class NodeDaemon:
@@ -126,17 +126,17 @@ class NodeDaemon:
 
     async def run(self) -> None:
         """Everything, until SIGTERM or SIGINT."""
-        registry.begin()
+        registry.new_registry()
         trio.socket.set_custom_hostname_resolver(HostResolver())
         async with trio.open_nursery() as outer:
-            outer.start_soon(_until_told, outer.cancel_scope)
+            outer.start_soon(_until_signalled, outer.cancel_scope)
             outer.start_soon(sdnotify.watchdog)
             if self._config.health.enabled and self._port:
                 where = msgspec.structs.replace(self._config.health, port=self._port)
                 self._health.metrics = self._metrics
                 places = account.derived()[account.PROBES]
                 await outer.start(self._health.serve, where, places)
-            self._tell("looking for the API server", False)
+            self._report("looking for the API server", False)
             sdnotify.notify("READY=1")
             settings = self._config.cluster
             found = await credentials.load(
@@ -156,7 +156,7 @@ class NodeDaemon:
                 self._config.cluster.namespace,
                 self._kernel,
                 _ApiServers(client.server).look,
-                self._tell,
+                self._report,
             )
             await self._agent.run()
 
@@ -164,7 +164,7 @@ class NodeDaemon:
         if failure is not None:
             logger.warning("changes of the network are not heard: %s", failure.reason)
 
-    def _tell(self, state: str, settled: bool) -> None:
+    def _report(self, state: str, settled: bool) -> None:
         """Keep the probes' and systemd's words true."""
         self._health.become(f"{self._name}: {state}", ready=settled)
         sdnotify.notify(f"STATUS={self._name}: {state}")
@@ -211,7 +211,7 @@ class _ApiServers:
         return self._found
 
 
-async def _until_told(scope: trio.CancelScope) -> None:
+async def _until_signalled(scope: trio.CancelScope) -> None:
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for number in signals:
             logger.info("stopping on %s", signal.Signals(number).name)

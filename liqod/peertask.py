@@ -69,13 +69,15 @@ class PeerTasks:
         with self.components.peer(peer):
             await self._live(peer)
 
-    async def stand_by(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
+    async def run_as_standby(
+        self, context: ClusterContext, peer_id: str, tenant_namespace: str
+    ) -> None:
         """Be ready to have the tunnel to one peer until cancelled; nothing is lent or borrowed."""
         await join(Peer(peer_id, context, tenant_namespace), self.machine, leads=False)
 
     async def _live(self, peer: ProviderPeer) -> None:
         link = peer.link
-        joined = partial(join, api=lambda: link.path if link.asked else "")
+        joined = partial(join, api=lambda: link.path if link.probed else "")
         async with trio.open_nursery() as nursery:
             nursery.start_soon(joined, peer, self.machine)
             # By what is known already, a start changes no address. No network is waited for beyond

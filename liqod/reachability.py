@@ -58,7 +58,7 @@ async def _judge(peer: ProviderPeer, changed: _ChangeFlag) -> NoReturn:
     while True:
         changed.event = trio.Event()  # before the look: what is told from here on brings another
         now = trio.current_time()
-        stood = stood or bool(network.stands)
+        stood = stood or bool(network.connected)
         settled = stood or now >= began + SETTLE
         found = unreachable(_facts(peer, settled=settled))
         wait = inf if settled else began + SETTLE - now
@@ -72,7 +72,7 @@ async def _judge(peer: ProviderPeer, changed: _ChangeFlag) -> NoReturn:
             back = inf
         if found and reach.now == "":
             losses.append(now)
-        reach.know(found)
+        reach.set(found)
         with trio.move_on_after(wait):
             await changed.event.wait()
 
@@ -88,9 +88,9 @@ def _facts(peer: ProviderPeer, *, settled: bool) -> ReachFacts:
         # Before it is known whether networks are joined there may be one.
         tunnel=peer.settings.pod_network == "tunnel"
         and (network.ranges is not None or not network.looked.is_set())
-        and (network.stands is not None or not settled),
-        stands=network.stands,
-        asked=link.asked,
+        and (network.connected is not None or not settled),
+        connected=network.connected,
+        probed=link.probed,
         answers=link.up and not link.degradations.blind,
         settled=settled,
     )

@@ -41,10 +41,10 @@ class ShutdownWatchdog:
     """
 
     def __init__(self, *, grace: float = GRACE, leave: Callable[[int], object] = os._exit) -> None:
-        self._grace, self._leave = grace, leave
+        self._grace, self._end_process = grace, leave
         self._loop = threading.get_ident()
         self._token = trio.lowlevel.current_trio_token()
-        self._begun = threading.Event()
+        self._started = threading.Event()
         self._done = False
         threading.Thread(target=self._wait, name="ending", daemon=True).start()
 
@@ -57,26 +57,26 @@ class ShutdownWatchdog:
         before = signal.getsignal(number)
 
         def handle(number: int, frame: FrameType | None) -> None:
-            self.begin()
+            self.start()
             if callable(before):
                 before(number, frame)
 
         signal.signal(number, handle)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Start the time, when the daemon has to stop."""
-        self._begun.set()
+        self._started.set()
 
     def done(self) -> None:
         """Note that all of the daemon's own has ended: the rest is of others."""
         self._done = True
 
     def _wait(self) -> None:
-        self._begun.wait()
+        self._started.wait()
         threading.Event().wait(self._grace)
         held = ", ".join(self._holders()[:MOST]) or "nobody who can be named"
         logger.error("leaving after %.0f s, though these have not ended: %s", self._grace, held)
-        self._leave(0 if self._done else 1)
+        self._end_process(0 if self._done else 1)
 
     def _holders(self) -> list[str]:
         """The tasks and threads that have not ended."""

@@ -41,12 +41,12 @@ class WebsocketClosed(Unreachable):
     """A websocket is closed.
 
     Attributes:
-        said: the reason that came with that; empty where none did.
+        reason: the reason that came with that; empty where none did.
     """
 
     def __init__(self, message: str, said: str = "") -> None:
         super().__init__(message)
-        self.said = said
+        self.reason = said
 
 
 class UpgradeRequest(NamedTuple):
@@ -87,13 +87,13 @@ class WireStream(trio.abc.Stream):
         pace: bytes that may be read; None: as they come. Unread bytes stay with the sender.
 
     Attributes:
-        heard: when something came last, by Trio's clock.
+        last_received: when something came last, by Trio's clock.
         ended: set when nothing more comes.
         refused: the HTTP status with which a websocket was refused; 0 where it was not.
     """
 
     def __init__(self, wire: Wire, pace: TokenBucket | None = None) -> None:
-        self.heard = trio.current_time()
+        self.last_received = trio.current_time()
         self.ended = trio.Event()
         self.refused = 0
         self._wire, self._pace = wire, pace
@@ -118,8 +118,8 @@ class WireStream(trio.abc.Stream):
             raise trio.BrokenResourceError(str(error)) from error
         if not data:
             self.ended.set()
-        self.heard = trio.current_time()
-        if self._pace is not None and (pause := self._pace.take(self.heard, len(data))) > 0:
+        self.last_received = trio.current_time()
+        if self._pace is not None and (pause := self._pace.take(self.last_received, len(data))) > 0:
             await trio.sleep(pause)
         return data
 
@@ -181,9 +181,9 @@ class Websocket:
             raise _closed(error) from None
 
     @property
-    def heard(self) -> float:
+    def last_received(self) -> float:
         """When something came last, by Trio's clock."""
-        return self._stream.heard
+        return self._stream.last_received
 
     async def ping(self) -> None:
         """Ask for a word, and wait for it. Raises Closed."""

@@ -53,7 +53,7 @@ class Switch:
     def __init__(self, up: bool = True, reason: str = "its API server answers") -> None:
         self.up = up
         self.reason = reason
-        self.asked = True
+        self.probed = True
         self.reconnections = 0
         self.skew: float | None = None
         self._changed = trio.Event()
@@ -212,7 +212,7 @@ class Pair:
         )
 
         async def run(task_status: trio.TaskStatus[None]) -> None:
-            self.peer.reach.know(None)  # nothing is known at the start
+            self.peer.reach.set(None)  # nothing is known at the start
             ended = trio.Event()
             try:
                 async with trio.open_nursery() as own:

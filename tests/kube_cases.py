@@ -234,7 +234,7 @@ async def test_leading_and_handing_over(given: Credentials, place: str) -> None:
     async def lead(name: str, scope: trio.CancelScope) -> None:
         async with Client(given) as client:
             with scope:
-                async with LeaderElection(client, "leader", place, name).held():
+                async with LeaderElection(client, "leader", place, name).leadership():
                     times[name] = trio.current_time()
                     await trio.sleep_forever()
 

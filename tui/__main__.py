@@ -92,16 +92,16 @@ def main(arguments: list[str], elsewhere: Callable[[], str] = str, own: Own = no
     except OSError as error:
         why = error.strerror or error
         place = f"{error.filename}: " if error.filename else ""
-        _tell(f"{place}{why}")
+        _print_reason(f"{place}{why}")
     except NoSockets as error:
         where = elsewhere() or "start `liqod run`, or name one by --socket"
-        _tell(f"{error}: {where}")
+        _print_reason(f"{error}: {where}")
     except (Mistake, BadRecording) as error:
-        _tell(f"{error}")
+        _print_reason(f"{error}")
     return 2
 
 
-def _tell(sentence: str) -> None:
+def _print_reason(sentence: str) -> None:
     """Say why nothing is shown; an invitation that was typed by mistake stays secret."""
     print(printable(without_invitations(f"liqod top: {sentence}")), file=sys.stderr)
 

@@ -50,7 +50,7 @@ class Top(App[None]):
     CSS_PATH = Path(__file__).with_name("top.tcss")
     TITLE = "liqod top"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *(Binding(key.key, key.action, key.says, show=False) for key in keys.ALL),
+        *(Binding(key.key, key.action, key.label, show=False) for key in keys.ALL),
         *(
             Binding(view.key, f"view('{view.name}')", view.title, show=False)
             for view in catalog.VIEWS.values()
@@ -370,7 +370,7 @@ class Top(App[None]):
             go = Place(view.name)
             yield SystemCommand(view.title, view.help, lambda go=go: self._obey(Go(go)))
         for key in keys.of_view(self.view_state.place.view, self.acting, self._playing):
-            yield SystemCommand(key.says, f"key {key.shown}", self._runner(key.action))
+            yield SystemCommand(key.label, f"key {key.shown}", self._runner(key.action))
         for command in super().get_system_commands(screen):
             # Textual hands it out by an address of its own, which is not served.
             if not (self.is_web and command.title == "Screenshot"):

@@ -12,7 +12,7 @@ class Key(NamedTuple):
         key: Textual's name of it.
         shown: how it is written.
         action: what it does.
-        says: the same in a few words.
+        label: the same in a few words.
         acts: whether the daemon is asked to change something.
         views: the views that have it; empty means all.
         plays: whether it is for recordings.
@@ -21,7 +21,7 @@ class Key(NamedTuple):
     key: str
     shown: str
     action: str
-    says: str
+    label: str
     acts: bool = False
     views: tuple[str, ...] = ()
     plays: bool = False
@@ -95,14 +95,14 @@ def line(view: str, acting: bool, playing: bool = False) -> str:
     own = [key for key in of_view(view, acting, playing) if key.views or key.plays]
     general = [key for key in GENERAL if key.action in BRIEF]
     return "  ".join(
-        f"{key.shown} {key.says.split(':')[0].split(',')[0]}" for key in first + own + general
+        f"{key.shown} {key.label.split(':')[0].split(',')[0]}" for key in first + own + general
     )
 
 
 def explained(view: View, acting: bool, playing: bool = False) -> list[tuple[str, str]]:
     """The entries of a view's help."""
     entries = [(view.help, ""), ("Keys", "")]
-    entries += [(key.shown, key.says) for key in of_view(view.name, acting, playing)]
+    entries += [(key.shown, key.label) for key in of_view(view.name, acting, playing)]
     entries += [("enter", "open"), ("↑ ↓ j k g G", "move"), ("^p", "every command there is")]
     entries.append(("Views", ""))
     entries += [(f"{each.key} :{each.name}", each.help) for each in VIEWS.values() if each.key]

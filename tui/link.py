@@ -107,7 +107,7 @@ class Link:
         self._address = address
         self._connection: ClientConnection | None = None
         self._ids = itertools.count(1)
-        self._asked: dict[int, asyncio.Queue[InspectorResponse | None]] = {}
+        self._pending: dict[int, asyncio.Queue[InspectorResponse | None]] = {}
         self._sequence = -1
         self._cancelling: asyncio.Task[None] | None = None
 
@@ -142,7 +142,7 @@ class Link:
             raise NotConnected("there is no connection to the daemon")
         number = next(self._ids)
         answers: asyncio.Queue[InspectorResponse | None] = asyncio.Queue()
-        self._asked[number] = answers
+        self._pending[number] = answers
         ended = False
         try:
             await connection.send(encode(request(number)).decode())
@@ -157,7 +157,7 @@ class Link:
         except ConnectionClosed as closed:
             raise NotConnected(_closed(closed)) from closed
         finally:
-            self._asked.pop(number, None)
+            self._pending.pop(number, None)
             if not ended and connection is self._connection:
                 self._cancelling = asyncio.create_task(self._cancel(connection, number))
 
@@ -210,7 +210,7 @@ class Link:
         return self._sequence < 0
 
     def _hand_on(self, answer: InspectorResponse) -> None:
-        asked = self._asked.get(answer.id)
+        asked = self._pending.get(answer.id)
         if asked is not None:
             asked.put_nowait(answer)
 
@@ -220,7 +220,7 @@ class Link:
 
     def _forget(self) -> None:
         self._connection = None
-        for answers in self._asked.values():
+        for answers in self._pending.values():
             answers.put_nowait(None)
 
     def _explain(self, error: Exception) -> str:

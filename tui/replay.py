@@ -53,13 +53,13 @@ class Replay:
         """Hand on each message when its time has come; after the end, what :meth:`seek` chose."""
         self.ended = False
         if self._again:
-            self._begin()
+            self._start()
         while await self._play(receive):
-            self._begin()
+            self._start()
         self.ended = True
         receive(Lost("the recording ends here", self.at))
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._messages, self._again = load(self._path), False
 
     async def _play(self, receive: Receive) -> bool:

@@ -37,7 +37,7 @@ class Tape:
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(now))
         path = Path(name or f"liqod-{session.title}-{stamp}.jsonl")
         try:
-            self._recorder = begin(path, session)
+            self._recorder = start(path, session)
         except OSError as error:
             self._app.notify(f"cannot record: {error}", severity="error", markup=False)
         else:
@@ -60,7 +60,7 @@ class Tape:
             self._recorder = None
 
 
-def begin(path: Path, session: Session) -> Recorder:
+def start(path: Path, session: Session) -> Recorder:
     """A recording that begins with what is known now; raises OSError."""
     recorder = Recorder(path)
     if session.hello is not None:

@@ -126,10 +126,10 @@ class Page(Server):
         """Serve until interrupted. Raises OSError where the port is taken."""
         # A line for each request would hold the token.
         web.run_app(
-            self.application(), host=HOST, port=self.port, print=self._tell, access_log=None
+            self.application(), host=HOST, port=self.port, print=self._print, access_log=None
         )
 
-    def _tell(self, listening: str) -> None:
+    def _print(self, listening: str) -> None:
         """Print the address, once the port is had."""
         print(f"liqod top: {self.address}  (Ctrl-C ends it)", flush=True)
 

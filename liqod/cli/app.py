@@ -88,7 +88,7 @@ MISTAKE: Final[Any] = typer.BadParameter.__base__
 
 def _print_version(asked: bool) -> None:
     if asked:
-        terminal.say(f"liqod {__version__}")
+        terminal.print_text(f"liqod {__version__}")
         raise typer.Exit
 
 

@@ -92,7 +92,7 @@ async def pack(frame: Frame, path: Path, namespace: str) -> None:
     except LiqodError as error:
         _lacks(packed, "objects-error.json", error, frame)
     write(path, packed)
-    frame.say(
+    frame.print_text(
         f"{path}: {counted(len(packed), 'file')}, without keys, tokens and contents of Secrets"
     )
 
@@ -112,23 +112,23 @@ async def _daemon_files(viewer: "InspectorClient") -> dict[str, Any]:
         "events.json": first.events,
         "log.json": first.lines,
         "daemon.json": await _program(viewer),
-        "tasks.json": await viewer.ask(GetTasks(id=viewer.number()), Tasks),
-        "doctor.json": await viewer.ask(Examine(id=viewer.number()), Findings),
+        "tasks.json": await viewer.request(GetTasks(id=viewer.number()), Tasks),
+        "doctor.json": await viewer.request(Examine(id=viewer.number()), Findings),
     }
-    known = await viewer.ask(GetHistory(id=viewer.number()), Metrics)
+    known = await viewer.request(GetHistory(id=viewer.number()), Metrics)
     series = []
     for whose in ("", *sorted(state.peers)):
         for name in known.peer if whose else known.daemon:
             if name in BUNDLED:
                 ask = GetHistory(id=viewer.number(), metric=name, peer=whose, span=600.0)
-                series.append(await viewer.ask(ask, Series))
+                series.append(await viewer.request(ask, Series))
     return {**found, "history.json": series}
 
 
 async def _program(viewer: "InspectorClient") -> ProgramReport | dict[str, str]:
     """The daemon's program and settings; one of an older version does not tell them."""
     with trio.move_on_after(TELLING):
-        return await viewer.ask(GetProgram(id=viewer.number()), ProgramReport)
+        return await viewer.request(GetProgram(id=viewer.number()), ProgramReport)
     return {"error": "the daemon does not tell: it is of an older version"}
 
 

@@ -29,15 +29,15 @@ class Channels:
         self, client: Callable[[], AbstractAsyncContextManager[Client]], nursery: trio.Nursery
     ) -> None:
         self._client, self._nursery = client, nursery
-        self._ways: ChannelManager | None = None
+        self._channel_manager: ChannelManager | None = None
 
     async def __call__(self, url: str) -> Wire:
         """A connection to the API server behind a listener. Raises Unconnected."""
-        if self._ways is None:
-            self._ways = await self._begin()
-        return await self._ways(url)
+        if self._channel_manager is None:
+            self._channel_manager = await self._start()
+        return await self._channel_manager(url)
 
-    async def _begin(self) -> "ChannelManager":
+    async def _start(self) -> "ChannelManager":
         from liqod.apimachinery import labels
         from liqod.cluster.ownid import own_cluster_id
         from liqod.consumer.identities.clusterkeys import cluster_keys

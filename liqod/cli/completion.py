@@ -57,7 +57,7 @@ def kubectl() -> None:
         app.main([])
     found = [each for each in said.getvalue().splitlines() if each]
     for line in [*found, NO_FILES if found else FILES]:
-        terminal.say_columns(*line.split("\t"))
+        terminal.print_columns(*line.split("\t"))
 
 
 def peers(ctx: typer.Context, incomplete: str) -> list[str]:

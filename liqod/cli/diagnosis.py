@@ -136,7 +136,7 @@ async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
         return _of_one(client.server, ClusterFacts(now=0.0, api=ANSWERED, uninstalled=why))
     refused = isinstance(error, Unauthorized)
     failed = ClusterFacts(now=0.0, api=Trip(0.0, 0.0, str(error), refused=refused))
-    near = await inspector.beside(client.server)
+    near = await inspector.daemon_socket(client.server)
     if near is None:
         return _of_one(client.server, failed)
     try:

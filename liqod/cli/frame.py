@@ -138,10 +138,10 @@ class Frame:
             self.die("nothing was changed")
         self.allow(self.timeout)
 
-    def say(self, text: str, *, lines: bool = False) -> None:
+    def print_text(self, text: str, *, lines: bool = False) -> None:
         """Print a result; what was waited for has come."""
         self.progress.done()
-        terminal.say(text, lines=lines)
+        terminal.print_text(text, lines=lines)
 
     def show(self, value: Any) -> bool:
         """Print a result as ``-o`` and ``--get`` say; False where it is to be text."""
@@ -155,7 +155,7 @@ class Frame:
             ConfigError: it cannot be written.
         """
         if path is None:
-            self.say(credential.decode(), lines=True)
+            self.print_text(credential.decode(), lines=True)
             return
         files.write_private(path, credential)
         self.progress.done()

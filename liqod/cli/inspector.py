@@ -17,7 +17,7 @@ from liqod import websocket
 from liqod.apimachinery import labels
 from liqod.cli.clusters import AGENT
 from liqod.cluster.ownid import cluster_id as own_id
-from liqod.cluster.ownid import cluster_uid, known_as
+from liqod.cluster.ownid import cluster_uid, original_id
 from liqod.errors import ConfigError, LiqodError, ProtocolError, Unreachable
 from liqod.inspect import protocol
 from liqod.inspect.protocol import (
@@ -97,7 +97,7 @@ class InspectorClient:
         self._ids += 1
         return self._ids
 
-    async def ask(self, request: protocol.InspectorRequest, expected: type[T]) -> T:
+    async def request(self, request: protocol.InspectorRequest, expected: type[T]) -> T:
         """The answer to a request of which one message is expected.
 
         Raises:
@@ -134,7 +134,7 @@ async def receive(connection: Websocket) -> ServerMessage | None:
     try:
         return protocol.read_server(await connection.receive())
     except WebsocketClosed as error:
-        raise Unreachable(f"the daemon has closed the connection {error.said}".strip()) from error
+        raise Unreachable(f"the daemon has closed the connection {error.reason}".strip()) from error
     except protocol.Unreadable as error:
         raise ProtocolError(f"the daemon says what cannot be read: {error}") from error
 
@@ -185,7 +185,7 @@ async def place(
         if kubeconfig is not None or os.environ.get("KUBECONFIG"):
             raise
         return find(None)
-    near = await beside(found.server)
+    near = await daemon_socket(found.server)
     if near is not None:
         return near
     if not here():
@@ -193,7 +193,7 @@ async def place(
     return await of_cluster(*await _id_of(found))
 
 
-async def beside(server: str) -> Path | None:
+async def daemon_socket(server: str) -> Path | None:
     """The socket of the daemon that works with the API server of that URL; None for none."""
     for each in here():
         try:
@@ -211,7 +211,7 @@ async def _id_of(found: Credentials) -> tuple[str, str]:
     with trio.move_on_after(ASKING):
         try:
             async with Client(found, user_agent=AGENT) as client:
-                known = await known_as(client, labels.LIQO_NAMESPACE)
+                known = await original_id(client, labels.LIQO_NAMESPACE)
                 known = known or await own_id(client, labels.LIQO_NAMESPACE)
                 return known, await cluster_uid(client)
         except LiqodError as error:

@@ -30,7 +30,7 @@ async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: s
     """
     async with frame.client() as client:
         name = await cluster_id(client, namespace)
-        places = addresses or await presence.met_at(client, namespace)
+        places = addresses or await presence.advertised_addresses(client, namespace)
         pair = await cluster_keys(client, namespace)
     # Free resources are left out: DNS is read much later. The address is in SRV.
     values = Advert(cluster_id=name, serial=int(time.time()))
@@ -40,4 +40,4 @@ async def show(frame: Frame, domain: str, addresses: Sequence[str], namespace: s
         return
     width = max(len(each.name) for each in found)
     lines = [f"{each.name:{width}}  {each.ttl} IN {each.type} {each.value}" for each in found]
-    frame.say("\n".join([f"; {name}, key {key}", *lines]), lines=True)
+    frame.print_text("\n".join([f"; {name}, key {key}", *lines]), lines=True)

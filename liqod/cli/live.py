@@ -38,7 +38,7 @@ async def see(path: Path | None, cluster_id: str, ask: Examine = ALL, uid: str =
         LiqodError: it does not say it.
     """
     async with inspector.connect(await _where(path, cluster_id, uid)) as viewer:
-        found = await viewer.ask(ask, Findings)
+        found = await viewer.request(ask, Findings)
         first, state = await viewer.snapshot()
         return Seen(viewer.hello.cluster_id, first.at, state, found.ladders)
 
@@ -56,7 +56,7 @@ async def instead(frame: Frame, error: LiqodError) -> Seen:
     try:
         if path is None and not frame.cluster_id:
             found = await credentials.load(frame.kubeconfig, frame.context or None)
-            path = await inspector.beside(found.server)
+            path = await inspector.daemon_socket(found.server)
             if path is None and inspector.here():
                 raise LiqodError("no daemon of this machine works with it; else say --cluster-id")
         return await see(path, frame.cluster_id)
@@ -67,7 +67,7 @@ async def instead(frame: Frame, error: LiqodError) -> Seen:
         raise LiqodError(text) from error
 
 
-async def ask(path: Path | None, cluster_id: str, uid: str = "") -> Seen | None:
+async def fetch_report(path: Path | None, cluster_id: str, uid: str = "") -> Seen | None:
     """The report of that daemon, None where none answers here; arguments as :func:`see`.
 
     Raises:

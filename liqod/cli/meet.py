@@ -23,7 +23,7 @@ from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IncomingPeering, OutgoingPeering
 
 
-def asked_of(
+def request_of(
     whom: str, asked: ResourceRequest, *, replace: bool, networking: bool, words: str = ""
 ) -> PeeringRequest:
     """The request that a command line means.
@@ -73,7 +73,7 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
         presence.daemon(client, namespace, frame.progress, frame.timings),
     ):
         frame.progress("ask this cluster's daemon to meet the other one")
-        made = await peeringrequest.ask(client, namespace, request)
+        made = await peeringrequest.ensure_request(client, namespace, request)
         frame.goes_on = peeringrequest.going_on(namespace, request.name)
         person = _Person(frame, client, namespace, request, words)
         try:
@@ -98,7 +98,7 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
         node = request.slice or status.cluster_id
         alone = f"; without a network, since {result['withoutNetwork']}"
         network = alone if result["withoutNetwork"] else ""
-        frame.say(f"peered: {status.cluster_id} is the node {node} here{network}")
+        frame.print_text(f"peered: {status.cluster_id} is the node {node} here{network}")
     if beyond:
         terminal.note(f"warning: {beyond}")
 
@@ -159,7 +159,7 @@ async def lend(
         presence.daemon(client, namespace, frame.progress, frame.timings),
     ):
         frame.progress(f"have this cluster's daemon dial who wants to borrow ({where})")
-        await peeringrequest.ask(client, namespace, request)
+        await peeringrequest.ensure_request(client, namespace, request)
         frame.goes_on = peeringrequest.going_on(namespace, request.name)
         lender = OfferConfirmation(frame, client, namespace, most, yes=yes)
         done = await peeringrequest.wait(
@@ -170,7 +170,7 @@ async def lend(
     result = {"clusterID": status.cluster_id, "granted": granted, "words": status.words}
     if not frame.show({**result, "key": status.key}):
         amounts = ", ".join(f"{name} {n}" for name, n in granted.items())
-        frame.say(f"{status.cluster_id} borrows from this cluster: {amounts}")
+        frame.print_text(f"{status.cluster_id} borrows from this cluster: {amounts}")
 
 
 class OfferConfirmation:

@@ -57,9 +57,9 @@ def show(value: Any, output: str, path: str = "") -> bool:
         except KeyError as error:
             raise ConfigError(str(error.args[0])) from None
         if isinstance(found, str):
-            terminal.say_value(found)
+            terminal.print_value(found)
         else:
-            terminal.say_json(msgspec.json.encode(found).decode())
+            terminal.print_json(msgspec.json.encode(found).decode())
         return True
     if output != "text":
         emit(value, output)
@@ -71,9 +71,9 @@ def emit(value: Any, output: str) -> None:
     """Print a value as JSON or YAML; structs are turned into JSON values first."""
     plain = msgspec.to_builtins(value)
     if output == "json":
-        terminal.say_json(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
+        terminal.print_json(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
     else:
-        terminal.say(yaml.safe_dump(plain, sort_keys=False), lines=True)
+        terminal.print_text(yaml.safe_dump(plain, sort_keys=False), lines=True)
 
 
 def table(rows: list[list[str]], header: list[str], *, width: int = 0) -> str:

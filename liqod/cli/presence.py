@@ -112,7 +112,7 @@ async def daemon(
         yield
 
 
-async def met_at(client: Client, namespace: str) -> Sequence[str]:
+async def advertised_addresses(client: Client, namespace: str) -> Sequence[str]:
     """Where this cluster's daemon says that it is reached, as ``HOST:PORT``.
 
     Raises:
@@ -217,17 +217,17 @@ async def elsewhere(kubeconfig: Path | None, context: str, verb: str) -> str:
     """
     with trio.move_on_after(ASKING), suppress(LiqodError):
         async with await connect(kubeconfig, context) as client:
-            return await how_to_ask(client, labels.LIQO_NAMESPACE, verb)
+            return await daemon_hint(client, labels.LIQO_NAMESPACE, verb)
     return ""
 
 
-async def how_to_ask(client: Client, namespace: str, verb: str) -> str:
+async def daemon_hint(client: Client, namespace: str, verb: str) -> str:
     """Where this cluster's daemon answers a command, or why it does not; a sentence."""
     seen = await leases.look(client, labels.LEADER_LEASE, namespace)
     problem = verdict(seen, None)
     if problem:
         return f"none works for this cluster: {problem}; {await how_to_start(client, namespace)}"
-    return whereabouts.ask(await _whereabouts(client, namespace), namespace, verb)
+    return whereabouts.daemon_step(await _whereabouts(client, namespace), namespace, verb)
 
 
 async def _whereabouts(client: Client, namespace: str) -> Whereabouts:

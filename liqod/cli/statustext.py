@@ -15,7 +15,7 @@ from liqod.model.view.daemonfacts import SightingFacts
 from liqod.model.view.figures import span
 from liqod.model.view.headline import NO_PEERS
 from liqod.model.view.overview import Detail, Overview
-from liqod.model.view.problems import Problem, known
+from liqod.model.view.problems import Problem, since_text
 from liqod.model.view.rows import PeerRow
 from liqod.model.view.seen import clusters
 
@@ -89,7 +89,7 @@ def _own(view: Overview) -> str:
 def _problem(problem: Problem, width: int, now: float) -> str:
     mark = "·" if problem.hint else "!"
     whose = f"[{problem.peer}] " if problem.peer else ""
-    text = printable(f"{whose}{problem.what}{known(problem, now)} → {problem.remedy}")
+    text = printable(f"{whose}{problem.what}{since_text(problem, now)} → {problem.remedy}")
     if not width:
         return f"  {mark} {text}"
     return textwrap.fill(

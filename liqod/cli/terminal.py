@@ -11,12 +11,12 @@ from liqod.model.text import printable, printable_json
 from liqod.model.view.redact import without_invitations
 
 
-def say(text: str, *, lines: bool = False) -> None:
+def print_text(text: str, *, lines: bool = False) -> None:
     """Print a line, or with ``lines`` several, whose line feeds are ours."""
     sys.stdout.write(printable(text, lines=lines).rstrip("\n") + "\n")
 
 
-def say_columns(*columns: str) -> None:
+def print_columns(*columns: str) -> None:
     """Print a line for a program that finds its columns by tabs."""
     sys.stdout.write("\t".join(map(printable, columns)) + "\n")
 
@@ -27,12 +27,12 @@ def note(text: str, *, lines: bool = False) -> None:
     sys.stderr.write(shown.rstrip("\n") + "\n")
 
 
-def say_json(text: str) -> None:
+def print_json(text: str) -> None:
     """Print JSON: the same value, with nothing in it that a terminal would obey."""
     sys.stdout.write(printable_json(text) + "\n")
 
 
-def say_value(text: str) -> None:
+def print_value(text: str) -> None:
     """Print one value: as it is for a program, and fit to be seen for a person."""
     sys.stdout.write((printable(text, lines=True) if sys.stdout.isatty() else text) + "\n")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from liqod.cluster.podselection import PodSelection
 from liqod.config import Config
-from liqod.kube.controller import tell_failures
+from liqod.kube.controller import report_failures
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
 
@@ -89,7 +89,7 @@ class ClusterContext:
         def publish(key: str, reason: str) -> None:
             self.hub.publish(KeyFailed(source=topic, key=key, failed=reason))
 
-        return tell_failures(publish, topic)
+        return report_failures(publish, topic)
 
     @property
     def namespace(self) -> str:

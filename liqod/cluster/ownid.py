@@ -150,6 +150,6 @@ async def notes(client: Client, namespace: str) -> Mapping[str, str]:
     return {} if found is None else found.metadata.annotations
 
 
-async def known_as(client: Client, namespace: str) -> str:
+async def original_id(client: Client, namespace: str) -> str:
     """The id under which this cluster's key was used first; empty where that cannot be read."""
     return (await notes(client, namespace)).get(labels.KNOWN_AS, "")

@@ -54,7 +54,7 @@ class OwnNetworks:
         self.addresses = NOTHING.union(*(each[0] for each in self._nodes.values()))
         self.pod_cidrs = NOTHING.union(*(each[1] for each in self._nodes.values()))
         if (self.addresses, self.pod_cidrs) != before:
-            self._news.tell()
+            self._news.notify()
 
 
 def _of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:

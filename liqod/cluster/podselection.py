@@ -43,7 +43,7 @@ class PodSelection:
         """Wait until the selection changes."""
         await self._news.wait()
 
-    def leave_out(self, nodes: Iterable[str]) -> None:
+    def exclude(self, nodes: Iterable[str]) -> None:
         """Leave out what is on these nodes, as far as there is room for their names."""
         terms: dict[str, str] = {}
         room = LONGEST
@@ -57,12 +57,12 @@ class PodSelection:
         selection = Selection(labels=NOT_GUESTS, fields=",".join(terms.values()))
         if selection != self.selection:
             self.selection = selection
-            self._news.tell()
+            self._news.notify()
 
     def need(self, nodes: Iterable[str]) -> None:
         """These are virtual nodes: nothing on them is left out (any more)."""
         if not self._left_out.isdisjoint(nodes):
-            self.leave_out(self._left_out.difference(nodes))
+            self.exclude(self._left_out.difference(nodes))
 
 
 async def select_pods(client: Client) -> PodSelection:
@@ -74,5 +74,5 @@ async def select_pods(client: Client) -> PodSelection:
     except LiqodError as error:
         log.warning("the nodes of this cluster cannot be listed: all pods are watched: %s", error)
     else:
-        found.leave_out(each.metadata.name for each in nodes)
+        found.exclude(each.metadata.name for each in nodes)
     return found

@@ -52,14 +52,14 @@ class Degradations:
         """True if one of them hides what runs there."""
         return any(each.blind for each in self._found.values())
 
-    def tell(self, room: str, degradation: Degradation | None) -> None:
+    def report(self, component: str, degradation: Degradation | None) -> None:
         """Set the degradation that one part observes at the peer; None clears it."""
-        if self._found.get(room) == degradation:
+        if self._found.get(component) == degradation:
             return
         before = bool(self._found)
-        self._found.pop(room, None)
+        self._found.pop(component, None)
         if degradation is not None:
-            self._found[room] = degradation
+            self._found[component] = degradation
         if self._found and not before:
             log.warning("the peer's API server does not do all that it should: %s", self)
         elif before and not self._found:

@@ -80,7 +80,7 @@ class ForeignClusterOfPeer(Controller[str]):
         watches = (self._secrets, self._clusters, *self._traces.values())
         told = (peer.link.wait_changed, peer.network.wait_changed, leaving.changed)
         beside = [partial(self.whenever, wait, self._whole, debounce=SETTLE) for wait in told]
-        super().__init__(peer, "foreigncluster", *watches, name="foreign cluster", beside=beside)
+        super().__init__(peer, "foreigncluster", *watches, name="foreign cluster", tasks=beside)
 
     def _whole(self, change: StoreChange | None = None) -> tuple[str]:
         return (self._peer.id,)

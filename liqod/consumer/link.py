@@ -80,7 +80,7 @@ class ProbeConnection:
         self._head = "\r\n".join(lines) + "\r\n\r\n"
         self._server = parts.netloc
 
-    async def ask(self, deadline: float) -> float | None:
+    async def probe(self, deadline: float) -> float | None:
         """One exchange within ``deadline`` seconds; 401, 429 and 5xx are no good answers."""
         date, _, _ = await self._get("/livez", deadline)
         return date
@@ -152,7 +152,7 @@ class PeerLink:
         reason: why, in one clause.
         problem: what kind of reason that is, where it is not the way there.
         since: epoch second of the last change of ``up``.
-        asked: whether the API server was asked at all.
+        probed: whether the API server was asked at all.
         version: the server's ``gitVersion``, as the doctor last read it.
         rounds: seconds of the newest round trips, oldest first; None for one that was lost.
         skew: seconds by which its clock is ahead of ours; None before it has answered.
@@ -173,35 +173,35 @@ class PeerLink:
         self.reason = IDLE
         self.problem: LinkProblem = ""
         self.since = time.time()
-        self.asked = False
+        self.probed = False
         self.version = ""
         self.rounds: deque[float | None] = deque(maxlen=KEPT_ROUNDS)
         self.skew: float | None = None
         self.reconnections = 0
         self._lost_at = float("-inf")
-        self._answered = float("-inf")
+        self._answered_at = float("-inf")
         self._tries = tries or trio.CapacityLimiter(1)
         self._line: ProbeConnection | None = None
         self._rest = trio.CancelScope()
         self._news = Notifier()
-        self.degradations = Degradations(self._tell)
+        self.degradations = Degradations(self._publish)
         self.daemon = PeerDaemon(timings)
         self.path: Path = "direct"
-        self._said = ANSWERS
+        self._answer_text = ANSWERS
         self._way: ServerDialer | None = None
         self._figured: tuple[list[float | None], roundtrips.Rounds] = ([], roundtrips.rounds(()))
 
     @property
     def state(self) -> LinkState:
         """``up``, ``down``, or ``idle`` where nobody is asked."""
-        if not self.asked:
+        if not self.probed:
             return "idle"
         return "up" if self.up else "down"
 
     @property
     def since_last_answer(self) -> float | None:
         """Seconds since anything last came back, an answer or an acknowledgement; None: never."""
-        answer = trio.current_time() - self._answered
+        answer = trio.current_time() - self._answered_at
         ack = self._line.acknowledged() if self._line is not None else None
         least = answer if ack is None else min(answer, ack)
         return None if least == float("inf") else least
@@ -209,7 +209,7 @@ class PeerLink:
     @property
     def since_last_word(self) -> float | None:
         """Seconds since the server itself last answered; None: never."""
-        since = trio.current_time() - self._answered
+        since = trio.current_time() - self._answered_at
         return None if since == float("inf") else since
 
     def probe_now(self) -> None:
@@ -314,12 +314,12 @@ class PeerLink:
                     async with self._tries if failures > 1 else nullcontext():
                         line = self._line = self._line or await dial(credentials)
                         deadline = timings.second_deadline if failures else timings.first_deadline
-                        await self._ask(line, deadline, report)
+                        await self._probe(line, deadline, report)
                     if lost:
                         self._found(single=failures == 1)
                     failures, lost = 0, False
                     self._goes(self._way.path_of(credentials) if self._way else "direct")
-                    self._set(True, self._said, report)
+                    self._set(True, self._answer_text, report)
                     if self._way is not None and self._way.due(credentials):
                         self._hang_up()
                         continue
@@ -342,7 +342,7 @@ class PeerLink:
         finally:
             self._hang_up()
 
-    async def _ask(
+    async def _probe(
         self, line: ProbeConnection, deadline: float, report: Callable[[TopicEvent], None]
     ) -> None:
         """One round trip, and what is learnt by it."""
@@ -350,11 +350,11 @@ class PeerLink:
         if self.daemon.due():
             date, status, body = await line.read_lease(deadline)
             if self.daemon.saw(status, body, report, date):
-                self._tell()
+                self._publish()
         else:
-            date = await line.ask(deadline)
-        self._answered = trio.current_time()
-        took = self._answered - began
+            date = await line.probe(deadline)
+        self._answered_at = trio.current_time()
+        took = self._answered_at - began
         self.rounds.append(took)
         if date is not None:
             self.skew = skew(date, clock, took)
@@ -366,13 +366,13 @@ class PeerLink:
             return
         self._lost_at = now
         self.reconnections += 1
-        self._tell()
+        self._publish()
 
     def _goes(self, path: Path) -> None:
         """Note the path by which the peer was reached."""
         if path != self.path:
             self.path = path
-            self._said = f"{ANSWERS}, {REACHED[path]} since {times.now()}"
+            self._answer_text = f"{ANSWERS}, {REACHED[path]} since {times.now()}"
 
     def _hang_up(self) -> None:
         if self._line is not None:
@@ -383,9 +383,9 @@ class PeerLink:
         self, up: bool, reason: str, report: Callable[[TopicEvent], None], problem: LinkProblem = ""
     ) -> None:
         asked = reason != IDLE
-        if (up, reason, asked) == (self.up, self.reason, self.asked):
+        if (up, reason, asked) == (self.up, self.reason, self.probed):
             return
-        self.asked = asked
+        self.probed = asked
         if up != self.up:
             self.since = time.time()
             if up and asked:
@@ -394,10 +394,10 @@ class PeerLink:
                 log.warning("the peer's API server does not answer: %s", reason)
         self.up, self.reason, self.problem = up, reason, problem
         report(LinkChanged(up=up, reason=reason))
-        self._tell()
+        self._publish()
 
-    def _tell(self) -> None:
-        self._news.tell()
+    def _publish(self) -> None:
+        self._news.notify()
 
 
 def _problem(error: LiqodError) -> LinkProblem:

@@ -108,7 +108,7 @@ class ProviderCleanup(Controller[str]):
             self._nodes,
         )
         answers = partial(self.whenever, peer.link.wait_changed, self._when_it_answers)
-        super().__init__(peer, "leaving", *watches, beside=[answers])
+        super().__init__(peer, "leaving", *watches, tasks=[answers])
 
     @property
     def now(self) -> bool:
@@ -289,4 +289,4 @@ class ProviderCleanup(Controller[str]):
             return
         self.tombstone = tombstone
         self._peer.report(PeeringEnds(leaving=self.now))
-        self._news.tell()
+        self._news.notify()

@@ -155,7 +155,7 @@ class Remotes:
             del self._remotes[name]
         else:
             self._remotes[name] = after
-        self._news.tell()
+        self._news.notify()
 
     def _remote(self, secret: KubeconfigSecret, before: Remote | None) -> Remote | None:
         """The remote of the Secret; the very same as before if nothing that counts has changed."""
@@ -199,4 +199,4 @@ def _facts(found: Credentials) -> tuple[str, float]:
     if found.client_cert is None:
         return "", 0.0
     facts = certificates.read(found.client_cert)
-    return facts.common_name, facts.ends
+    return facts.common_name, facts.not_after

@@ -105,7 +105,7 @@ class Replication:
         refusals = 0
         while True:
             try:
-                await self._ask(remote)
+                await self._check_access(remote)
             except Forbidden:
                 refusals += 1
             except LiqodError as error:
@@ -124,13 +124,13 @@ class Replication:
             if RESOURCE_SLICES.plural not in replicator.unfollowed:
                 continue
             try:
-                await self._ask(remote)
+                await self._check_access(remote)
             except Forbidden:
                 return
             except LiqodError:
                 continue
 
-    async def _ask(self, remote: Remote) -> None:
+    async def _check_access(self, remote: Remote) -> None:
         """Read something of ours there. Raises Forbidden where that is not allowed (any more)."""
         mine = replicas_of(self._peer.context.cluster_id)
         # What is there is not looked at; and the watch of the same kind comes next, and soon.

@@ -103,7 +103,7 @@ class Replicator(Controller[Item]):
             *self._sources.values(),
             *(self._virtual_nodes, self._nodes, self._offloadings, self._namespaces),
             *self._replicas.values(),
-            beside=(self._resume,),
+            tasks=(self._resume,),
             concurrency=CONCURRENCY,
             budget=peer.work,
             queue=queue,
@@ -145,7 +145,7 @@ class Replicator(Controller[Item]):
         if change.old is None:
             yield Item(NAMESPACE_MAPS, self._peer.id)
 
-    def _told(self, kind: Kind, source: dict[str, Any]) -> dict[str, str] | None:
+    def _annotations(self, kind: Kind, source: dict[str, Any]) -> dict[str, str] | None:
         """Annotations of a replica: UIDs of a map's namespaces, statements on keys for a Renew."""
         if kind == RENEWS:
             noted = source["metadata"].get("annotations") or {}
@@ -191,10 +191,10 @@ class Replicator(Controller[Item]):
             replica,
             namespace=self._remote.namespace,
             origin=self._peer.context.cluster_id,
-            told=self._told(item.kind, source) if source else None,
+            told=self._annotations(item.kind, source) if source else None,
         )
         if decided.delete is not None:
-            if self._is_held(item):
+            if self._in_use(item):
                 return HELD
             if not await self._surely_gone(item):
                 return DOUBT
@@ -219,7 +219,7 @@ class Replicator(Controller[Item]):
             counts=lambda live: is_source(live.metadata.labels, self._peer.id),
         )
 
-    def _is_held(self, item: Item) -> bool:
+    def _in_use(self, item: Item) -> bool:
         """True if a virtual node still works with the slice, or needs the map.
 
         A map that somebody deleted is made again for as long as there is a virtual node.

@@ -110,7 +110,7 @@ class ServerDialer:
     def _address(self) -> str:
         """The in-band address of the peer's API server; empty where there is no way."""
         ranges = self._network.ranges
-        return server_in(ranges.seen.external) if self._network.stands and ranges else ""
+        return server_in(ranges.seen.external) if self._network.connected and ranges else ""
 
     def _take(self, path: Path, *, tried: bool = True) -> None:
         if path != self.path:

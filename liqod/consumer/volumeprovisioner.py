@@ -104,7 +104,7 @@ class VolumeProvisioner(Controller[Task]):
             self._waits[meta["uid"]] = wait
         wrong = volumeclaims.problem(claim)
         if wrong:
-            await self._tell(claim, FAILED, wrong)
+            await self._record_event(claim, FAILED, wrong)
             return None
         found = await self._client.find(NODES, node, decode=Partial)
         if found is None:
@@ -177,7 +177,7 @@ class VolumeProvisioner(Controller[Task]):
         left = pause - (now - wait.refused)
         if left > 0:
             return left
-        await self._tell(claim, FAILED, f"no volume on {wait.node}: {why}")
+        await self._record_event(claim, FAILED, f"no volume on {wait.node}: {why}")
         wait.times, wait.node = min(wait.times + 1, 10), ""
         patch = {
             "metadata": {
@@ -189,7 +189,7 @@ class VolumeProvisioner(Controller[Task]):
             await self._client.patch(CLAIMS, meta["name"], patch, meta["namespace"])
         return None
 
-    async def _tell(self, claim: Json, reason: str, message: str) -> None:
+    async def _record_event(self, claim: Json, reason: str, message: str) -> None:
         meta = msgspec.convert(claim["metadata"], ObjectMeta)
         await recorder.record(self._client, CLAIMS, meta, reason, message)
 
@@ -206,7 +206,7 @@ class VolumeProvisioner(Controller[Task]):
             real = self._claims.store.decode((labels.STORAGE_NAMESPACE, meta["uid"]), Json)
             if real is None:
                 return
-            await self._ask_for_more(claim, real)
+            await self._request_expansion(claim, real)
             status = real.get("status") or {}
             shown = (claim.get("status") or {}).get("capacity") or {}
             if volumeclaims.grown(status, shown.get("storage")):
@@ -218,7 +218,7 @@ class VolumeProvisioner(Controller[Task]):
             body = {"spec": {"capacity": {"storage": size}}}
             await self._client.patch(VOLUMES, volume["metadata"]["name"], body)
 
-    async def _ask_for_more(self, claim: Json, real: Json) -> None:
+    async def _request_expansion(self, claim: Json, real: Json) -> None:
         wanted = volumeclaims.requested(claim)
         if not volumeclaims.grown({"capacity": {"storage": wanted}}, volumeclaims.requested(real)):
             return
@@ -227,7 +227,7 @@ class VolumeProvisioner(Controller[Task]):
             name = real["metadata"]["name"]
             await self._client.patch(CLAIMS, name, body, labels.STORAGE_NAMESPACE)
         except (Invalid, PermanentError) as error:
-            await self._tell(claim, GROWTH_FAILED, f"its real claim cannot grow: {error}")
+            await self._record_event(claim, GROWTH_FAILED, f"its real claim cannot grow: {error}")
 
     # It goes
 
@@ -291,13 +291,13 @@ def _of_claim(change: StoreChange) -> Iterator[Task]:
         yield (CLAIM, namespace, name)
         return
     for body in (change.old, change.new):
-        noted = "" if body is None else _stands_for(body)
+        noted = "" if body is None else _claim_of(body)
         if noted.count("/") == 1:
             where, _, which = noted.partition("/")
             yield (CLAIM, where, which)
 
 
-def _stands_for(body: bytes) -> str:
+def _claim_of(body: bytes) -> str:
     """The claim that a real claim says that it stands for."""
     return msgspec.json.decode(body, type=Partial).metadata.annotations.get(labels.CLAIM, "")
 

@@ -41,7 +41,7 @@ async def until_expired(
             found = (each for each in identities.store.values(Identity) if each.name == name)
             given = next((each.spec.auth_params.signed_crt for each in found), b"")
             with suppress(ProtocolError):
-                if given and certificates.read(given).ends <= time.time():
+                if given and certificates.read(given).not_after <= time.time():
                     return
 
 

@@ -155,7 +155,7 @@ class DiscoveryManager:
 
         async def live() -> None:
             await trio.sleep(gauge.rests)
-            run = gauge.ask(_built, provider, settings, services)
+            run = gauge.call(_built, provider, settings, services)
             async with trio.open_nursery() as beside:
                 beside.start_soon(_attend, gauge)
                 await gauge.run(run, sighted)

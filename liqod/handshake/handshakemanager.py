@@ -191,9 +191,9 @@ class HandshakeManager:
         return self._advertised.problem
 
     @property
-    def met_at(self) -> str:
+    def advertised_address(self) -> str:
         """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
-        return self._advertised.met_at
+        return self._advertised.advertised_address
 
     def requests(self) -> dict[str, Counter[RequestPhase]]:
         """How many requests there are in each phase: of others (``in``), and this cluster's."""

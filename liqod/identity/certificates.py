@@ -45,14 +45,14 @@ class CertificateInfo(msgspec.Struct, frozen=True):
     Attributes:
         common_name: the user of a client certificate; empty if it has none.
         organizations: its groups.
-        begins, ends: epoch seconds between which it is valid.
+        not_before, not_after: epoch seconds between which it is valid.
         public_key: PEM PKIX.
     """
 
     common_name: str
     organizations: tuple[str, ...]
-    begins: float
-    ends: float
+    not_before: float
+    not_after: float
     public_key: bytes
 
 
@@ -184,8 +184,8 @@ def read(pem: bytes) -> CertificateInfo:
     return CertificateInfo(
         common_name=next(iter(_texts(name, NameOID.COMMON_NAME)), ""),
         organizations=tuple(_texts(name, NameOID.ORGANIZATION_NAME)),
-        begins=begins.timestamp(),
-        ends=ends.timestamp(),
+        not_before=begins.timestamp(),
+        not_after=ends.timestamp(),
         public_key=encode_public(public),
     )
 
@@ -230,7 +230,7 @@ def is_issued_by(pem: bytes, authorities: bytes) -> bool:
 
 def renewal(facts: CertificateInfo, renew_at: float) -> float:
     """The epoch second at which that share of the certificate's life has passed."""
-    return facts.begins + (facts.ends - facts.begins) * renew_at
+    return facts.not_before + (facts.not_after - facts.not_before) * renew_at
 
 
 def _texts(name: x509.Name, oid: x509.ObjectIdentifier) -> list[str]:

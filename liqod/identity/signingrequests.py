@@ -69,7 +69,7 @@ class SigningRequests:
         finally:
             if name in self._names:
                 self._names.remove(name)
-                self._lost.tell()
+                self._lost.notify()
 
     async def lost(self) -> None:
         """Wait until one is let go of that may still be there."""

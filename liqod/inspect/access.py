@@ -64,7 +64,7 @@ class Reviewer:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._known: dict[bytes, tuple[float, Guest | None]] = {}
+        self._reviews: dict[bytes, tuple[float, Guest | None]] = {}
 
     async def review(self, token: str) -> Guest | None:
         """The user of a token and that user's rights; None where it may not even look."""
@@ -72,16 +72,16 @@ class Reviewer:
             return None
         digest = hashlib.sha256(token.encode()).digest()
         now = trio.current_time()
-        at, known = self._known.get(digest, (float("-inf"), None))
+        at, known = self._reviews.get(digest, (float("-inf"), None))
         if now - at < KEPT:
             return known
-        found = await self._ask(token)
-        if len(self._known) >= KEPT_TOKENS:
-            self._known.clear()
-        self._known[digest] = (now, found)
+        found = await self._review(token)
+        if len(self._reviews) >= KEPT_TOKENS:
+            self._reviews.clear()
+        self._reviews[digest] = (now, found)
         return found
 
-    async def _ask(self, token: str) -> Guest | None:
+    async def _review(self, token: str) -> Guest | None:
         user = await user_of(self._client, token, AUDIENCE)
         if user is None or not await self._may(user, "get"):
             return None

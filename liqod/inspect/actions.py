@@ -86,13 +86,13 @@ class Actions:
 
     async def plan(self, verb: str, subject: str, options: Options) -> Outline:
         """The plan of an action. Raises RequestError or LiqodError."""
-        return await self._known(verb, options)[0](verb, subject, options)
+        return await self._resolve(verb, options)[0](verb, subject, options)
 
     async def do(self, verb: str, subject: str, options: Options, progress: Progress) -> str:
         """Do it; one sentence about the outcome. Raises RequestError or LiqodError."""
-        return await self._known(verb, options)[1](verb, subject, options, progress)
+        return await self._resolve(verb, options)[1](verb, subject, options, progress)
 
-    def _known(self, verb: str, options: Options) -> tuple[Plan, Do]:
+    def _resolve(self, verb: str, options: Options) -> tuple[Plan, Do]:
         found = self._verbs.get(verb)
         if found is None:
             raise RequestError("unknown", f"this daemon cannot {verb}; use the command line")
@@ -140,7 +140,7 @@ class Actions:
         return "looked at every layer"
 
     async def _plan_offload(self, verb: str, namespace: str, options: Options) -> Outline:
-        asked = _asked(options)
+        asked = _requested_spec(options)
         found = await self._client.find(NAMESPACES, namespace, decode=Partial)
         if found is None:
             raise RequestError("missing", f"there is no namespace {namespace}")
@@ -162,7 +162,7 @@ class Actions:
     ) -> str:
         await self._plan_offload(verb, namespace, options)
         progress(f"record that {namespace} is offloaded")
-        await spread(self._client, namespace, _asked(options))
+        await spread(self._client, namespace, _requested_spec(options))
         return f"{namespace} is recorded as offloaded"
 
     async def _plan_unoffload(self, verb: str, namespace: str, options: Options) -> Outline:
@@ -225,7 +225,7 @@ class Actions:
             raise RequestError("missing", str(error)) from error
 
 
-def _asked(options: Options) -> dict[str, Any]:
+def _requested_spec(options: Options) -> dict[str, Any]:
     """The requested spec of a NamespaceOffloading. Raises RequestError where it makes no sense."""
     asked: dict[str, Any] = {}
     if "strategy" in options:

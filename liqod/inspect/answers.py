@@ -120,14 +120,16 @@ class Answers:
             Act: self._act,
         }
 
-    async def answer(self, request: InspectorRequest, guest: Guest, tell: Tell) -> None:
+    async def answer(self, request: InspectorRequest, guest: Guest, reply: Tell) -> None:
         """Answer one request. Raises RequestError or LiqodError."""
-        await self._by_type[type(request)](request, guest, tell)
+        await self._by_type[type(request)](request, guest, reply)
 
-    async def _history(self, ask: GetHistory, guest: Guest, tell: Tell) -> None:
+    async def _history(self, ask: GetHistory, guest: Guest, reply: Tell) -> None:
         metrics = history.PEER if ask.peer else history.DAEMON
         if not ask.metric:
-            await tell(Metrics(id=ask.id, peer=_helps(history.PEER), daemon=_helps(history.DAEMON)))
+            await reply(
+                Metrics(id=ask.id, peer=_helps(history.PEER), daemon=_helps(history.DAEMON))
+            )
             return
         if ask.metric not in metrics and not ask.peer and ask.metric in history.PEER:
             raise RequestError("missing", f"{ask.metric} is a peer's: say whose (--peer)")
@@ -139,7 +141,7 @@ class Answers:
             raise RequestError("missing", _no_peer(ask.peer)) from None
         step, values = found.series(ask.metric, ask.span)
         unit = metrics[ask.metric].unit
-        await tell(
+        await reply(
             Series(
                 id=ask.id,
                 metric=ask.metric,
@@ -151,7 +153,7 @@ class Answers:
             )
         )
 
-    async def _tasks(self, ask: GetTasks, guest: Guest, tell: Tell) -> None:
+    async def _tasks(self, ask: GetTasks, guest: Guest, reply: Tell) -> None:
         began = time.process_time()
         lags = self._facts.lags
         found = Tasks(
@@ -163,14 +165,14 @@ class Answers:
             lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
             took=round(time.process_time() - began, 4),
         )
-        await tell(found)
+        await reply(found)
 
-    async def _program(self, ask: GetProgram, guest: Guest, tell: Tell) -> None:
+    async def _program(self, ask: GetProgram, guest: Guest, reply: Tell) -> None:
         program = await trio.to_thread.run_sync(programinfo.look)
         shown = settings.shown(self._context.config)
-        await tell(ProgramReport(id=ask.id, program=program, settings=shown))
+        await reply(ProgramReport(id=ask.id, program=program, settings=shown))
 
-    async def _examine(self, ask: Examine, guest: Guest, tell: Tell) -> None:
+    async def _examine(self, ask: Examine, guest: Guest, reply: Tell) -> None:
         if ask.probe:
             _must_act(guest)
             await self._doctor.probe(ask.peer)
@@ -180,9 +182,9 @@ class Answers:
         if ask.peer and ask.peer not in ladders:
             raise RequestError("missing", _no_peer(ask.peer))
         wanted = ("", ask.peer) if ask.peer else sorted(ladders)
-        await tell(Findings(id=ask.id, ladders=tuple(ladders[name] for name in wanted)))
+        await reply(Findings(id=ask.id, ladders=tuple(ladders[name] for name in wanted)))
 
-    async def _object(self, ask: GetObject, guest: Guest, tell: Tell) -> None:
+    async def _object(self, ask: GetObject, guest: Guest, reply: Tell) -> None:
         kind = SHOWN.get(ask.kind)
         if kind is None:
             raise RequestError("invalid", f"{ask.kind} is not shown; {', '.join(sorted(SHOWN))}")
@@ -194,7 +196,7 @@ class Answers:
         if found is None or (shared and not self._is_shared(found)):
             where = f"{namespace}/{ask.name}" if kind.namespaced else ask.name
             raise RequestError("missing", f"there is no {ask.kind} {where}{shared}")
-        await tell(Text(id=ask.id, text=yaml.safe_dump(redact(found), sort_keys=False)))
+        await reply(Text(id=ask.id, text=yaml.safe_dump(redact(found), sort_keys=False)))
 
     def _is_shared(self, pod: dict[str, Any]) -> bool:
         """True if a pod concerns liqod: on a virtual node, or made for a consumer.
@@ -221,7 +223,7 @@ class Answers:
             raise RequestError("missing", f"the namespace {namespace} is not mapped at {peer}")
         return remote.client, mapped
 
-    async def _logs(self, ask: GetLogs, guest: Guest, tell: Tell) -> None:
+    async def _logs(self, ask: GetLogs, guest: Guest, reply: Tell) -> None:
         _must_act(guest)
         pod = await self._context.client.find(PODS, ask.pod, ask.namespace)
         if pod is None:
@@ -242,12 +244,12 @@ class Answers:
                 text = decoder.decode(chunk)
                 for start in range(0, len(text), CHUNK):
                     piece = text[start : start + CHUNK]
-                    await tell(Text(id=ask.id, text=piece, last=False))
-        await tell(Text(id=ask.id, text=""))
+                    await reply(Text(id=ask.id, text=piece, last=False))
+        await reply(Text(id=ask.id, text=""))
 
-    async def _preview(self, ask: Preview, guest: Guest, tell: Tell) -> None:
+    async def _preview(self, ask: Preview, guest: Guest, reply: Tell) -> None:
         outline = await self._actions.plan(ask.verb, ask.subject, ask.options)
-        await tell(
+        await reply(
             ActionPlan(
                 id=ask.id,
                 verb=ask.verb,
@@ -258,14 +260,14 @@ class Answers:
             )
         )
 
-    async def _act(self, ask: Act, guest: Guest, tell: Tell) -> None:
+    async def _act(self, ask: Act, guest: Guest, reply: Tell) -> None:
         _must_act(guest)
         log.info("asked to act", extra={"user": guest.user, "do": f"{ask.verb} {ask.subject}"})
         send, steps = trio.open_memory_channel[str](STEPS)
 
         async def show() -> None:
             async for step in steps:
-                await tell(ActionProgress(id=ask.id, step=str(step)))
+                await reply(ActionProgress(id=ask.id, step=str(step)))
 
         def progress(step: str) -> None:
             with suppress(trio.WouldBlock):  # who does not keep up misses a step
@@ -275,7 +277,7 @@ class Answers:
             nursery.start_soon(show)
             with send:
                 text = await self._actions.do(ask.verb, ask.subject, ask.options, progress)
-        await tell(RequestDone(id=ask.id, text=text))
+        await reply(RequestDone(id=ask.id, text=text))
 
 
 def _must_act(guest: Guest) -> None:

@@ -172,7 +172,7 @@ def certificates(identities: Iterable[Remote]) -> dict[str, float]:
 def reasons(peer: str, borrowing: Borrowing) -> dict[str, ReasonFacts]:
     """Why objects are not as they are to be, of each reason once."""
     found: dict[tuple[str, Reason], list[str]] = {}
-    for (reflector, namespace, name), reason in islice(borrowing.engine.told(), MOST_REASONS):
+    for (reflector, namespace, name), reason in islice(borrowing.engine.reasons(), MOST_REASONS):
         if not reason.expected:
             found.setdefault((reflector, reason), []).append(f"{namespace}/{name}")
     return {

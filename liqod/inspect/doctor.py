@@ -107,16 +107,16 @@ class Doctor:
         ladder = Ladder(peer, tuple(rows.values()))
         if ladder != before:
             self.ladders[peer] = ladder
-            self._tell(peer, old, rows)
+            self._publish(peer, old, rows)
 
     def _look(self, check: Check, peer: str, facts: ClusterFacts | PeerFacts) -> Finding | None:
         """The finding of one check, given what its probe found and its settings."""
         probed = self._probes.found(peer, check.name)
         settings = self._plugins.settings("check", check.name)
         facts = msgspec.structs.replace(facts, probed=probed, settings=settings)
-        return self._doubted(check, peer, self._ask(check, facts))
+        return self._doubted(check, peer, self._run_check(check, facts))
 
-    def _ask(self, check: Check, facts: ClusterFacts | PeerFacts) -> Finding | None:
+    def _run_check(self, check: Check, facts: ClusterFacts | PeerFacts) -> Finding | None:
         """The finding of a check; one that breaks is logged once, and then reported as broken."""
         gauge = self._plugins.gauge("check", check.name)
         if gauge.rests:
@@ -137,7 +137,7 @@ class Doctor:
             return finding
         return Finding("unknown", f"its probe fails: {failure}")
 
-    def _tell(self, peer: str, old: dict[str, CheckRow], new: dict[str, CheckRow]) -> None:
+    def _publish(self, peer: str, old: dict[str, CheckRow], new: dict[str, CheckRow]) -> None:
         """Publish each verdict that turned."""
         for name, row in new.items():
             before = old[name].verdict if name in old else "unknown"

@@ -208,7 +208,7 @@ class FactsInMemory:
                 kubernetes=context.version,
                 webhook=self._summary.webhook,
                 key="" if discovery is None else discovery.own_key,
-                met_at="" if handshake is None else handshake.met_at,
+                met_at="" if handshake is None else handshake.advertised_address,
             ),
             plugins=of.plugins(self._plugins, self._summary),
             sightings=of.sightings(discovery, self._summary),
@@ -230,7 +230,7 @@ class FactsInMemory:
     def _usage(self, peer: str) -> str | None:
         """Why a peer did not report what pods use."""
         way = self._components.pod_proxies.get(peer)
-        return way.usage.problem if way is not None and way.usage.asked is not None else None
+        return way.usage.problem if way is not None and way.usage.requested_at is not None else None
 
     def _proved(self) -> float | None:
         """Seconds since the webhook's way was tried."""
@@ -244,7 +244,7 @@ class FactsInMemory:
         if pem is None:
             return None
         if pem is not self._read[0]:
-            self._read = (pem, certificates.read(pem).ends)
+            self._read = (pem, certificates.read(pem).not_after)
         return self._read[1] - time.time()
 
     def peer(self, name: str, cluster: ClusterFacts) -> PeerFacts:

@@ -113,7 +113,7 @@ class Inspector:
                 except Exception:  # a wall: what cannot be shown stands in no component's way
                     log.exception("the state could not be collected")
                 await trio.sleep(TICK)
-            self._collector.leave()
+            self._collector.release()
             self.sampler.watched(0)
 
     async def _serve(self, stack: AsyncExitStack, nursery: trio.Nursery) -> None:

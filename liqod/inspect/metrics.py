@@ -19,7 +19,7 @@ from liqod.inspect.samples import (
     dropped,
     identities,
     meetings_by_name,
-    network_heard,
+    network_last_answer,
     of_meetings,
     of_networks,
     of_peers,
@@ -125,7 +125,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         *("liqod_network_last_round_trip_timestamp_seconds", "gauge", _PEER),
         "Unix time at which a probe last came back through the tunnel.",
-        of_networks(network_heard),
+        of_networks(network_last_answer),
     ),
     Family(
         *("liqod_network_round_trip_seconds", "gauge", _PEER, "Round trip through the tunnel."),
@@ -212,11 +212,11 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         *("liqod_places_held_bytes", "gauge", _FACE),
         "Bytes kept of what was sent and is not answered; absent where nobody counts.",
-        of_places(lambda places: places.held),
+        of_places(lambda places: places.buffered),
     ),
     Family(
         *("liqod_places_held_limit_bytes", "gauge", _FACE, "As many may be."),
-        of_places(lambda places: places.may_hold),
+        of_places(lambda places: places.max_buffered),
     ),
     Family(
         *("liqod_places_refused", "counter", ("face", "source", "reason")),

@@ -71,7 +71,7 @@ class Expiry(NamedTuple):
 def expiry(found: Identity) -> Expiry:
     """The end of an identity's certificate. Raises ProtocolError where that cannot be read."""
     pem = found.spec.auth_params.signed_crt
-    ends = certificates.read(pem).ends if pem else float("inf")
+    ends = certificates.read(pem).not_after if pem else float("inf")
     return Expiry(found.spec.cluster_id, found.name, ends)
 
 
@@ -151,12 +151,12 @@ class Cache(Generic[T]):
         """Take the objects of this informer from now on; None for none."""
         if informer is self._informer:
             return
-        self.leave()
+        self.release()
         self._informer = informer
         if informer is not None:
             self._stops.append(informer.subscribe(self._on_change))
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release the informer and all objects."""
         for stop in self._stops:
             stop()
@@ -205,7 +205,7 @@ class Placed(Cache[T]):
 
     def sit_on(self, informer: SharedInformer | None) -> None:
         if informer is not self._informer:
-            self.leave()
+            self.release()
             self._informer = informer
 
     def on(self, nodes: Iterable[str]) -> None:
@@ -218,11 +218,11 @@ class Placed(Cache[T]):
             assert self._informer is not None
             self._nodes[node] = node_index(self._informer).follow(node, self._dirty_key)
 
-    def leave(self) -> None:
+    def release(self) -> None:
         for stop in self._nodes.values():
             stop()
         self._nodes.clear()
-        super().leave()
+        super().release()
 
     def _wanted(self, key: Key) -> bool:
         assert self._informer is not None
@@ -292,11 +292,11 @@ class WatchedObjects:
         self._pods.on(each.name for each in self._virtual.rows.values())
         return await self._pods.refresh() or changed
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release everything, as nobody watches."""
         for cache, *_ in self._sources():
-            cache.leave()
-        self._pods.leave()
+            cache.release()
+        self._pods.release()
 
     def _sources(self) -> list[tuple[Cache[Any], Kind, Selection]]:
         """Each cache, with the kind and the selection of the informer that it sits on."""

@@ -110,7 +110,7 @@ class CheckProbes:
         """Make all requests of one peer, or of all and this cluster, and wait for them."""
         peers = [peer] if peer else sorted(self._components.peers)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._ask_server)
+            nursery.start_soon(self._probe_server)
             nursery.start_soon(self._prove_webhook)
             for name in peers:
                 working = self._components.peers.get(name)
@@ -187,7 +187,7 @@ class CheckProbes:
         for key in self._found.keys() | {(name, "") for name in self._canaries}:
             if key[0] and key[0] not in peers:
                 if key[1]:
-                    self._plugins.gauge("probe", key[1]).leave(key[0])
+                    self._plugins.gauge("probe", key[1]).forget_peer(key[0])
                 self._found.pop(key, None)
                 self._canaries.pop(key[0], None)
         return [job for job in jobs if job[0] not in self._busy]
@@ -268,10 +268,10 @@ class CheckProbes:
 
     async def _follow_server(self) -> NoReturn:
         while True:
-            await self._ask_server()
+            await self._probe_server()
             await trio.sleep(SERVER_EVERY)
 
-    async def _ask_server(self) -> None:
+    async def _probe_server(self) -> None:
         began, clock, error = trio.current_time(), time.time(), "it does not answer"
         with trio.move_on_after(DEADLINE):
             try:

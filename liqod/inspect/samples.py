@@ -251,7 +251,7 @@ def of_networks(read: Callable[[NetworkFacts], float | None], *, driver: bool = 
     return each
 
 
-def network_heard(known: NetworkFacts) -> float | None:
+def network_last_answer(known: NetworkFacts) -> float | None:
     """Unix time at which a probe last came back; None where none did."""
     return None if known.echo is None else round(time.time() - known.echo, 1)
 

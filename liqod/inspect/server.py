@@ -154,7 +154,7 @@ class Server:
             await connection.close(code, reason)
             raise
         finally:
-            place.leave()
+            place.release()
 
 
 async def _end_with(connection: Websocket, scope: trio.CancelScope) -> None:

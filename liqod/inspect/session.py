@@ -64,7 +64,7 @@ class InspectorSession:
 
     async def run(self) -> None:
         """Talk until the client leaves or breaks a limit."""
-        await self._tell(self._hello())
+        await self._send_message(self._hello())
         bucket = TokenBucket(protocol.RATE, protocol.BURST)
         async with trio.open_nursery() as nursery:
             with suppress(WebsocketClosed):
@@ -110,9 +110,9 @@ class InspectorSession:
                 if scope is not None:
                     scope.cancel()
             case _:
-                await self._begin(message, nursery)
+                await self._start(message, nursery)
 
-    async def _begin(self, request: ClientMessage, nursery: trio.Nursery) -> None:
+    async def _start(self, request: ClientMessage, nursery: trio.Nursery) -> None:
         assert isinstance(request, InspectorRequest)
         if request.id in self._requests:
             await self._refuse(request.id, "invalid", "a request of that id is under way")
@@ -126,7 +126,7 @@ class InspectorSession:
         refused: RequestRefused | None = None
         try:
             with scope:
-                await self._answers.answer(request, self._guest, self._tell)
+                await self._answers.answer(request, self._guest, self._send_message)
         except* RequestError as group:
             error = group.exceptions[0]
             code: Code = error.code if isinstance(error, RequestError) else "failed"
@@ -136,16 +136,16 @@ class InspectorSession:
         finally:
             self._requests.pop(request.id, None)
         if refused is not None:
-            await self._tell(refused)
+            await self._send_message(refused)
         elif scope.cancelled_caught:
-            await self._tell(RequestDone(id=request.id, text="cancelled"))
+            await self._send_message(RequestDone(id=request.id, text="cancelled"))
 
     async def _subscribe(self, wish: Subscribe, scope: trio.CancelScope) -> None:
         with scope:
             viewer = await self._stream.attach()
             try:
                 for part in list(self._stream.snapshot(wish.events, wish.lines)):
-                    await self._tell(part)
+                    await self._send_message(part)
                 async for update in viewer.updates:
                     await self._send(update)
                 await self._goodbye(protocol.TOO_SLOW, "you do not keep up; connect again")
@@ -153,9 +153,9 @@ class InspectorSession:
                 self._stream.part(viewer)
 
     async def _refuse(self, request: int, code: Code, reason: str) -> None:
-        await self._tell(RequestRefused(id=request, code=code, reason=reason))
+        await self._send_message(RequestRefused(id=request, code=code, reason=reason))
 
-    async def _tell(self, message: ServerMessage) -> None:
+    async def _send_message(self, message: ServerMessage) -> None:
         await self._send(protocol.encode(message).decode())
 
     async def _send(self, text: str) -> None:

@@ -152,7 +152,9 @@ class Stream:
 
 def row(event: Published) -> EventRow:
     """The row of an event, as viewers get it."""
-    return EventRow(event.sequence, event.at, event.told.topic, event.peer, event.told.facts())
+    return EventRow(
+        event.sequence, event.at, event.payload.topic, event.peer, event.payload.facts()
+    )
 
 
 def portions(state: LiveState, size: int = protocol.PART) -> Iterator[LiveState]:
@@ -201,9 +203,9 @@ class Collector:
             self._state = self._figured(self._state)
         return self._state
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """Release everything, as nobody watches."""
-        self._objects.leave()
+        self._objects.release()
         self._state = LiveState()
 
     def _tables(self, before: LiveState) -> LiveState:

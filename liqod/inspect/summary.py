@@ -73,7 +73,7 @@ class EventSummary:
     def take(self, event: Published) -> None:
         """Take one event in."""
         peer = event.peer
-        match event.told:
+        match event.payload:
             case Reflected() as told:
                 self._reflected(peer, told)
             case KeyFailed(source=Reflected.TOPIC) as told:
@@ -108,11 +108,11 @@ class EventSummary:
             case DiscoveryFailed(plugin=plugin) as told:
                 self.plugins[plugin] = _failing(event, told)
 
-    def _reflected(self, peer: str, told: Reflected) -> None:
-        for count in self._counts(peer, told.reflector, told.namespace):
-            if told.action == "refused":
-                count.fail(told.reason or "refused")
-            elif told.action in WRITES:
+    def _reflected(self, peer: str, payload: Reflected) -> None:
+        for count in self._counts(peer, payload.reflector, payload.namespace):
+            if payload.action == "refused":
+                count.fail(payload.reason or "refused")
+            elif payload.action in WRITES:
                 count.succeed()
 
     def _counts(self, peer: str, reflector: str, namespace: str) -> list[WriteCounts]:
@@ -147,5 +147,5 @@ class EventSummary:
         self._unmap(peer)
 
 
-def _failing(event: Published, told: PeerFailed | DiscoveryFailed) -> Failing:
-    return Failing(told.reason, event.at + told.retry_in)
+def _failing(event: Published, payload: PeerFailed | DiscoveryFailed) -> Failing:
+    return Failing(payload.reason, event.at + payload.retry_in)

@@ -24,7 +24,7 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.apimachinery.meta import Partial
-from liqod.cluster.ownid import known_as
+from liqod.cluster.ownid import original_id
 from liqod.errors import ConfigError, NotFound, TransientError
 from liqod.install import gateway, refusals, rights, workload
 from liqod.install.manifests import (
@@ -136,7 +136,7 @@ async def choose_cluster_id(client: Client, options: Options) -> str:
     Raises:
         ConfigError: it has another one, or neither is given.
     """
-    current = await known_as(client, options.namespace)
+    current = await original_id(client, options.namespace)
     if not current:
         found = await client.find(CONFIG_MAPS, labels.CLUSTER_ID_CONFIG_MAP, options.namespace)
         current = str((found or {}).get("data", {}).get(labels.CLUSTER_ID_FIELD, ""))

@@ -66,41 +66,41 @@ class KeeperClient:
         }
         namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            answer, _ = self._ask(asked, (namespace, stdin, *keep))
+            answer, _ = self._request(asked, (namespace, stdin, *keep))
         finally:
             os.close(namespace)
         return Begun(self, int(answer["process"]))
 
     def status(self, process: int) -> int | None:
         """The exit status of a program; None while it runs."""
-        answer, _ = self._ask({"do": "ended", "process": process})
+        answer, _ = self._request({"do": "ended", "process": process})
         found = answer["status"]
         return int(found) if found is not None else None
 
     def kill(self, process: int) -> None:
         """End one program that was begun here."""
-        self._ask({"do": "kill", "process": process})
+        self._request({"do": "kill", "process": process})
 
     def end(self, named: str) -> None:
         """End the programs that have this word in their command line."""
-        self._ask({"do": "end", "named": named})
+        self._request({"do": "end", "named": named})
 
     def keep(self, name: str, file: int) -> None:
         """Hold a network namespace open under a name."""
-        self._ask({"do": "keep", "name": name}, (file,))
+        self._request({"do": "keep", "name": name}, (file,))
 
     def drop(self, name: str) -> None:
         """Hold one no longer."""
-        self._ask({"do": "drop", "name": name})
+        self._request({"do": "drop", "name": name})
 
     def kept(self) -> list[str]:
         """The names of those that are held."""
-        answer, _ = self._ask({"do": "kept"})
+        answer, _ = self._request({"do": "kept"})
         return [str(name) for name in answer["names"]]
 
     def give(self, name: str) -> int:
         """One of them, open; the caller's to close."""
-        _, files = self._ask({"do": "give", "name": name})
+        _, files = self._request({"do": "give", "name": name})
         if len(files) != 1:
             raise OSError(f"the keeper at {self._path} gives no namespace {name}")
         return files[0]
@@ -110,7 +110,7 @@ class KeeperClient:
 
         Two that have the keys of the same tunnels would take each other's packets.
         """
-        answer, _ = self._ask({"do": "forsake"})
+        answer, _ = self._request({"do": "forsake"})
         return bool(answer["forsaken"])
 
     def attend(self) -> None:
@@ -122,7 +122,7 @@ class KeeperClient:
             fcntl.flock(file, fcntl.LOCK_SH)
             _attended[self._path] = file
 
-    def _ask(self, asked: Message, files: Sequence[int] = ()) -> tuple[Message, list[int]]:
+    def _request(self, asked: Message, files: Sequence[int] = ()) -> tuple[Message, list[int]]:
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
                 connection.settimeout(PATIENCE)

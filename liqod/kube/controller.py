@@ -46,7 +46,7 @@ class Controller(ABC, Generic[K]):
         watches: what it follows and reads, opened in this order.
         first: keys that are reconciled once in any case, for what is to be done also where there is
             no object yet that a change would be told of.
-        beside: what runs as long as it does, such as :meth:`whenever`.
+        tasks: what runs as long as it does, such as :meth:`whenever`.
         concurrency: how many keys are reconciled side by side.
         backoff: pauses of a key that fails.
         budget: bounds the time that it may take in the long run.
@@ -65,7 +65,7 @@ class Controller(ABC, Generic[K]):
         *watches: Watched[K],
         name: str = "",
         first: Iterable[K] = (),
-        beside: Iterable[Callable[[], Awaitable[object]]] = (),
+        tasks: Iterable[Callable[[], Awaitable[object]]] = (),
         concurrency: int = 1,
         backoff: Backoff = Backoff(),  # noqa: B008  # frozen
         budget: CpuBudget | None = None,
@@ -78,7 +78,7 @@ class Controller(ABC, Generic[K]):
         self.__host = host
         self.__report = host.failures(topic)
         self.__first = tuple(first)
-        self.__beside = tuple(beside)
+        self.__tasks = tuple(tasks)
         self.__concurrency = concurrency
         self.__budget = budget
 
@@ -109,11 +109,11 @@ class Controller(ABC, Generic[K]):
             # No checkpoint from here to `prepare`: key functions may read each other's stores.
             for each in self.watches:
                 stack.callback(each.end)
-                each.begin()
+                each.start()
             await self.prepare()
             for key in self.__first:
                 self.queue.add(key)
-            for run in self.__beside:
+            for run in self.__tasks:
                 nursery.start_soon(run)
             # They wait for changes before the first key is read: none falls in between.
             await trio.lowlevel.checkpoint()
@@ -158,7 +158,7 @@ class Controller(ABC, Generic[K]):
         return again
 
 
-def tell_failures(
+def report_failures(
     report: Callable[[str, str], None], topic: str, **facts: object
 ) -> Callable[[object, Exception], None]:
     """A callback for keys that fail: it reports the key and the reason.

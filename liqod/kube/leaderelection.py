@@ -106,7 +106,7 @@ class LeaderElection:
         self.leading = False
 
     @asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def leadership(self) -> AsyncIterator[None]:
         """Waits until we lead; the body runs while we do; releases it at its end.
 
         Raises:

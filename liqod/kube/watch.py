@@ -144,12 +144,12 @@ class WatchStream:
 
     Attributes:
         stream: its connection.
-        heard: time (``trio.current_time``) of the last byte.
+        last_contact: time (``trio.current_time``) of the last byte.
     """
 
     def __init__(self, stream: ApiStream, budget: CpuBudget | None = None) -> None:
         self.stream = stream
-        self.heard = trio.current_time()
+        self.last_contact = trio.current_time()
         self._lines = Lines()
         self._pending: deque[bytes] = deque()
         self._turn = Turn(budget)
@@ -197,9 +197,9 @@ class WatchStream:
             if trio.current_time() >= self._ends:
                 return False
             raise Unreachable(f"the watch was silent for {silence:g} s")
-        self._turn.leave_out(clock() - began)
+        self._turn.exclude(clock() - began)
         self._full = len(data) >= FULL
-        self.heard = trio.current_time()
+        self.last_contact = trio.current_time()
         skipped, blank = self._lines.skipped, self._lines.blank
         self._pending.extend(self._lines.feed(data))
         if self._lines.skipped > skipped:

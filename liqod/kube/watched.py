@@ -110,9 +110,9 @@ class Watched(Generic[K]):
         if self._keys is not None and namespace not in self._ends:
             # What is there is told before there is an end to it: the entry shows that it has begun.
             self._ends[namespace] = lambda: None
-            self._ends[namespace] = self.informer.subscribe(self._tell, namespace=namespace)
+            self._ends[namespace] = self.informer.subscribe(self._enqueue_keys, namespace=namespace)
 
-    def leave(self, namespace: str | None) -> None:
+    def unfollow(self, namespace: str | None) -> None:
         """Observe a namespace no more."""
         if namespace in self._ends:
             self._ends.pop(namespace)()
@@ -162,7 +162,7 @@ class Watched(Generic[K]):
         if self._wait:
             await self.informer.synced()
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Tell the queue from now on."""
         for namespace in (None,) if self._within is None else self._within:
             self.follow(namespace)
@@ -170,9 +170,9 @@ class Watched(Generic[K]):
     def end(self) -> None:
         """Tell nobody."""
         for namespace in tuple(self._ends):
-            self.leave(namespace)
+            self.unfollow(namespace)
 
-    def _tell(self, change: StoreChange) -> None:
+    def _enqueue_keys(self, change: StoreChange) -> None:
         assert self._keys is not None
         assert self._queue is not None
         for key in self._keys(change):

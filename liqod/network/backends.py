@@ -83,7 +83,7 @@ def walled(
     """One tunnel of a backend, behind its wall. Raises PluginError where it cannot be built."""
     refuse(gauge)
     try:
-        functions = gauge.ask(_built, provider, settings, services, place)
+        functions = gauge.call(_built, provider, settings, services, place)
     except PluginError as error:
         gauge.rest((peer, "build"), str(error))
         raise
@@ -131,7 +131,7 @@ class GuardedTunnel:
     async def down(self) -> None:
         """As :meth:`liqod.plugins.providers.Tunnel.down`. Raises LiqodError."""
         await self._run("down", _is_nothing, self._timings.changes)
-        self._gauge.leave(self._peer)
+        self._gauge.forget_peer(self._peer)
 
     async def _run(
         self, name: str, odd: Callable[[Any], str | None], within: float, *args: Any, **named: Any

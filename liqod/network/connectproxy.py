@@ -166,21 +166,21 @@ class ConnectProxy:
         finally:
             client.close()
             if place is not None:
-                place.leave()
+                place.release()
 
     async def serve(self, client: Wire) -> None:
         """One connection of a peer's, which is the caller's to close. Raises Unreachable."""
         with trio.move_on_after(self._timings.head_within) as patience:
             found = await _head(client)
         if patience.cancelled_caught:
-            return await _say(client, "408 Request Timeout")
+            return await _respond(client, "408 Request Timeout")
         if found is None:
-            return await _say(client, "400 Bad Request")
+            return await _respond(client, "400 Bad Request")
         (method, target), rest = found
         if method != "CONNECT":
-            return await _say(client, "405 Method Not Allowed", "Allow: CONNECT")
+            return await _respond(client, "405 Method Not Allowed", "Allow: CONNECT")
         if _place(target) != self._allowed:
-            return await _say(client, "403 Forbidden")
+            return await _respond(client, "403 Forbidden")
         server: Wire | None = None
         try:
             with trio.move_on_after(self._timings.connect_within):
@@ -189,7 +189,7 @@ class ConnectProxy:
             if self._seldom.allows(str(error)):
                 log.warning("a peer asks for the API server, which cannot be reached: %s", error)
         if server is None:
-            return await _say(client, "502 Bad Gateway")
+            return await _respond(client, "502 Bad Gateway")
         try:
             await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
             if rest:
@@ -235,7 +235,7 @@ async def _head(client: Wire) -> tuple[tuple[str, str], bytes] | None:
     return (words[0].decode("ascii"), words[1].decode("ascii")), rest
 
 
-async def _say(client: Wire, status: str, *headers: str) -> None:
+async def _respond(client: Wire, status: str, *headers: str) -> None:
     lines = (f"HTTP/1.1 {status}", *headers, "Content-Length: 0", "Connection: close", "", "")
     await client.send("\r\n".join(lines).encode("ascii"))
     await client.finish()

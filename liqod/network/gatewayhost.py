@@ -38,7 +38,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
         gauge: measures the networks; None where nothing does.
         proxy: leads peers to whom it was granted to this cluster's API server.
         role: whether it is the gateway.
-        ways: how the other nodes reach it.
+        node_reachability: how the other nodes reach it.
         folder: where its programs find each other; None where no networks can be joined.
         timings: how often networks are measured, and how soon one that nobody knows is removed.
     """
@@ -54,7 +54,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
     gauge: KernelPathProbe | None = None
     proxy: ConnectProxy | None = None
     role: Role = msgspec.field(default_factory=Role)
-    ways: NodeReachability = msgspec.field(default_factory=NodeReachability)
+    node_reachability: NodeReachability = msgspec.field(default_factory=NodeReachability)
     folder: Path | None = None
     timings: NetworkTimings = ORDINARY
 

@@ -53,7 +53,7 @@ async def join(
             return
         peer.report(TunnelChanged(state="Error", reason=failure.reason))
         # What the kernel carries it carries without this task: nobody looks, that is all.
-        peer.network.stand(None, failure.reason)
+        peer.network.set_connected(None, failure.reason)
         peer.network.looked.set()
         faults = [each for each in leaves(error) if not isinstance(each, OSError)]
         log.warning("the network of %s failed", peer.id, exc_info=faults[0] if faults else None)
@@ -112,18 +112,18 @@ class StandbyGateways(Gateways):
         return AGAIN if self._ends.now.waits == UNTOLD else None
 
     def _port(self, chosen: Object | None) -> int | GatewayRefusal:
-        return gatewayplan.told_port(chosen) if isinstance(chosen, GatewayServer) else 0
+        return gatewayplan.reported_port(chosen) if isinstance(chosen, GatewayServer) else 0
 
     async def _accept(self, one: Object, port: int) -> None:
         given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
         place, own = self._peer.tenant_namespace, self._peer.context.namespace
         keys = await keysecrets.kept(self._client, self._peer.id, place, own, given)
         if keys is None or (isinstance(one, GatewayServer) and not port):
-            self._ends.know(TunnelEndpoints(waits=UNTOLD, looked=True))
+            self._ends.set(TunnelEndpoints(waits=UNTOLD, looked=True))
             return
         found = every(self._keys.store, PublicKey)
         taken = publickeys.taken(found, self._peer.id, place, keys.public)
-        self._ends.know(self._ends_of(one, port, keys, taken))
+        self._ends.set(self._ends_of(one, port, keys, taken))
 
     async def _refuse(self, one: Object, why: GatewayRefusal) -> None:
         """The leader says so."""

@@ -28,10 +28,10 @@ from liqod.network.dataplane import peerplan
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.entrances import has_proxy
 from liqod.network.dataplane.names import PeerNames, Side
-from liqod.network.failover.endpointhandover import hear
+from liqod.network.failover.endpointhandover import publish_endpoint
 from liqod.network.gateway import keysecrets
 from liqod.network.gateway.connections import Connections, TunnelState
-from liqod.network.gateway.desiredtunnel import DesiredTunnel, is_same, wanted
+from liqod.network.gateway.desiredtunnel import DesiredTunnel, desired_tunnel, is_same
 from liqod.network.gateway.joinedobjects import MADE_OF, is_there
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.gatewayhost import GatewayHost, take_down
@@ -146,7 +146,7 @@ class PeerTunnel:
             pause = await self._settle()
         except LiqodError as error:
             self._failures += 1
-            self._say(TunnelState("Error", str(error)))
+            self._report(TunnelState("Error", str(error)))
             if self._seldom.allows(str(error)):
                 log.warning("the network of %s: %s", self._peer.id, error)
             return RETRIES.delay(self._failures)
@@ -157,7 +157,7 @@ class PeerTunnel:
         """Have everything be as it is wanted now; seconds until the next look."""
         if self._machine.role.now.active is None:
             return inf  # which machine is the gateway will be known in a moment: all stays
-        wanted = self._wanted()
+        wanted = self._desired()
         if isinstance(wanted, DesiredTunnel):
             now = trio.current_time()
             quarrels = self._measures.quarrel and wanted == self._up
@@ -168,7 +168,7 @@ class PeerTunnel:
                 await self._have(wanted)
             return max(self._again_at - trio.current_time(), 0.0)
         ends = self._ends.now
-        self._say(TunnelState("Error" if ends.refused else "Connecting", wanted))
+        self._report(TunnelState("Error" if ends.refused else "Connecting", wanted))
         if self._up is None and not self._left:
             await self._forget_key()
             return inf
@@ -177,7 +177,7 @@ class PeerTunnel:
         await self._take_down(for_good=ends.gateway is None)
         return inf
 
-    def _wanted(self) -> DesiredTunnel | str:
+    def _desired(self) -> DesiredTunnel | str:
         """The desired network, or what it waits for."""
         ends, network, machine = self._ends.now, self._peer.network, self._machine
         if ends.gateway is None or ends.keys is None or not ends.peer_key:
@@ -186,7 +186,7 @@ class PeerTunnel:
             return network.waits
         where = machine.role.now
         told = (where, machine.stands_by, self._offers)
-        found = wanted(self._peer.id, ends, network.ranges, *told)
+        found = desired_tunnel(self._peer.id, ends, network.ranges, *told)
         return found or ends.waits
 
     async def _have(self, wanted: DesiredTunnel) -> None:
@@ -203,9 +203,9 @@ class PeerTunnel:
             await self._have_nothing(wanted)
             return
         if self._attended is not None and self._attended[3] != wanted.active:
-            self._leave()
+            self._release()
         self._disturbed = True  # until it is done
-        await datapath.begin(self._names)
+        await datapath.prepare(self._names)
         tunnel = self._tunnel_of(wanted.gateway.backend)
         lacks = await tunnel.problem()
         if lacks is not None:
@@ -218,8 +218,10 @@ class PeerTunnel:
             await self._measures.find_own(wanted.ranges)
             # What is lent, opened or offered meanwhile changes nothing of a tunnel that stands.
             same = self._up is not None and is_same(self._up, wanted)
-            if not same or self._connections.way.state == "Error":
-                self._say(TunnelState("Connecting", "the peer has not answered yet"), judged=False)
+            if not same or self._connections.state.state == "Error":
+                self._report(
+                    TunnelState("Connecting", "the peer has not answered yet"), judged=False
+                )
         self._up, self._left, self._disturbed = wanted, True, False
         self._had_at = trio.current_time()
         lends = has_proxy(wanted.ranges.entrances)
@@ -227,7 +229,7 @@ class PeerTunnel:
 
     async def _have_nothing(self, wanted: DesiredTunnel) -> None:
         """Stand by with a tunnel that cannot be quiet: it is made when this machine takes over."""
-        self._leave()
+        self._release()
         await take_down(self._machine, self._names)
         self._tunnel, self._again_at = None, inf
         self._up, self._left, self._disturbed = wanted, True, False
@@ -253,7 +255,7 @@ class PeerTunnel:
         for change in changes:
             log.info("the network of %s: %s", self._peer.id, change.text)
         if changes:
-            self._healed.tell()
+            self._healed.notify()
         if self._laid == (wanted, carries):
             measures.mended(changes)
         self._laid = (wanted, carries)
@@ -267,7 +269,7 @@ class PeerTunnel:
     def _attend(self, side: Side, *, lends: bool, active: bool) -> None:
         """Probe the network, and notice changes by others; nothing where it is attended already."""
         if self._attended is None or self._attended[1:] != (side, lends, active):
-            self._leave()
+            self._release()
             scope = trio.CancelScope()
             self._attended = (scope, side, lends, active)
             self._nursery.start_soon(self._watch, scope, side, lends, active)
@@ -279,18 +281,18 @@ class PeerTunnel:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._notice, partial(datapath.wait_disturbed, self._names))
                 if active:
-                    nursery.start_soon(self._measures.run, self._stands)
+                    nursery.start_soon(self._measures.run, self._probe_target)
                 if prober is not None and active:
-                    made = prober(self._names, side, self._heard, self._tells)
+                    made = prober(self._names, side, self._on_probe, self._hello)
                     nursery.start_soon(made.run)
                 if active and self._machine.role.others:
                     nursery.start_soon(
-                        hear, self._machine.role, self._peer.id, lambda: self._tunnel
+                        publish_endpoint, self._machine.role, self._peer.id, lambda: self._tunnel
                     )
                 if lends and active and self._machine.proxy is not None:
                     nursery.start_soon(self._machine.proxy.run, self._names, self._healed.waits())
 
-    def _tells(self) -> PeerHello:
+    def _hello(self) -> PeerHello:
         """The facts that the peer's gateway is notified of."""
         seen = self._up.ranges.seen if self._up is not None else ClusterCidrs()
         own = self._up.ranges.own if self._up is not None else ClusterCidrs()
@@ -298,7 +300,7 @@ class PeerTunnel:
         offers = bool(self._up.spec.websocket) if self._up is not None and serves else None
         return PeerHello(self._measures.own, (*seen.pod, *seen.external), own, offers)
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         """Attend it no more."""
         if self._attended is not None:
             self._attended[0].cancel()
@@ -311,7 +313,7 @@ class PeerTunnel:
         gauge, timings = self._machine.gauge, self._machine.timings
         return PathMetrics(self._names, gauge, self._turned, self._goes, timings)
 
-    def _stands(self) -> ProbeTarget:
+    def _probe_target(self) -> ProbeTarget:
         """The network to measure."""
         up = self._up
         assert up is not None
@@ -331,14 +333,14 @@ class PeerTunnel:
         """Something was measured that changes the data path, or what is said of it."""
         self._disturbed = True
         self._stirred.set()
-        self._say(self._connections.way)
+        self._report(self._connections.state)
 
     def _goes(self, status: TunnelStatus) -> None:
         """Report a tunnel that goes another way than before, such as by a websocket."""
         before, self._path = self._path, status.path or self._path
         if before not in ("", self._path):
             told = TunnelChanged(
-                state=self._connections.way.state, path=self._path, endpoint=status.endpoint
+                state=self._connections.state.state, path=self._path, endpoint=status.endpoint
             )
             self._peer.report(told)
 
@@ -354,32 +356,32 @@ class PeerTunnel:
             self._ends.now,
             network.ranges,
             network.waits,
-            self._connections.way,
+            self._connections.state,
             last[0] if last is not None else None,
             silent,
         )
         backend = self._provider(found.backend)
-        nodes, api = self._machine.ways.nodes, self._api()
+        nodes, api = self._machine.node_reachability.nodes, self._api()
         found = replace(found, gateway=role.gateway, standbys=role.standbys, nodes=nodes, api=api)
         found = measured(found, self._measures, self._stuck, backend)
         return relayed(found, network.whose)
 
-    def _heard(self, heard: ProbeResult) -> None:
+    def _on_probe(self, result: ProbeResult) -> None:
         seen = self._last[1] if self._last is not None else -1.0
-        if heard.alive or (self._last is not None and self._last[0].alive):
+        if result.alive or (self._last is not None and self._last[0].alive):
             # Told when it turns: until then there was an answer, but for the time that doubt takes.
-            seen = trio.current_time() - (0.0 if heard.alive else DEADLINE)
-        self._last = (heard, seen)
-        if heard.told.own.pod and heard.told.own != self._learned:
-            self._learned = heard.told.own
-            self._nursery.start_soon(self._learn, heard.told.own)
-        if heard.told.websocket not in (None, self._offers):
-            self._offers = heard.told.websocket
+            seen = trio.current_time() - (0.0 if result.alive else DEADLINE)
+        self._last = (result, seen)
+        if result.hello.own.pod and result.hello.own != self._learned:
+            self._learned = result.hello.own
+            self._nursery.start_soon(self._learn, result.hello.own)
+        if result.hello.websocket not in (None, self._offers):
+            self._offers = result.hello.websocket
             self._stirred.set()
-        self._measures.heard(heard)
-        if heard.alive:
+        self._measures.on_result(result)
+        if result.alive:
             self._silent_since = inf
-            self._say(TunnelState("Connected", latency=heard.latency))
+            self._report(TunnelState("Connected", latency=result.latency))
         else:
             if self._offers is False and trio.current_time() - self._silent_since > LAST_RESORT:
                 self._offers = None  # it may be otherwise by now, and nothing else is left to try
@@ -389,16 +391,18 @@ class PeerTunnel:
                 self._silent_since = trio.current_time() - DEADLINE
                 self._again_at = trio.current_time()
                 self._stirred.set()
-            self._say(TunnelState("Connecting", heard.why or "the peer's gateway does not answer"))
+            self._report(
+                TunnelState("Connecting", result.why or "the peer's gateway does not answer")
+            )
 
-    def _say(self, way: TunnelState, *, judged: bool = True) -> None:
+    def _report(self, state: TunnelState, *, judged: bool = True) -> None:
         """Say how the way is; what has just been made is not judged, until the probes have it."""
-        if not self._machine.role.now.active and way.state != "Error":
+        if not self._machine.role.now.active and state.state != "Error":
             return  # the gateway says it
-        self._connections.tell(msgspec.structs.replace(way, pods=self._pods()))
+        self._connections.report(msgspec.structs.replace(state, pods=self._pods()))
         nothing = self._up is None and not self._ends.now.gateway
         stands = None if nothing or not judged else False
-        self._peer.network.stand(True if way.state == "Connected" else stands, way.why)
+        self._peer.network.set_connected(True if state.state == "Connected" else stands, state.why)
 
     def _pods(self) -> PodPath:
         """The path from pod to pod, where there is a tunnel at all."""
@@ -423,7 +427,7 @@ class PeerTunnel:
         if self._up is None or self._last is None:
             return ""
         own = self._up.ranges.own
-        seen, have = self._last[0].told.seen_as, (*own.pod, *own.external)
+        seen, have = self._last[0].hello.seen_as, (*own.pod, *own.external)
         if not seen or len(seen) >= min(len(have), MOST_RANGES):
             return ""
         return (
@@ -446,7 +450,7 @@ class PeerTunnel:
         if self._up is None and not await keysecrets.is_kept(client, self._peer.id, own):
             self._left = False
             return
-        self._leave()
+        self._release()
         await take_down(self._machine, self._names)
         self._up, self._tunnel, self._backend, self._left = None, None, "", False
         self._keyed = for_good and self._leads

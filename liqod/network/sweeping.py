@@ -117,11 +117,11 @@ async def sweep(
     Raises:
         LiqodError: it cannot be asked, or something does not go; it may be called again.
     """
-    first = {names.hash for names in await kernel.leftovers(await known(context, working))}
+    first = {names.hash for names in await kernel.leftovers(await known_peers(context, working))}
     if not first:
         return []
     await trio.sleep(machine.timings.unknown_for)
-    peers = await known(context, working)
+    peers = await known_peers(context, working)
     left = [names for names in await kernel.leftovers(peers) if names.hash in first]
     if len(left) > MANY and not peers:
         log.warning("%d networks are left on this machine, and no peer is known", len(left))
@@ -136,7 +136,7 @@ async def sweep(
     return swept
 
 
-async def known(context: ClusterContext, working: Collection[str]) -> list[PeerNames]:
+async def known_peers(context: ClusterContext, working: Collection[str]) -> list[PeerNames]:
     """All peers of which anything exists: a tenant namespace, a tunnel's key, a ForeignCluster,
     a task that runs.
     """

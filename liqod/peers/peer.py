@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from liqod.cluster.context import ClusterContext
 from liqod.config import PeerSettings, PodNetwork
-from liqod.kube.controller import tell_failures
+from liqod.kube.controller import report_failures
 from liqod.kube.http.cpubudget import CpuBudget
 from liqod.peers.peernetwork import PeerNetwork
 from liqod.runtime.observable import Observable
@@ -57,11 +57,11 @@ class Peer:
     def pod_network(self) -> PodNetwork:
         """How its pods are reachable; by no tunnel where nobody has begun to join the networks."""
         way = self.settings.pod_network
-        return "none" if way == "tunnel" and not self.network.begun else way
+        return "none" if way == "tunnel" and not self.network.started else way
 
-    def report(self, told: TopicEvent) -> None:
+    def report(self, payload: TopicEvent) -> None:
         """Publish a decision about this peer."""
-        self.context.hub.publish(told, self.id)
+        self.context.hub.publish(payload, self.id)
 
     def failures(self, topic: str, *, reflector: str = "") -> Callable[[object, Exception], None]:
         """The callback of a queue whose worker fails: publishes the key and the reason.
@@ -73,4 +73,4 @@ class Peer:
             room = f"peer.{topic}"
             self.report(KeyFailed(source=room, reflector=reflector, key=key, failed=reason))
 
-        return tell_failures(publish, topic, **({"reflector": reflector} if reflector else {}))
+        return report_failures(publish, topic, **({"reflector": reflector} if reflector else {}))

@@ -20,7 +20,7 @@ class PeerNetwork:
         looked: set once it was looked whether networks are joined, or could not be.
         ranges: of the two clusters; None while they are not known.
         waits: what is waited for while they are not, as a clause.
-        stands: whether packets get through; None where nobody has looked.
+        connected: whether packets get through; None where nobody has looked.
         why: the reason, as a clause.
         gateways: whether the gateway that is there works, by its side (``server``, ``client``).
         whose: the id of another peer among whose aliases an address is; empty where it is nobody's.
@@ -32,7 +32,7 @@ class PeerNetwork:
         self.looked = trio.Event()
         self.ranges: PeerRanges | None = None
         self.waits = NOT_JOINED
-        self.stands: bool | None = None
+        self.connected: bool | None = None
         self.why = ""
         self.gateways: dict[str, bool] = {}
         self.whose: Callable[[str], str] = lambda address: ""
@@ -41,20 +41,20 @@ class PeerNetwork:
         self._news = Notifier()
 
     @property
-    def begun(self) -> bool:
+    def started(self) -> bool:
         """True if the networks are joined, or are being joined."""
         return self.ranges is not None or self.waits != NOT_JOINED or bool(self.gateways)
 
     def facts(self) -> NetworkFacts | None:
         """All that is known, from memory; None where no network was begun."""
-        if not self.begun:
+        if not self.started:
             return None
         waiting = NetworkFacts(waits=self.waits or NOBODY)
         return msgspec.structs.replace(
             self.tunnel() if self.tunnel is not None else waiting,
             configured=self.ranges is not None,
             gateways=self.gateways,
-            stands=self.stands,
+            stands=self.connected,
             why=self.waits if self.ranges is None else self.why,
         )
 
@@ -62,24 +62,24 @@ class PeerNetwork:
         """Wait until anything changes."""
         await self._news.wait()
 
-    def know(self, ranges: PeerRanges | None, waits: str = "") -> None:
+    def set_ranges(self, ranges: PeerRanges | None, waits: str = "") -> None:
         """Say which ranges there are, or what is waited for."""
         self.looked.set()
         if (ranges, waits) != (self.ranges, self.waits):
             self.ranges, self.waits = ranges, waits
-            self._stir()
+            self._notify()
 
-    def stand(self, stands: bool | None, why: str = "") -> None:
+    def set_connected(self, connected: bool | None, why: str = "") -> None:
         """Say whether packets get through."""
-        if (stands, why) != (self.stands, self.why):
-            self.stands, self.why = stands, why
-            self._stir()
+        if (connected, why) != (self.connected, self.why):
+            self.connected, self.why = connected, why
+            self._notify()
 
-    def show(self, gateways: Mapping[str, bool]) -> None:
+    def set_gateways(self, gateways: Mapping[str, bool]) -> None:
         """Say which gateways there are."""
         if gateways != self.gateways:
             self.gateways = dict(gateways)
-            self._stir()
+            self._notify()
 
-    def _stir(self) -> None:
-        self._news.tell()
+    def _notify(self) -> None:
+        self._news.notify()

@@ -124,14 +124,14 @@ class CallGuard:
     def __str__(self) -> str:
         return f"the {self.kind} {self.name}"
 
-    def ask(self, function: Callable[P, R], /, *args: P.args, **named: P.kwargs) -> R:
+    def call(self, function: Callable[P, R], /, *args: P.args, **named: P.kwargs) -> R:
         """Call a plain function of the plugin.
 
         Raises:
             PluginError: it raised; the text names the plugin and what it raised. A cancellation,
                 too: what does not wait is not cancelled.
         """
-        answer = self._ask(function, *args, **named)
+        answer = self._call(function, *args, **named)
         if self.failures and self.kind not in LASTING:
             self.well()
         return answer
@@ -148,12 +148,12 @@ class CallGuard:
 
         Args:
             odd: why something is not what it is to return, in a clause; None where it is.
-            function, args, named: as of :meth:`ask`.
+            function, args, named: as of :meth:`call`.
 
         Raises:
             PluginError: it raised, or returned something odd.
         """
-        answer = self._ask(function, *args, **named)
+        answer = self._call(function, *args, **named)
         self._judged(odd, function, answer)
         if self.failures and self.kind not in LASTING:
             self.well()
@@ -175,7 +175,7 @@ class CallGuard:
                 PluginError(f"{self} returned nonsense from {named(function)}: {wrong}")
             )
 
-    def _ask(self, function: Callable[P, R], /, *args: P.args, **named: P.kwargs) -> R:
+    def _call(self, function: Callable[P, R], /, *args: P.args, **named: P.kwargs) -> R:
         gauge = self  # for `liqod.plugins.currentplugin`
         began = perf_counter()
         self.calls += 1
@@ -308,7 +308,7 @@ class CallGuard:
         name = next(iter(self.left.values()), "")
         return f"does not end: {name} was cancelled, and goes on" if name else ""
 
-    def leave(self, peer: str) -> None:
+    def forget_peer(self, peer: str) -> None:
         """A peer is gone, or begins anew: none of its objects rest."""
         self.resting = {key: why for key, why in self.resting.items() if key[0] != peer}
 
@@ -402,13 +402,13 @@ class _Begun(trio.abc.Instrument):
         gauge = None if nursery is None else self.gauges.get(nursery.parent_task)
         if gauge is not None:
             self.gauges[task] = gauge
-            task.coro = cast("CoroutineType[Any, Any, Any]", _beside(gauge, task.coro))
+            task.coro = cast("CoroutineType[Any, Any, Any]", _run_in_task(gauge, task.coro))
 
 
 _BEGUN: Final = _Begun()
 
 
-async def _beside(gauge: CallGuard, inner: Coroutine[Any, Any, R]) -> R:
+async def _run_in_task(gauge: CallGuard, inner: Coroutine[Any, Any, R]) -> R:
     """Go through with a task that a plugin has begun."""
     return await _stepping(gauge, lambda: inner)
 
@@ -420,7 +420,7 @@ def _stepping(
     """Await a function, and time each stretch of it between two waits."""
     began = perf_counter()
     try:
-        inner = _begun(function, *args)  # by this name `liqod.inspect.tasks` finds it
+        inner = _start_coroutine(function, *args)  # by this name `liqod.inspect.tasks` finds it
     finally:
         gauge.took(perf_counter() - began)
     step: Callable[[], Any] = partial(inner.send, None)
@@ -439,7 +439,7 @@ def _stepping(
             step = partial(inner.throw, error)
 
 
-def _begun(function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
+def _start_coroutine(function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]:
     """The coroutine of a call. Raises TypeError where the function's result cannot be awaited."""
     found = function(*args)
     if isinstance(found, Coroutine):
@@ -455,7 +455,7 @@ def _begun(function: Callable[..., Any], *args: Any) -> Coroutine[Any, Any, Any]
 
 WALLS = frozenset(
     {
-        CallGuard._ask.__code__,
+        CallGuard._call.__code__,
         CallGuard._judged.__code__,
         cast("FunctionType", _stepping).__code__,
     }

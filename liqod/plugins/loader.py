@@ -181,7 +181,7 @@ def load(
         for name, kind, provided, state, why in load_one(source, frozenset(blocked), late):
             if provided is not None and (kind, name) in active:
                 state, why = "left out", f"there is a {kind} of that name already"
-            elif provided is not None and not _wanted(provided, tables):
+            elif provided is not None and not _enabled(provided, tables):
                 state, why = "off", f"an empty table [plugins.settings.{name}] switches it on"
             elif provided is not None and state == "active":
                 active[kind, name] = provided
@@ -194,7 +194,7 @@ def load(
                 why=why,
             )
             records.append(_left_out(record, why) if state == "left out" else record)
-    _all_known(tables, records, found)
+    _refuse_unknown(tables, records, found)
     records = [_needing(each, active, records) for each in records]
     decoded: dict[tuple[str, str], Any] = {}
     for at, each in enumerate(records):
@@ -259,7 +259,7 @@ Outcome = tuple[str, str, Provided | None, State, str]
 """A name and a kind; the object provided; its state, and why it is not active."""
 
 
-def _wanted(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool:
+def _enabled(provided: Provided, tables: Mapping[str, Mapping[str, Any]]) -> bool:
     """True if it is to run: a discovery ``on_request`` runs where the configuration names it."""
     on_request = isinstance(provided, DiscoveryProvider) and provided.on_request
     return not on_request or provided.name in tables
@@ -274,7 +274,7 @@ def load_one(
     timer = _waited_for(source, late)
     try:
         plugin = source.load()
-        provided = _ask(source.name, plugin)
+        provided = _call_hooks(source.name, plugin)
         problems = [provided_problem(value) for _, value in provided]
         if source.package != OWN and (task := system_task(plugin)):
             raise PluginError(f"{task}: what a system task raises would end the daemon")
@@ -305,7 +305,7 @@ def _waited_for(source: PluginSource, late: float) -> threading.Timer:
     return timer
 
 
-def _ask(name: str, plugin: Any) -> list[tuple[str, Provided]]:
+def _call_hooks(name: str, plugin: Any) -> list[tuple[str, Provided]]:
     """Register a plugin alone and call its hooks.
 
     Raises:
@@ -380,7 +380,7 @@ def _meant(message: str, config_type: type[Any]) -> str:
     return nearest(unknown.group(1), known, f"; known are {', '.join(known)}" if known else "")
 
 
-def _all_known(
+def _refuse_unknown(
     tables: Iterable[str], records: Iterable[Loaded], sources: Iterable[PluginSource]
 ) -> None:
     """Raise ConfigError for a table that belongs to no plugin; one may be blocked or left out."""

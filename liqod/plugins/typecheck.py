@@ -85,18 +85,18 @@ def _misfit(value: Any, hint: Any, where: str) -> str | None:
     if origin is typing.Literal:
         good = value in typing.get_args(hint)
         return (
-            None if good else _wanted(where, " or ".join(map(repr, typing.get_args(hint))), value)
+            None if good else _expected(where, " or ".join(map(repr, typing.get_args(hint))), value)
         )
     if origin is tuple:
         return _of_tuple(value, typing.get_args(hint)[0], where)
     if origin is type:
-        return None if isinstance(value, type) else _wanted(where, "a class", value)
+        return None if isinstance(value, type) else _expected(where, "a class", value)
     if origin is Callable:
-        return None if callable(value) else _wanted(where, "a function", value)
+        return None if callable(value) else _expected(where, "a function", value)
     if origin is not None and issubclass(origin, Mapping):
-        return None if isinstance(value, Mapping) else _wanted(where, "a mapping", value)
+        return None if isinstance(value, Mapping) else _expected(where, "a mapping", value)
     if origin is not None and issubclass(origin, Collection):
-        return None if isinstance(value, origin) else _wanted(where, origin.__name__, value)
+        return None if isinstance(value, origin) else _expected(where, origin.__name__, value)
     return _of_class(value, hint, where)
 
 
@@ -113,7 +113,7 @@ def _of_tuple(value: Any, inner: Any, where: str) -> str | None:
     if not isinstance(value, tuple):
         one = _misfit(value, inner, where) is None
         comma = "; one alone needs a comma after it: (…,)" if one else ""
-        return _wanted(where, f"a tuple of {_name(inner)}", value) + comma
+        return _expected(where, f"a tuple of {_name(inner)}", value) + comma
     problems = (_misfit(each, inner, f"{where}[{at}]") for at, each in enumerate(value))
     return next((each for each in problems if each is not None), None)
 
@@ -123,11 +123,11 @@ def _of_class(value: Any, hint: Any, where: str) -> str | None:
         return None
     if hint is float:
         good = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
-        return None if good else _wanted(where, "a number", value)
+        return None if good else _expected(where, "a number", value)
     if hint is int and isinstance(value, bool):
-        return _wanted(where, "a whole number", value)
+        return _expected(where, "a whole number", value)
     if not isinstance(value, hint):
-        return _wanted(where, _name(hint), value)
+        return _expected(where, _name(hint), value)
     inside = isinstance(value, msgspec.Struct) or _is_row(value)
     return type_problem(value, where) if inside else None
 
@@ -144,7 +144,7 @@ def _name(hint: Any) -> str:
     return words.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-def _wanted(where: str, what: str, value: Any) -> str:
+def _expected(where: str, what: str, value: Any) -> str:
     return f"{where} is to be {what}, and is {shown(value)}"
 
 

@@ -28,11 +28,11 @@ class InBandOptions(msgspec.Struct, frozen=True):
     """How this cluster is to reach the provider.
 
     Attributes:
-        asked: through the tunnel.
+        requested: through the tunnel.
         proxy_url: by this HTTP proxy, which goes before that.
     """
 
-    asked: bool = False
+    requested: bool = False
     proxy_url: str = ""
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class InBandOptions(msgspec.Struct, frozen=True):
         Raises:
             ConfigError: the provider lets nobody in through the tunnel, or there is none.
         """
-        if self.proxy_url or not self.asked:
+        if self.proxy_url or not self.requested:
             return self.proxy_url
         progress(f"find the API server of {there.id} behind the tunnel")
         found = await _address(there)

@@ -23,7 +23,7 @@ from liqod.consumer.identities.kubeconfigs import auth_patch, problem_of
 from liqod.consumer.identities.providerpinning import (
     ServerPin,
     differs,
-    known_pin,
+    existing_pin,
     pin_of,
     same_authority,
 )
@@ -38,7 +38,7 @@ from liqod.procedures import networksites
 from liqod.procedures.inbandpeering import InBandOptions
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.resourcerequest import ResourceRequest
-from liqod.procedures.slicerequest import ask, wait_borrowed
+from liqod.procedures.slicerequest import ensure_slice, wait_borrowed
 from liqod.procedures.tenantrequest import Sides, asks_for, refusal, write_tenant
 from liqod.procedures.timings import ORDINARY, PeeringTimings
 from liqod.resources import (
@@ -100,7 +100,7 @@ async def peer(
         raise ConfigError(f"the kubeconfig leads to the cluster {there}, not to {expected}")
     if here == there:
         raise ConfigError(f"both kubeconfigs lead to clusters named {here}; ids must differ")
-    known = None if replace else await _known(local, remote, there)
+    known = None if replace else await _existing_pin(local, remote, there)
     await _refuse_revoked(local, there, replace=replace)
     sides = await meet(local, remote, here, there, progress=progress)
     if joining is not None:
@@ -119,7 +119,7 @@ async def peer(
         await _joined(joining, timings)
         return there
     # Asked at once: it goes to the provider as soon as that is reached.
-    before = await ask(local, here, there, sides.local_namespace, asked, own.private)
+    before = await ensure_slice(local, here, there, sides.local_namespace, asked, own.private)
     await wait_reached(sides, given, progress, timings)
     await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
     await _joined(joining, timings)
@@ -179,14 +179,14 @@ async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
     await local.patch(NAMESPACES, namespace, lifted)
 
 
-async def _known(local: Client, remote: Client, there: str) -> ServerPin | None:
+async def _existing_pin(local: Client, remote: Client, there: str) -> ServerPin | None:
     """The place of the provider that has this id here already; None where it is new.
 
     Raises:
         ConfigError: the kubeconfig leads to a server for which another authority vouches.
     """
     namespace = await find_tenant_namespace(local, there)
-    known = await known_pin(local, there, namespace) if namespace is not None else None
+    known = await existing_pin(local, there, namespace) if namespace is not None else None
     if known is not None:
         found = pin_of(remote.server, remote.authority)
         if not same_authority(found, known) or (
@@ -236,7 +236,7 @@ async def exchange_nonce(
     """The provider's nonce, signed with this cluster's key."""
     step = f"wait for the nonce of {sides.there}'s daemon"
     progress(step)
-    await _ask_nonce(sides)
+    await _request_nonce(sides)
 
     async def nonce() -> bytes:
         found = await sides.remote.find(
@@ -377,7 +377,7 @@ async def _remote_namespace(remote: Client, here: str) -> str:
         return str(wanted)
 
 
-async def _ask_nonce(sides: Sides) -> None:
+async def _request_nonce(sides: Sides) -> None:
     """An empty Secret there, for the provider's daemon to fill."""
     marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
     metadata = {"name": labels.NONCE_SECRET, "namespace": sides.remote_namespace, "labels": marks}

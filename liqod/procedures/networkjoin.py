@@ -23,7 +23,7 @@ from liqod.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFou
 from liqod.kube.selection import Selection
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Secret
-from liqod.network.gateway.gatewayplan import NOT_MADE, told_websocket
+from liqod.network.gateway.gatewayplan import NOT_MADE, reported_websocket
 from liqod.procedures.networkobjects import (
     WEBSOCKET,
     WIREGUARD,
@@ -186,7 +186,7 @@ async def _join(
     server, client = (there, here) if asked.server_at == "Provider" else (here, there)
     if min(here.id, there.id) not in {each.id for each in begins}:
         await _somebody_begins(here, there)
-    if await _is_begun(client, server) and not await _is_begun(server, client):
+    if await _is_started(client, server) and not await _is_started(server, client):
         progress(f"keep the tunnel that is there, in which {client.id} is dialled")
         await _kept(client, server)
         return await _made_before(client)
@@ -262,15 +262,15 @@ async def _gateways(
     progress(
         f"make the gateway of {client.id}, which dials {where} {endpoint.protocol} {endpoint.port}"
     )
-    websocket = told_websocket(told)
+    websocket = reported_websocket(told)
     if websocket:
         progress(f"offer it TCP {websocket} of the same, for where no UDP passes")
     wanted = gateway_client(client.peer, client.liqo, asked, endpoint, websocket)
     name = await _have(client, GATEWAY_CLIENTS, wanted, made)
     dials = await _accepted(client, GATEWAY_CLIENTS, GatewayClient, name)
     progress("tell each side the other's public key")
-    await _tell_key(server, told, client, dials, made)
-    await _tell_key(client, dials, server, told, made)
+    await _publish_key(server, told, client, dials, made)
+    await _publish_key(client, dials, server, told, made)
 
 
 async def _oldest(site: Site, kind: Kind) -> str | None:
@@ -282,7 +282,7 @@ async def _oldest(site: Site, kind: Kind) -> str | None:
     return min(found, key=lambda one: one.metadata.creation_timestamp or "").metadata.name
 
 
-async def _is_begun(server: Site, client: Site) -> bool:
+async def _is_started(server: Site, client: Site) -> bool:
     """True if any object exists of a tunnel in which that side is dialled by the other."""
     return bool(await _oldest(server, GATEWAY_SERVERS) or await _oldest(client, GATEWAY_CLIENTS))
 
@@ -291,7 +291,7 @@ async def _somebody_begins(one: Site, other: Site) -> None:
     """Waits, where ranges are there already, for their maker to make a gateway first."""
     with trio.move_on_after(BEGUN_WITHIN):
         while not (  # noqa: ASYNC110  # of another's doing
-            await _is_begun(one, other) or await _is_begun(other, one)
+            await _is_started(one, other) or await _is_started(other, one)
         ):
             await trio.sleep(LOOK_EVERY)
 
@@ -468,7 +468,7 @@ async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
     )
 
 
-async def _tell_key(
+async def _publish_key(
     site: Site,
     gateway: GatewayServer | GatewayClient,
     other: Site,

@@ -43,7 +43,7 @@ async def take(client: Client, namespace: str) -> list[str]:
     return lines
 
 
-async def leave(client: Client, peer: str, namespace: str, liqo: str) -> None:
+async def remove_network(client: Client, peer: str, namespace: str, liqo: str) -> None:
     """Take the network of a peer away on this side, and wait until the daemon has.
 
     The private key of the tunnel goes last of all that is on the machine. A daemon that does not
@@ -63,7 +63,7 @@ async def is_taken_down(client: Client, peer: str, liqo: str) -> bool:
     """True if nothing of a tunnel is on its machine any more; waits some seconds for a daemon.
 
     Args:
-        client, peer, liqo: as of :func:`leave`.
+        client, peer, liqo: as of :func:`remove_network`.
     """
 
     async def gone() -> bool:

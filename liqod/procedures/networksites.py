@@ -93,14 +93,14 @@ async def wait_connected(
         for site in every:
             if site.id in waiting and await _connected(site, waiting, told):
                 del waiting[site.id]
-        progress(Step("wait until packets go both ways", _said(waiting)))
+        progress(Step("wait until packets go both ways", _text(waiting)))
         return not waiting
 
     await poll_until(
         look,
         within=timings.connected_within,
         failing=lambda: ConfigError(
-            f"the clusters are peered, but no packet goes from one to the other: {_said(waiting)}; "
+            f"the clusters are peered, but no packet goes from one to the other: {_text(waiting)}; "
             f"{_remedy(waiting, backend)}; `liqod network status` shows each part"
         ),
     )
@@ -141,5 +141,5 @@ def _plain(pods: PodPath) -> str:
     return f"{CONNECTED}; from pod to pod {pods.text}" if pods.state else CONNECTED
 
 
-def _said(waiting: dict[str, _UnconnectedSide]) -> str:
+def _text(waiting: dict[str, _UnconnectedSide]) -> str:
     return ", ".join(f"{id_} says {each.text}" for id_, each in waiting.items())

@@ -16,7 +16,7 @@ from liqod.kube.selection import Selection
 from liqod.model.view.facts import PeerFacts
 from liqod.model.view.networkfacts import JoinedFacts, joined, ways
 from liqod.network.failover.election import Claim
-from liqod.network.failover.lease import said
+from liqod.network.failover.lease import record_of
 from liqod.resources import (
     CONFIGURATIONS,
     INTERNAL_FABRICS,
@@ -84,7 +84,7 @@ async def look(
         raise ConfigError(f"there is no peer {peer} here; peers are {known}")
     wanted = {peer: tenants[peer]} if peer else tenants
     lease = await client.find(LEASES, labels.GATEWAY_LEASE, namespace, decode=Lease)
-    claim = said(lease).claim if lease is not None else Claim("", 0, "")
+    claim = record_of(lease).claim if lease is not None else Claim("", 0, "")
     return [await _of(client, each, wanted[each], claim) for each in sorted(wanted)]
 
 

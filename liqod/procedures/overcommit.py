@@ -47,6 +47,6 @@ async def beyond_there(client: Client, provider: str, name: str = "") -> str:
     which = Selection(labels=f"{labels.REMOTE_CLUSTER_ID}={provider}")
     for each in await client.list(RESOURCE_SLICES, which, decode=ResourceSlice):
         if each.name == (name or provider) and owner(each) == (provider, False):
-            found = capacity.told(each.metadata.annotations, each.status.resources)
+            found = capacity.overcommit_warning(each.metadata.annotations, each.status.resources)
             return f"{found}: what does not fit waits there for a place" if found else ""
     return ""

@@ -74,7 +74,7 @@ class NotSeen(ConfigError):
     """Nobody says where the cluster is that is asked."""
 
 
-async def ask(client: Client, namespace: str, request: PeeringRequest) -> bool:
+async def ensure_request(client: Client, namespace: str, request: PeeringRequest) -> bool:
     """Have the request; one that came to an end, or asks for something else, begins anew.
 
     Returns whether it was made just now.
@@ -175,7 +175,7 @@ def _check_confirmed(live: OutgoingPeering | None, request: PeeringRequest) -> N
             f"what was asked of {name} has ended ({live.status.phase or 'taken back'}): "
             f"`liqod peer {name}` asks anew, with new words"
         )
-    if (request.resources or request.slice) and not _asks_the_same(live, request):
+    if (request.resources or request.slice) and not _is_same(live, request):
         asked = ", ".join(f"{each} {amount}" for each, amount in live.spec.resources.items())
         raise ConfigError(
             f"the words are of the request that waits, which asks {name} for "
@@ -192,10 +192,10 @@ def _goes_on(live: OutgoingPeering, request: PeeringRequest) -> bool:
         return False
     if live.status.phase == "Done" and request.invitation is not None:
         return True  # it was used by this
-    return _asks_the_same(live, request)
+    return _is_same(live, request)
 
 
-def _asks_the_same(live: OutgoingPeering, request: PeeringRequest) -> bool:
+def _is_same(live: OutgoingPeering, request: PeeringRequest) -> bool:
     same = live.spec.slice == request.slice and set(live.spec.resources) == set(request.resources)
     return same and all(
         quantities.equal(live.spec.resources[name], n) for name, n in request.resources.items()
@@ -297,7 +297,7 @@ async def wait(
     """The request when it has come to a peering.
 
     Args:
-        client, namespace: as of :func:`ask`.
+        client, namespace: as of :func:`ensure_request`.
         name: of the request.
         progress: told what the daemon is at.
         shown: told the request each time that it was looked at.

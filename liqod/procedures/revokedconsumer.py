@@ -107,7 +107,7 @@ async def certificates_of(client: Client, consumer: str, namespace: str) -> tupl
             continue
         what = f"the certificate of {facts.common_name}, without rights"
         dead = ids.is_keyed(facts.common_name) or any(map(ids.is_keyed, facts.organizations))
-        found.append(Living(what, times.of(facts.ends), dead))
+        found.append(Living(what, times.of(facts.not_after), dead))
     return tuple(found)
 
 
@@ -165,7 +165,7 @@ async def _delete(client: Client, kind: Kind, found: list[Partial]) -> list[str]
     return [_line(kind, each) for each in await delete_all(client, kind, found)]
 
 
-async def held_of(client: Client, consumer: str, namespace: str) -> list[str]:
+async def remaining_bindings(client: Client, consumer: str, namespace: str) -> list[str]:
     """Every binding of the consumer's users or group, and its namespaces; one line for each."""
     mapped = await namespaces_of(client, consumer, namespace)
     return [f"{NAMESPACES.name} {each.metadata.name}" for each in mapped] + [

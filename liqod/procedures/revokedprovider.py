@@ -34,7 +34,7 @@ async def is_known(client: Client, namespace: str) -> bool:
     )
 
 
-async def held(client: Client, provider: str, namespace: str) -> list[tuple[str, str]]:
+async def remaining_rights(client: Client, provider: str, namespace: str) -> list[tuple[str, str]]:
     """Rights from the provider that nobody here can end: in words, and until when (RFC 3339)."""
     found = []
     for each in await client.list(SECRETS, Selection(namespace, labels=labels.IDENTITY_TYPE)):
@@ -45,7 +45,7 @@ async def held(client: Client, provider: str, namespace: str) -> list[tuple[str,
         except (ConfigError, ProtocolError):
             continue
         what = f"the certificate of {facts.common_name} at {provider}, whose key is deleted here"
-        found.append((what, times.of(facts.ends)))
+        found.append((what, times.of(facts.not_after)))
     if found:
         found.append((f"what this cluster has at {provider}, until it is removed there", ""))
     return found

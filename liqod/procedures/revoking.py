@@ -96,12 +96,12 @@ async def carry_out(
     lives: list[Living] = []
     # The daemon begins with the mark, so what it takes is looked for before.
     if "consumer" in roles:
-        removed |= dict.fromkeys(await revokedconsumer.held_of(client, peer, namespace))
+        removed |= dict.fromkeys(await revokedconsumer.remaining_bindings(client, peer, namespace))
         issued = await revokedconsumer.certificates_of(client, peer, namespace)
         noted = await revokedconsumer.mark(client, namespace, labels.REVOKED_TENANT, issued)
         lives += noted.lives
     if "provider" in roles:
-        held = await revokedprovider.held(client, peer, namespace)
+        held = await revokedprovider.remaining_rights(client, peer, namespace)
         given = tuple(Living(what, until) for what, until in held)
         noted = await revokedconsumer.mark(client, namespace, labels.REVOKED_PROVIDER, given)
         lives += noted.lives

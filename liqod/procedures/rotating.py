@@ -112,7 +112,11 @@ def bonds(own: ClusterKeys, found: Bound) -> tuple[Bond, ...]:
         each.spec.cluster_id: each for each in found.identities if each.spec.type == CONTROL_PLANE
     }
     made = [
-        Bond(peer, "provider", _state(own, peer in waiting, _tells(found.renews, each.namespace)))
+        Bond(
+            peer,
+            "provider",
+            _state(own, peer in waiting, _key_reported(found.renews, each.namespace)),
+        )
         for peer, each in providers.items()
     ]
     for tenant in found.tenants:
@@ -127,7 +131,7 @@ def bonds(own: ClusterKeys, found: Bound) -> tuple[Bond, ...]:
     return tuple(sorted(made))
 
 
-def _tells(renews: Iterable[Renew], namespace: str) -> bool:
+def _key_reported(renews: Iterable[Renew], namespace: str) -> bool:
     """True if a provider has said by which key it knows this cluster."""
     return any(
         each.metadata.annotations.get(labels.KNOWN_KEY)

@@ -34,7 +34,7 @@ from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress, Step
 
 
-async def ask(
+async def ensure_slice(
     local: Client, here: str, provider: str, namespace: str, asked: ResourceRequest, private: bytes
 ) -> tuple[Any, ...]:
     """Make or change the ResourceSlice.
@@ -74,7 +74,7 @@ async def wait_borrowed(
     """Until the slice is granted and its virtual node Ready.
 
     Args:
-        local, provider, namespace, asked: as of :func:`ask`.
+        local, provider, namespace, asked: as of :func:`ensure_slice`.
         before: what it returned: an old denial is none of what is asked now.
         progress: told what is waited for.
 

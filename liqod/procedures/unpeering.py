@@ -174,7 +174,7 @@ async def unpeer(
         await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
         if await networkleaving.parts(local, namespace):
             progress("take the network away")
-            await networkleaving.leave(local, peer, namespace, liqo)
+            await networkleaving.remove_network(local, peer, namespace, liqo)
         await local.delete_selected(IDENTITIES, Selection(namespace))
         # Of no use without the tenant namespace, and revoked for good by this.
         await local.delete_selected(ROLE_BINDINGS, Selection(labels=users_of(peer)))

@@ -82,7 +82,7 @@ class GarbageCollector(Controller[Suspect]):
         watches = (self._maps, self._slices, self._namespaces, self._tenants)
         # What no change of an object tells of.
         first = (Suspect("bindings", "*"), Suspect("requests", "*"))
-        super().__init__(context, "orphans", *watches, first=first, beside=(self._follow_requests,))
+        super().__init__(context, "orphans", *watches, first=first, tasks=(self._follow_requests,))
 
     async def _follow_requests(self) -> NoReturn:
         while True:

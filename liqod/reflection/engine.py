@@ -105,10 +105,10 @@ class Engine:
         """The queue of each reflector."""
         return {name: worker.queue for name, worker in self.workers.items()}
 
-    def told(self) -> Iterator[tuple[ReflectedObject, Reason]]:
+    def reasons(self) -> Iterator[tuple[ReflectedObject, Reason]]:
         """The reasons why objects are not as they are to be."""
         for worker in self.workers.values():
-            yield from worker.told()
+            yield from worker.reasons()
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -341,7 +341,7 @@ class Engine:
         namespace = session.mapped.namespace
         if namespace not in self._sessions:
             for worker in self.workers.values():
-                worker.leave(namespace)
+                worker.unmap(namespace)
         self._requeue_all(namespace)
 
     # Having everything reconciled

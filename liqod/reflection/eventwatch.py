@@ -21,7 +21,7 @@ from liqod.errors import Expired, Forbidden, LiqodError, PermanentError
 from liqod.kube import times
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
-from liqod.model.crossing.adoption import stands_for
+from liqod.model.crossing.adoption import made_for
 from liqod.model.objects import remoteevents
 from liqod.model.objects.partial import Event, Pod
 from liqod.model.objects.remoteevents import WARNING, LocalObject
@@ -120,7 +120,7 @@ class EventTranslation:
         }
         if node not in context.nodes:
             return None
-        if not stands_for(pod, made.annotations, made.creation_timestamp):
+        if not made_for(pod, made.annotations, made.creation_timestamp):
             return None
         return LocalObject(kind, namespace, name, meta.uid, meta.creation_timestamp, node)
 
@@ -149,7 +149,7 @@ class EventWatch:
 
     def wake(self) -> None:
         """The peer is said to be back: nobody waits for the end of a pause."""
-        self._news.tell()
+        self._news.notify()
 
     def restart(self) -> None:
         """The way to the peer was lost: what is watched over it may stay silent for ever."""
@@ -160,7 +160,7 @@ class EventWatch:
         mapped = self._mapped
         await mapped.caches[SHADOW_PODS].used.wait()
         for kind in PODLIKE:
-            await mapped.caches[kind].known.wait()
+            await mapped.caches[kind].has_synced.wait()
         await self._context.opened[PODS].wait()
         failures = 0
         while True:
@@ -217,7 +217,7 @@ class EventWatch:
     def _take(self, body: bytes, *, known: bool) -> None:
         said = self._translation.event(body)
         if said is not None:
-            self._events.writer.say(said[0], known=known)
+            self._events.writer.enqueue(said[0], seen=known)
 
     async def _read_all(self) -> None:
         """Read the Events that exist there already; queue those that are not written here yet."""
@@ -233,7 +233,7 @@ class EventWatch:
                 event, state = said
                 name = event["metadata"]["name"]
                 if before.get(name) != state:
-                    self._events.writer.say(event, known=name in before)
+                    self._events.writer.enqueue(event, seen=name in before)
             read, version = read + len(page.found), page.resource_version
             if read >= MOST_LISTED:
                 break

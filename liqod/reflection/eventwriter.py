@@ -70,7 +70,7 @@ ORDINARY = EventLimits()
 
 class _PendingEvent(NamedTuple):
     body: bytes
-    known: bool
+    seen: bool
     """True if the Event was seen before: it may be there already."""
 
     @property
@@ -111,20 +111,20 @@ class _Lane:
         self._full = False
         self._seldom = Seldom()
 
-    def say(self, event: Json, *, known: bool) -> None:
+    def enqueue(self, event: Json, *, seen: bool) -> None:
         """Have an Event written when its turn comes."""
         meta, now = event["metadata"], trio.current_time()
         key = (meta["namespace"], meta["name"])
         before = self._waiting.get(key)
         written = self._written.get(key, float("-inf"))
-        known |= written > float("-inf") or (before is not None and before.known)
-        entry = _PendingEvent(msgspec.json.encode(event), known)
+        seen |= written > float("-inf") or (before is not None and before.seen)
+        entry = _PendingEvent(msgspec.json.encode(event), seen)
         size = self._size - (before.size if before else 0) + entry.size
         room = size <= self._limits.most_bytes
-        new = before is None and not known
+        new = before is None and not seen
         if not room or (new and not self._allowed(event["involvedObject"]["uid"], now)):
             self._count(LEFT_OUT)
-            self._tell_once(key)
+            self._log_once(key)
             return
         if before is not None:
             self._count(MERGED)
@@ -159,7 +159,7 @@ class _Lane:
     async def _write(self, key: Key, entry: _PendingEvent) -> None:
         event = msgspec.json.decode(entry.body)
         namespace, name = key
-        if not entry.known:
+        if not entry.seen:
             try:
                 await self._client.create(EVENTS, entry.body, namespace)
             except AlreadyExists:
@@ -206,7 +206,7 @@ class _Lane:
             del self._objects[next(iter(self._objects))]
         return bucket.takes(now)
 
-    def _tell_once(self, key: Key) -> None:
+    def _log_once(self, key: Key) -> None:
         if not self._full:
             self._full = True
             if self._seldom.allows(LEFT_OUT):
@@ -232,14 +232,14 @@ class EventWriter:
             each: _Lane(client, each, peer, self._counter(each), limits) for each in TYPES
         }
 
-    def say(self, event: Json, *, known: bool = False) -> None:
+    def enqueue(self, event: Json, *, seen: bool = False) -> None:
         """Have an Event written when its turn comes; it is none's turn that is left out.
 
         Args:
             event: as :func:`~liqod.model.objects.remoteevents.local_event` makes it.
             known: whether it was seen before: it may be there already.
         """
-        self._lanes[event["type"]].say(event, known=known)
+        self._lanes[event["type"]].enqueue(event, seen=seen)
 
     async def run(self) -> NoReturn:
         """Write until cancelled: Warnings beside Normals, neither behind the other."""

@@ -52,12 +52,12 @@ class HealthCheck:
             while True:
                 await sleep_until_tick(self._every)
                 found = self._find()
-                self._link.degradations.tell(ROOM, _summary(found, before))
+                self._link.degradations.report(ROOM, _summary(found, before))
                 if before.keys() - found.keys():
                     self._better()
                 before = found
         finally:
-            self._link.degradations.tell(ROOM, None)
+            self._link.degradations.report(ROOM, None)
 
     def _find(self) -> Found:
         """The present faults, by their subject."""
@@ -73,7 +73,7 @@ class HealthCheck:
                     found[f"read {kind.plural}"] = trouble
                 if cache.lacks:
                     lacking[kind] = cache.lacks
-        self._say(lacking)
+        self._report(lacking)
         for worker in self._workers.values():
             reason = worker.remote.problem
             if reason is not None:
@@ -82,7 +82,7 @@ class HealthCheck:
                 found[f"write {what}"] = Degradation(text, worker.own)
         return found
 
-    def _say(self, lacking: dict[Kind, str]) -> None:
+    def _report(self, lacking: dict[Kind, str]) -> None:
         """Say which kinds the peer has not, or gives no right to; and which it does again."""
         for kind, why in lacking.items():
             self._context.unreadable(kind, why)

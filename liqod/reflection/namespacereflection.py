@@ -117,7 +117,7 @@ class NamespaceReflection:
             cache.wake()
         if self._events is not None:
             self._events.wake()
-        self._wake.tell()
+        self._wake.notify()
 
     def restart(self) -> None:
         """The way to the peer was lost: what is watched there is watched over another."""
@@ -150,7 +150,7 @@ class NamespaceReflection:
             if reflector.scope is Scope.NODE:
                 await context.opened[reflector.kind].wait()
             for remote in reflector.remote:
-                await self.mapped.caches[remote.kind].known.wait()
+                await self.mapped.caches[remote.kind].has_synced.wait()
                 context.readable(remote.kind)
             self.mapped.ready[reflector.name] = trio.current_time()
             if reflector.scope is Scope.NODE:

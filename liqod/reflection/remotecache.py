@@ -71,7 +71,7 @@ class RemoteCache:
 
     Attributes:
         namespace: the mapped namespace, by its name there.
-        known: set once what is there is known.
+        has_synced: set once what is there is known.
         used: set once something of ours is there, or is about to be: then it is watched.
     """
 
@@ -115,7 +115,7 @@ class RemoteCache:
         self._renewed = float("-inf")
         self._awake = trio.Event()
         self._waiting: set[Source] = set()
-        self.known = trio.Event()
+        self.has_synced = trio.Event()
         self.used = trio.Event()
 
     @property
@@ -289,7 +289,7 @@ class RemoteCache:
                 break
             self._empty = not self._awake.is_set()
             if self._empty:
-                self.known.set()
+                self.has_synced.set()
             with trio.move_on_after(QUIET_PERIOD):
                 await self._awake.wait()
         self._empty = False
@@ -309,7 +309,7 @@ class RemoteCache:
             # In one step with what follows: who waits is reconciled when all that is there is
             # known.
             informer.subscribe(self._on_change)
-            self.known.set()
+            self.has_synced.set()
             for source in self._waiting:
                 self._enqueue(source, 0.0)
             self._waiting.clear()

@@ -28,7 +28,7 @@ from liqod.kube import ensure
 from liqod.kube.client import Client
 from liqod.kube.watched import DOUBT
 from liqod.model.crossing import graces, keys
-from liqod.model.crossing.adoption import is_adopted, stands_for
+from liqod.model.crossing.adoption import is_adopted, made_for
 from liqod.model.crossing.exclusions import STAYS_HOME, object_stays
 from liqod.model.objects.patches import contained
 from liqod.plugins.contracts import (
@@ -170,7 +170,7 @@ class RemoteWriter:
 
     async def _carry_out(self, work: Work, plan: Plan) -> bool:
         key = work.key
-        wanted = self._wanted(work, plan)
+        wanted = self._desired(work, plan)
         # First: what goes may hold a quota, or a name, that what comes needs.
         await self._remove(work, wanted)
         if not wanted:
@@ -187,7 +187,7 @@ class RemoteWriter:
         for _ in range(LESSONS):
             if not refusals or not self._learns(refusals):
                 break
-            wanted = self._wanted(work, plan)
+            wanted = self._desired(work, plan)
             outcomes = [await self._bring(work, each) for each in wanted]
             refusals = tuple(each.refusal for each in outcomes if each.refusal is not None)
         work.reasons += [each.reason for each in outcomes if each.reason is not None]
@@ -206,7 +206,7 @@ class RemoteWriter:
 
     # What is wanted, as it is to be written
 
-    def _wanted(self, work: Work, plan: Plan) -> list[DesiredObject]:
+    def _desired(self, work: Work, plan: Plan) -> list[DesiredObject]:
         """The objects of a plan that may leave this cluster, with the marks of ownership."""
         source = work.source
         leaving: list[Json] = []
@@ -292,13 +292,13 @@ class RemoteWriter:
                 return self._taken(remote, name, self._made_from(source))
             wanted = DesiredObject(remote, ownership.as_made(wanted.body, live, remote))
         known = cache.settled(name)
-        stands = live is None or _stands(work, live)
+        stands = live is None or _made_for(work, live)
         step = ownership.judge(wanted.body, live, remote, known, stands=stands)
         try:
             if step is WriteAction.CREATE:
                 outcome = await self._create(work, wanted, cache, client)
             elif live is None or step in (WriteAction.KEEP, WriteAction.WAIT):
-                return WriteResult(step, reason=_held(remote, live))
+                return WriteResult(step, reason=_deletion_blocker(remote, live))
             elif step is WriteAction.REMOVE:
                 await delete_remote(remote, live, cache, self._owner(work, live).client)
                 outcome = WriteResult(WriteAction.REMOVE)
@@ -469,7 +469,7 @@ class RemoteWriter:
             work.pauses.append(DOUBT)
             return
         ended = work.source if self._reflector.scope is Scope.NODE else None
-        grace = None if ended is None else graces.asked(ended)
+        grace = None if ended is None else graces.requested_grace(ended)
         for remote, live in surplus:
             client = self._owner(work, live).client
             if await delete_remote(remote, live, mapped.caches[remote.kind], client, grace):
@@ -541,7 +541,7 @@ def _written(work: Work, cache: RemoteCache, written: Partial, step: WriteAction
     return WriteResult(again=AGAIN_SOON)
 
 
-def _held(remote: RemoteKind, live: Partial | None) -> Reason | None:
+def _deletion_blocker(remote: RemoteKind, live: Partial | None) -> Reason | None:
     """The reason that an object is kept while it is being deleted: its finalizers, if any."""
     if live is None or live.metadata.deletion_timestamp is None:
         return None
@@ -558,8 +558,8 @@ def _digest(wanted: Iterable[DesiredObject]) -> str:
     return "/".join(ownership.hash_of(each.body, each.remote) for each in wanted)
 
 
-def _stands(work: Work, live: Partial) -> bool:
+def _made_for(work: Work, live: Partial) -> bool:
     """True if the object there was made for the local object that is being reconciled."""
     assert work.source is not None
     meta = live.metadata
-    return stands_for(work.source, meta.annotations, meta.creation_timestamp)
+    return made_for(work.source, meta.annotations, meta.creation_timestamp)

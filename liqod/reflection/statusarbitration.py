@@ -62,14 +62,14 @@ class _ArbitratedObject(msgspec.Struct):
 
     reflector: Reflector
     uid: str
-    said: dict[str, DesiredStatus] = {}
+    desired: dict[str, DesiredStatus] = {}
     again: dict[str, Callable[[], None]] = {}
     shown: dict[str, Json] = {}
 
     @property
     def first(self) -> str:
         """The first of those that say anything; empty when none does."""
-        return min(self.said, default="")
+        return min(self.desired, default="")
 
 
 class StatusArbiter:
@@ -84,17 +84,19 @@ class StatusArbiter:
         self._left: dict[tuple[str, str], set[ReflectedObject]] = {}
         self.retracted: Callable[[Retraction], None] = lambda _: None
 
-    def knows(self, subject: ReflectedObject, peer: str) -> bool:
+    def tracks(self, subject: ReflectedObject, peer: str) -> bool:
         """True if a peer says anything of an object, or has to take back what was said."""
         found = self._objects.get(subject)
-        return found is not None and (peer in found.said or peer in found.shown or not found.said)
+        return found is not None and (
+            peer in found.desired or peer in found.shown or not found.desired
+        )
 
-    def says(self, subject: ReflectedObject, peer: str) -> bool:
+    def has_desired(self, subject: ReflectedObject, peer: str) -> bool:
         """True if a peer says anything of an object."""
         found = self._objects.get(subject)
-        return found is not None and peer in found.said
+        return found is not None and peer in found.desired
 
-    def say(
+    def set_desired(
         self,
         reflector: Reflector,
         subject: ReflectedObject,
@@ -109,17 +111,17 @@ class StatusArbiter:
             if not said.anything:
                 return
             found = self._objects[subject] = _ArbitratedObject(reflector, uid)
-        before, first = found.said.get(peer, DesiredStatus()), found.first
+        before, first = found.desired.get(peer, DesiredStatus()), found.first
         if said.anything:
-            found.said[peer], found.again[peer] = said, again
+            found.desired[peer], found.again[peer] = said, again
             self._left.setdefault((peer, subject.namespace), set()).add(subject)
         else:
             self._silence(subject, found, peer)
         shared = reflector.several is Several.MERGED and before != said
         if first != found.first or shared or before.made - said.made:
-            self._ask(found, but=peer)
+            self._requeue(found, but=peer)
 
-    def wanted(
+    def resolve(
         self,
         subject: ReflectedObject,
         peer: str,
@@ -136,15 +138,15 @@ class StatusArbiter:
         if found is None:
             return None
         if found.reflector.several is Several.BY_PEER:
-            said = found.said.get(peer, DesiredStatus())
+            said = found.desired.get(peer, DesiredStatus())
             return said.status or {}
-        if found.said and found.first != peer:
+        if found.desired and found.first != peer:
             return None
         if found.reflector.several is Several.FIRST:
-            return found.said.get(peer, DesiredStatus()).status or {}
+            return found.desired.get(peer, DesiredStatus()).status or {}
         statuses = {
             name: each.status
-            for name, each in sorted(found.said.items())
+            for name, each in sorted(found.desired.items())
             if each.status is not None
         }
         return combine(statuses) if statuses else {}
@@ -173,7 +175,7 @@ class StatusArbiter:
             found.shown[_whose(found.reflector, peer)] = wanted
         else:
             found.shown.pop(_whose(found.reflector, peer), None)
-        if not found.said and not found.shown:
+        if not found.desired and not found.shown:
             del self._objects[subject]
 
     def others(self, subject: ReflectedObject, peer: str) -> frozenset[Made]:
@@ -181,7 +183,7 @@ class StatusArbiter:
         found = self._objects.get(subject)
         if found is None:
             return frozenset()
-        before = (each.made for name, each in found.said.items() if name < peer)
+        before = (each.made for name, each in found.desired.items() if name < peer)
         return frozenset().union(*before)
 
     def makes(self, subject: ReflectedObject, peer: str) -> bool:
@@ -194,9 +196,9 @@ class StatusArbiter:
     def forget(self, subject: ReflectedObject, peer: str) -> None:
         """The object is gone: nobody says anything of it, and there is nothing to take back."""
         found = self._objects.get(subject)
-        if found is not None and peer in found.said:
+        if found is not None and peer in found.desired:
             self._silence(subject, found, peer)
-        if found is not None and not found.said:
+        if found is not None and not found.desired:
             self._objects.pop(subject, None)
 
     def namespaces(self, peer: str) -> set[str]:
@@ -215,15 +217,15 @@ class StatusArbiter:
         self._silence(subject, found, peer)
         own = found.reflector.several is Several.BY_PEER
         shown = found.shown.pop(peer, {}) if own else {}
-        if not found.said:
+        if not found.desired:
             shown = {**found.shown.pop(ALL, {}), **shown}
             del self._objects[subject]
         elif first != found.first or found.reflector.several is not Several.FIRST:
-            self._ask(found)
+            self._requeue(found)
         self.retracted(Retraction(found.reflector, subject, found.uid, peer, shown))
 
     def _silence(self, subject: ReflectedObject, found: _ArbitratedObject, peer: str) -> None:
-        found.said.pop(peer, None)
+        found.desired.pop(peer, None)
         found.again.pop(peer, None)
         left = self._left.get((peer, subject.namespace))
         if left is not None:
@@ -231,7 +233,7 @@ class StatusArbiter:
             if not left:
                 del self._left[peer, subject.namespace]
 
-    def _ask(self, found: _ArbitratedObject, but: str = "") -> None:
+    def _requeue(self, found: _ArbitratedObject, but: str = "") -> None:
         for name, again in list(found.again.items()):
             if name != but:
                 again()

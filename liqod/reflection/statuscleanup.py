@@ -49,7 +49,7 @@ class Retractions(Controller[Said]):
     async def reconcile(self, key: Said) -> None:
         """Take back what one peer said of one object, unless it says something again."""
         retraction = self._waiting.get(key)
-        if retraction is None or self._arbiter.says(*key):
+        if retraction is None or self._arbiter.has_desired(*key):
             self._waiting.pop(key, None)  # it came back
             return
         try:

@@ -67,14 +67,14 @@ class StatusWriter:
     def __init__(
         self, reflector: Reflector, context: Context, ask_again: Callable[[Key], None]
     ) -> None:
-        self._ask_again = ask_again
+        self._requeue = ask_again
         self._reflector = reflector
         self._context = context
         self._debounced: dict[Key, float] = {}
         self._statuses: dict[Key, Version] = {}
         self._refused: dict[Key, tuple[str, float]] = {}
-        self._told: dict[Key, tuple[str, frozenset[Reason]]] = {}
-        self._wanted: dict[Key, Json] = {}
+        self._reported: dict[Key, tuple[str, frozenset[Reason]]] = {}
+        self._desired: dict[Key, Json] = {}
         self._contest = Contest(context.timings.contested)
         self._rate = Rate()
         self._lately = Lately()
@@ -83,11 +83,11 @@ class StatusWriter:
     @property
     def remembered(self) -> set[Key]:
         """The objects of which something is known here."""
-        return {*self._debounced, *self._statuses, *self._refused, *self._told}
+        return {*self._debounced, *self._statuses, *self._refused, *self._reported}
 
-    def told(self) -> Iterator[tuple[Key, frozenset[Reason]]]:
+    def reasons(self) -> Iterator[tuple[Key, frozenset[Reason]]]:
         """The reasons that objects were given, and that still hold."""
-        for key, (_, reasons) in self._told.items():
+        for key, (_, reasons) in self._reported.items():
             yield key, reasons
 
     def gone(self, key: Key) -> None:
@@ -97,13 +97,13 @@ class StatusWriter:
 
     def forget(self, key: Key) -> None:
         """The object is gone, or not this session's any more."""
-        self._wanted.pop(key, None)
+        self._desired.pop(key, None)
         self._contest.forget(key)
         self._rate.forget(key)
         self._debounced.pop(key, None)
         self._statuses.pop(key, None)
         self._refused.pop(key, None)
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
     async def carry_out(self, work: Work, outgoing: Plan, incoming: Plan) -> None:
         """Status, objects made here, reasons, and the end of what only waits for it."""
@@ -111,7 +111,7 @@ class StatusWriter:
         if source is None:
             return
         reasons = (*outgoing.reasons, *incoming.reasons, *work.reasons)
-        await self.tell(work, reasons)
+        await self.report(work, reasons)
         work.settled &= not (reasons or self._reflector.local)
         said = outgoing if outgoing.status is not None else incoming
         made = (*outgoing.local, *incoming.local)
@@ -144,18 +144,18 @@ class StatusWriter:
         subject, peer = work.subject, self._context.peer.id
         names = frozenset((each["kind"], each["metadata"]["name"]) for each in made)
         voice = DesiredStatus(said.status or None, names)
-        if not voice.anything and not arbiter.knows(subject, peer):
+        if not voice.anything and not arbiter.tracks(subject, peer):
             return NOTHING
-        again = partial(self._ask_again, work.key)
-        arbiter.say(reflector, subject, source["metadata"]["uid"], peer, voice, again)
-        wanted = arbiter.wanted(subject, peer, partial(self._combine, source))
+        again = partial(self._requeue, work.key)
+        arbiter.set_desired(reflector, subject, source["metadata"]["uid"], peer, voice, again)
+        wanted = arbiter.resolve(subject, peer, partial(self._combine, source))
         if wanted is None:
             return NOTHING
         patch = arbiter.patch(subject, peer, wanted, source.get("status") or {})
         if not patch:
             arbiter.written(subject, peer, wanted)
             return NOTHING
-        self._wanted[work.key] = wanted
+        self._desired[work.key] = wanted
         return msgspec.structs.replace(said, status=patch)
 
     def _combine(self, source: Json, statuses: Mapping[str, Json]) -> Json:
@@ -180,7 +180,7 @@ class StatusWriter:
         assert plan.status is not None
         asked = digest(plan.status)
         context, peer = self._context.peer.context, self._context.peer.id
-        wanted = self._wanted.pop(key, None)
+        wanted = self._desired.pop(key, None)
         if wanted is not None:
             # Before the request: where this task is cancelled while it waits for the answer, the
             # status may have been written, and has to be taken back by those who come after.
@@ -190,7 +190,7 @@ class StatusWriter:
         except (Forbidden, Invalid) as error:
             self._refused[key] = (asked, now + writebackoff.UNCHANGED)
             work.pauses.append(writebackoff.UNCHANGED)
-            await self._tell_refused(source, error)
+            await self._report_refused(source, error)
             return False
         finally:
             self._debounced.pop(key, None)
@@ -204,7 +204,7 @@ class StatusWriter:
         self._rate.wrote(key, now)
         contested = self._contest.wrote(key, asked, now)
         if contested is not None:
-            await self._tell_contested(work, source, contested)
+            await self._report_contested(work, source, contested)
         # Only a list of conditions is written over the very version that was read.
         work.settled &= "conditions" in plan.status
         self._context.publish(work.subject, "status", str(plan.status.get("reason") or ""))
@@ -223,7 +223,7 @@ class StatusWriter:
             return until - now
         return self._rate.waits(key, now) or self._contest.waits(key, now)
 
-    async def _tell_refused(self, source: Json, error: LiqodError) -> None:
+    async def _report_refused(self, source: Json, error: LiqodError) -> None:
         """Say that this cluster does not take the status: it will not until one of them changes."""
         meta, kind = source["metadata"], self._reflector.kind
         message = f"the status from {self._context.peer.id} is refused here: {error}"
@@ -232,7 +232,7 @@ class StatusWriter:
         reason = Reason(STATUS_REFUSED, message)
         await self._event(kind, source, reason)
 
-    async def _tell_contested(self, work: Work, source: Json, pause: float) -> None:
+    async def _report_contested(self, work: Work, source: Json, pause: float) -> None:
         """Say that somebody else writes another status each time, and that this one stops."""
         peer = self._context.peer
         message = (
@@ -244,7 +244,9 @@ class StatusWriter:
         await self._event(self._reflector.kind, source, reason)
 
     async def _event(self, kind: Kind, source: Json, reason: Reason) -> None:
-        await tell(self._context.peer.context.client, kind, source, reason, self._context.peer.id)
+        await write_event(
+            self._context.peer.context.client, kind, source, reason, self._context.peer.id
+        )
 
     async def _make(self, work: Work, source: Json, wanted: Iterable[Json]) -> None:
         client, peer = self._context.peer.context.client, self._context.peer.id
@@ -269,24 +271,24 @@ class StatusWriter:
             keep |= {made_name for made_kind, made_name in others if made_kind == kind.name}
             await sweep(client, kind, source, name, peer, keep, store)
 
-    async def tell(self, work: Work, reasons: tuple[Reason, ...]) -> None:
+    async def report(self, work: Work, reasons: tuple[Reason, ...]) -> None:
         """Say the reasons that have not been said of the object; no others hold any more."""
         source = work.source
         assert source is not None
         context, uid = self._context, source["metadata"]["uid"]
-        known, before = self._told.get(work.key, ("", frozenset()))
+        known, before = self._reported.get(work.key, ("", frozenset()))
         if not reasons:
-            self._told.pop(work.key, None)
+            self._reported.pop(work.key, None)
             return
         reasons = tuple(dict.fromkeys(map(_shown, reasons[:MOST_REASONS])))
         for reason in reasons:
             if known == uid and reason in before:
                 continue
-            await tell(
+            await write_event(
                 context.peer.context.client, self._reflector.kind, source, reason, context.peer.id
             )
             context.publish(work.subject, reason.code, reason.message)
-        self._told[work.key] = (uid, frozenset(reasons))
+        self._reported[work.key] = (uid, frozenset(reasons))
 
 
 def _shown(reason: Reason) -> Reason:
@@ -334,7 +336,7 @@ async def delete_local(client: Client, kind: Kind, source: Json, *, grace: int |
         return False
 
 
-async def tell(client: Client, kind: Kind, source: Json, reason: Reason, peer: str) -> None:
+async def write_event(client: Client, kind: Kind, source: Json, reason: Reason, peer: str) -> None:
     """Write an Event on an object: one for each object and reason, however often it is.
 
     ``related`` names the peer's ForeignCluster, for those who read it.

@@ -15,7 +15,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model import ids
-from liqod.model.crossing.annotations import says
+from liqod.model.crossing.annotations import bool_value
 from liqod.plugins import declared
 from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
 from liqod.resources.base import IngressClass, LoadBalancerClass, StorageClass
@@ -171,9 +171,9 @@ def verdict(annotations: Mapping[str, object], policy: Policy) -> bool | None:
     ``allow-reflection``: an annotation that a policy has no use for decides nothing.
     """
     if policy is Policy.DENY_LIST:
-        skip = says(annotations, labels.SKIP_REFLECTION)
+        skip = bool_value(annotations, labels.SKIP_REFLECTION)
         return None if skip is None else not skip
-    return says(annotations, labels.ALLOW_REFLECTION)
+    return bool_value(annotations, labels.ALLOW_REFLECTION)
 
 
 def follows(

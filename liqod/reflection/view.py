@@ -95,7 +95,7 @@ class Dependencies:
         else:
             self._looked.pop(subject, None)
 
-    def leave(self, reflector: str, namespace: str) -> None:
+    def forget_namespace(self, reflector: str, namespace: str) -> None:
         """A reflector has nothing more to do with a namespace."""
         for subject in [each for each in self._looked if each[:2] == (reflector, namespace)]:
             self.record(subject, ())

@@ -19,7 +19,7 @@ from liqod.kube import times
 from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.watched import DOUBT
-from liqod.model.crossing.adoption import stands_for
+from liqod.model.crossing.adoption import made_for
 from liqod.model.crossing.exclusions import STAYS_HOME, object_stays
 from liqod.model.view.daemonfacts import PLUGIN_FAILS
 from liqod.plugins.callguard import FAILING
@@ -107,7 +107,7 @@ class Worker:
         self._settled: dict[Key, _Settled] = {}
         self._served = reflector.offered is None
         self.remote = RemoteWriter(reflector, context)
-        self._status = StatusWriter(reflector, context, self.ask_again)
+        self._status = StatusWriter(reflector, context, self.requeue)
 
     @property
     def own(self) -> bool:
@@ -127,7 +127,7 @@ class Worker:
                 task_status=task_status,
             )
         finally:
-            self._gauge.leave(peer.id)
+            self._gauge.forget_peer(peer.id)
 
     def serves(self) -> bool:
         """True if the peer takes what the reflector writes, on any of its nodes.
@@ -180,7 +180,7 @@ class Worker:
             if namespace in (None, key[0]):
                 self.enqueue(key)
 
-    def ask_again(self, key: Key) -> None:
+    def requeue(self, key: Key) -> None:
         """Have an object reconciled, whatever it was left with."""
         self._settled.pop(key, None)
         self.queue.add(key)
@@ -189,9 +189,9 @@ class Worker:
         """Have each object decided anew next time: the state it was decided by may have changed."""
         self._settled.clear()
 
-    def told(self) -> Iterator[tuple[ReflectedObject, Reason]]:
+    def reasons(self) -> Iterator[tuple[ReflectedObject, Reason]]:
         """The reasons that objects were given, and that still hold."""
-        for key, reasons in self._status.told():
+        for key, reasons in self._status.reasons():
             for reason in reasons:
                 yield ReflectedObject(self.reflector.name, *key), reason
 
@@ -215,13 +215,13 @@ class Worker:
         broken = {(key[1], key[2]) for key in self._gauge.resting if key[0] == peer and key[2:]}
         return self.remote.remembered | self._status.remembered | broken
 
-    def leave(self, namespace: str) -> None:
+    def unmap(self, namespace: str) -> None:
         """A namespace is mapped no more: its objects are not reconciled again, unless on nodes."""
         if self.reflector.scope is Scope.NODE:
             return
         for key in [key for key in self._remembered() if key[0] == namespace]:
             self._forget(key)
-        self._context.dependencies.leave(self.reflector.name, namespace)
+        self._context.dependencies.forget_namespace(self.reflector.name, namespace)
 
     def _wakes(self, key: Key) -> None:
         """Nothing keeps the reflector from working on an object (any more)."""
@@ -259,10 +259,10 @@ class Worker:
 
     async def _complain(self, key: Key, error: PluginError) -> None:
         """Report that an object cannot be worked on, by an Event on it."""
-        work = self._begin(key, self._state(key))
+        work = self._prepare(key, self._state(key))
         if work is not None and work.source is not None:
             with suppress(LiqodError):
-                await self._status.tell(work, (Reason(PLUGIN_FAILS, str(error)),))
+                await self._status.report(work, (Reason(PLUGIN_FAILS, str(error)),))
 
     async def _reconcile(self, key: Key) -> float | None:
         state = self._state(key)
@@ -272,7 +272,7 @@ class Worker:
         if settled is not None and settled.covers(state):
             self._settled[key] = settled
             return None
-        work = self._begin(key, state)  # no checkpoint since: the stores are those of the state
+        work = self._prepare(key, state)  # no checkpoint since: the stores are those of the state
         if work is None:
             return None
         plans = await self._decide(work)
@@ -285,7 +285,7 @@ class Worker:
                 with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
                     told_more = await self._write(work, outgoing)
                     if told_more and work.source is not None:
-                        outgoing, incoming = self._ask(work)
+                        outgoing, incoming = self._plans(work)
             await self._status.carry_out(work, outgoing, incoming)
             if not work.pauses:
                 work.judged()
@@ -306,7 +306,7 @@ class Worker:
             return await self.remote.carry_out(work, outgoing)
         except TransientError:
             if work.source is not None and outgoing.reasons:
-                await self._status.tell(work, outgoing.reasons)
+                await self._status.report(work, outgoing.reasons)
             raise
 
     def _state(self, key: Key) -> State:
@@ -322,7 +322,7 @@ class Worker:
         version = None if body is None else version_of(body)
         return State(mapped, context.names(key[0]), version, remote)
 
-    def _begin(self, key: Key, state: State) -> Work | None:
+    def _prepare(self, key: Key, state: State) -> Work | None:
         """The present state of an object; None where it is too early to judge."""
         context, reflector = self._context, self.reflector
         mapped, names = state.mapped, state.names
@@ -354,19 +354,19 @@ class Worker:
             if node not in names.nodes:
                 # Perhaps a node that has just gone: what its pods have there goes with the pods,
                 # and not before.
-                work.source, work.hold = None, self._stands_for(work, source)
+                work.source, work.hold = None, self._made_for(work, source)
                 work.pauses += [DOUBT] if work.hold else []
         return work
 
-    def _stands_for(self, work: Work, source: Json) -> bool:
+    def _made_for(self, work: Work, source: Json) -> bool:
         """True if something at the peer was made for exactly this object."""
         found = (live.metadata for _, live in work.has(self.reflector))
-        return any(stands_for(source, meta.annotations, meta.creation_timestamp) for meta in found)
+        return any(made_for(source, meta.annotations, meta.creation_timestamp) for meta in found)
 
     async def _decide(self, work: Work) -> tuple[Plan, Plan] | None:
         """Both plans, complete; None where what they need cannot be had now."""
         for _ in range(ROUNDS):
-            outgoing, incoming = self._ask(work)
+            outgoing, incoming = self._plans(work)
             wait = self._context.needs.wait(incoming.needs)
             if wait:
                 work.pauses.append(wait)
@@ -395,7 +395,7 @@ class Worker:
         client, namespace = work.mapped.client, work.mapped.remote_namespace
         return await client.find(wanted.kind, wanted.name, namespace)
 
-    def _ask(self, work: Work) -> tuple[Plan, Plan]:
+    def _plans(self, work: Work) -> tuple[Plan, Plan]:
         """Both plans of the reflector for the present state; notes what it read."""
         source, mapped, reflector = work.source, work.mapped, self.reflector
         if source is None:
@@ -439,7 +439,7 @@ class Worker:
     def _call(self, function: Callable[P, Plan], *args: P.args, **named: P.kwargs) -> Plan:
         """The plan of a function of the reflector. Raises PluginError where it breaks."""
         if self._gauge.own:
-            return self._gauge.ask(function, *args, **named)
+            return self._gauge.call(function, *args, **named)
         return self._gauge.judge(plan_problem, function, *args, **named)
 
     def _allowed(self, source: Json, view: LiveView) -> bool:

@@ -43,7 +43,7 @@ class PortShare(msgspec.Struct, frozen=True):
         files: of one place.
         memory: bytes of one place, while it is used as is usual.
         source: what counts as one source.
-        held: bytes that are kept of all that was sent and is not answered; None: nobody counts.
+        buffered: bytes that are kept of all that was sent and is not answered; None: nobody counts.
         stays: of sources that have as many, those that came first stay; else the others do.
     """
 
@@ -56,7 +56,7 @@ class PortShare(msgspec.Struct, frozen=True):
     files: int = 1
     memory: int = 48 * KIB
     source: str = "address"
-    held: int | None = None
+    buffered: int | None = None
     stays: bool = False
 
 
@@ -78,17 +78,19 @@ REMOTE: Final = "inspector-remote"
 CLIENTS: Final = "inspector-clients"
 
 SHARES: Final[dict[str, PortShare]] = {
-    PROBES: PortShare("health and metrics", "anybody", 1, 64, 64, held=1 * MIB),
-    WEBHOOK_STRANGERS: PortShare("webhook", "who has had no answer yet", 1, 64, 64, held=4 * MIB),
-    WEBHOOK: PortShare("webhook", "who was answered", 1, 96, 96, held=4 * MIB),
+    PROBES: PortShare("health and metrics", "anybody", 1, 64, 64, buffered=1 * MIB),
+    WEBHOOK_STRANGERS: PortShare(
+        "webhook", "who has had no answer yet", 1, 64, 64, buffered=4 * MIB
+    ),
+    WEBHOOK: PortShare("webhook", "who was answered", 1, 96, 96, buffered=4 * MIB),
     KUBELET_STRANGERS: PortShare(
-        "kubelet API", "who has not logged in yet", 1, 64, 64, held=4 * MIB
+        "kubelet API", "who has not logged in yet", 1, 64, 64, buffered=4 * MIB
     ),
     KUBELET: PortShare(
         *("kubelet API", "streams, logs, scrapers", 7, 1024, 1024),
         files=2,
         memory=80 * KIB,
-        held=4 * MIB,
+        buffered=4 * MIB,
     ),
     UNPROVED: PortShare("handshake", "who has proved no key yet", 2, 128, 32, 4),
     STRANGERS: PortShare("handshake", "who has proved a key that is no tenant's", 1, 256, 16, 4),
@@ -165,7 +167,7 @@ class Account:
             share = self._shares[face]
             most, of_one = places_of(share, self.files, self.memory)
             name = f"{share.face}, {share.who}"
-            self._places[face] = ConnectionLimiter(most, of_one, share.held, share.stays, name)
+            self._places[face] = ConnectionLimiter(most, of_one, share.buffered, share.stays, name)
         return self._places[face]
 
     def faces(self) -> Iterator[tuple[str, PortShare, ConnectionLimiter]]:

@@ -42,11 +42,11 @@ class ConnectionSlot:
         source: whose it is.
         scope: ends the connection.
         idle: it may be asked to make room.
-        held: bytes that are kept of what it sent.
+        buffered: bytes that are kept of what it sent.
         forget: releases these.
     """
 
-    __slots__ = ("forget", "held", "idle", "places", "scope", "source")
+    __slots__ = ("buffered", "forget", "idle", "places", "scope", "source")
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class ConnectionSlot:
         forget: Callable[[], None] | None,
     ) -> None:
         self.places, self.source, self.scope, self.forget = places, source, scope, forget
-        self.idle, self.held = True, 0
+        self.idle, self.buffered = True, 0
 
-    def leave(self) -> None:
+    def release(self) -> None:
         """The connection has gone, or has another place."""
-        self.places.leave(self)
+        self.places.release(self)
 
-    def weigh(self, held: int) -> bool:
+    def weigh(self, buffered: int) -> bool:
         """Note how many bytes are kept of what it sent; False where that is too much.
 
         Another that has more is ended.
         """
-        return self.places.weigh(self, held)
+        return self.places.weigh(self, buffered)
 
 
 class ConnectionLimiter:
@@ -76,7 +76,7 @@ class ConnectionLimiter:
     Args:
         most: in all.
         of_one: of one source; None: as many.
-        held: bytes that may be kept of what all have sent; None: nobody counts.
+        max_buffered: bytes that may be kept of what all have sent; None: nobody counts.
         stays: as in :class:`liqod.runtime.account.PortShare`.
         name: what they are for, in the log; empty: nothing is said.
 
@@ -88,28 +88,28 @@ class ConnectionLimiter:
         self,
         most: int,
         of_one: int | None = None,
-        held: int | None = None,
+        max_buffered: int | None = None,
         stays: bool = False,
         name: str = "",
     ) -> None:
         self._name = name
         self.most = most
         self.of_one = most if of_one is None else of_one
-        self.may_hold = held
+        self.max_buffered = max_buffered
         self._stays = stays
-        self._held = 0
+        self._buffered = 0
         self._sources: dict[str, dict[ConnectionSlot, None]] = {}
         self._count = 0
-        self._crowds: Counter[str] = Counter()
+        self._by_network: Counter[str] = Counter()
         self.refused: Counter[tuple[str, Why]] = Counter()
 
     def __len__(self) -> int:
         return self._count
 
     @property
-    def held(self) -> int | None:
+    def buffered(self) -> int | None:
         """Bytes that are kept of what all have sent; None: nobody counts."""
-        return None if self.may_hold is None else self._held
+        return None if self.max_buffered is None else self._buffered
 
     def enter(
         self,
@@ -138,10 +138,10 @@ class ConnectionLimiter:
         else:
             return place
         if self._count > self.most:
-            self._tell(victim or place)
+            self._log_full(victim or place)
         self.refuse((victim or place).source, why)
         if victim is place or victim is None:
-            self.leave(place)
+            self.release(place)
             return None
         self._end(victim)
         return place
@@ -157,9 +157,9 @@ class ConnectionLimiter:
                 yield scope
             finally:
                 if place is not None:
-                    place.leave()
+                    place.release()
 
-    def leave(self, place: ConnectionSlot) -> None:
+    def release(self, place: ConnectionSlot) -> None:
         """A connection has gone, if it was there."""
         mine = self._sources.get(place.source, {})
         if place not in mine:
@@ -168,22 +168,22 @@ class ConnectionLimiter:
         if not mine:
             del self._sources[place.source]
         self._count -= 1
-        self._held -= place.held
+        self._buffered -= place.buffered
         for network in networks_of(place.source):
-            self._crowds[network] -= 1
-            if not self._crowds[network]:
-                del self._crowds[network]
+            self._by_network[network] -= 1
+            if not self._by_network[network]:
+                del self._by_network[network]
 
     def refuse(self, source: str, why: Why) -> None:
         """Count one that is refused, or makes room."""
         self.refused[sort_of(source), why] += 1
 
-    def weigh(self, place: ConnectionSlot, held: int) -> bool:
+    def weigh(self, place: ConnectionSlot, buffered: int) -> bool:
         """As :meth:`ConnectionSlot.weigh`."""
         if place in self._sources.get(place.source, {}):
-            self._held += held - place.held
-        place.held = held
-        while self.may_hold is not None and self._held > self.may_hold:
+            self._buffered += buffered - place.buffered
+        place.buffered = buffered
+        while self.max_buffered is not None and self._buffered > self.max_buffered:
             victim = self._heaviest()
             self.refuse((victim or place).source, "memory")
             if victim is None or victim is place:
@@ -191,7 +191,7 @@ class ConnectionLimiter:
             self._end(victim)
         return True
 
-    def _tell(self, place: ConnectionSlot) -> None:
+    def _log_full(self, place: ConnectionSlot) -> None:
         """Say now and then that all places are taken, and whose connection ends by that."""
         if self._name and _full.allows(self._name):
             extra = {"places": self.most, "from": place.source}
@@ -200,10 +200,10 @@ class ConnectionLimiter:
     def _add(self, place: ConnectionSlot) -> None:
         self._sources.setdefault(place.source, {})[place] = None
         self._count += 1
-        self._crowds.update(networks_of(place.source))
+        self._by_network.update(networks_of(place.source))
 
     def _end(self, place: ConnectionSlot) -> None:
-        self.leave(place)
+        self.release(place)
         if place.forget is not None:
             place.forget()
         place.scope.cancel()
@@ -221,7 +221,7 @@ class ConnectionLimiter:
         found: ConnectionSlot | None = None
         most = [0]
         for source in self._sources:
-            crowds = [self._crowds[each] for each in networks_of(source)]
+            crowds = [self._by_network[each] for each in networks_of(source)]
             if crowds > most or (self._stays and crowds == most):
                 idle = self._first_idle(source)
                 if idle is not None:
@@ -231,19 +231,19 @@ class ConnectionLimiter:
     def _heaviest(self) -> ConnectionSlot | None:
         """The first idle one that holds something, of the source that holds most."""
         weights = {
-            source: sum(each.held for each in mine) for source, mine in self._sources.items()
+            source: sum(each.buffered for each in mine) for source, mine in self._sources.items()
         }
         for source in sorted(weights, key=weights.__getitem__, reverse=True):
             for each in self._sources[source]:
-                if each.idle and each.held:
+                if each.idle and each.buffered:
                     return each
         return None
 
 
-_told = Seldom(60.0)
+_seldom = Seldom(60.0)
 
 
-async def accepted(accept: Callable[[], Awaitable[T]], seldom: Seldom = _told) -> T:
+async def accepted(accept: Callable[[], Awaitable[T]], seldom: Seldom = _seldom) -> T:
     """The next connection of a listener, however long the kernel has no room for one.
 
     Args:

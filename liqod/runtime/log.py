@@ -36,17 +36,17 @@ class Seldom:
     def __init__(self, seconds: float = 600.0, kept: int = 256) -> None:
         self._seconds = seconds
         self._kept = kept
-        self._said: dict[Hashable, float] = {}
+        self._logged_at: dict[Hashable, float] = {}
 
     def allows(self, what: Hashable) -> bool:
         """True if this was not logged for a while; from now on it counts as logged."""
         now = time.monotonic()
-        if now - self._said.get(what, float("-inf")) < self._seconds:
+        if now - self._logged_at.get(what, float("-inf")) < self._seconds:
             return False
-        self._said.pop(what, None)
-        self._said[what] = now
-        if len(self._said) > self._kept:
-            del self._said[next(iter(self._said))]
+        self._logged_at.pop(what, None)
+        self._logged_at[what] = now
+        if len(self._logged_at) > self._kept:
+            del self._logged_at[next(iter(self._logged_at))]
         return True
 
 

@@ -18,7 +18,7 @@ class Notifier:
     def __init__(self) -> None:
         self.coming = trio.Event()
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Notify all that wait."""
         # The new event first: who is woken by the old one and waits again must not find it set.
         told, self.coming = self.coming, trio.Event()
@@ -43,11 +43,11 @@ class Observable(Generic[T]):
         self.now = now
         self._news = Notifier()
 
-    def know(self, now: T) -> None:
+    def set(self, now: T) -> None:
         """Set the value; nobody is notified of an equal one."""
         if now != self.now:
             self.now = now
-            self._news.tell()
+            self._news.notify()
 
     async def wait_changed(self) -> None:
         """Wait until the value changes."""

@@ -27,13 +27,13 @@ class Published(msgspec.Struct, frozen=True):
         sequence: rises by one with each.
         at: when, in Unix seconds.
         peer: whom it concerns, if anybody.
-        told: the event itself.
+        payload: the event itself.
     """
 
     sequence: int
     at: float
     peer: str
-    told: TopicEvent
+    payload: TopicEvent
 
 
 Listener = Callable[[Published], None]
@@ -48,11 +48,11 @@ class Hub:
         self._sequence = 0
         self._listeners: dict[Listener, None] = {}
 
-    def publish(self, told: TopicEvent, peer: str = "") -> None:
+    def publish(self, payload: TopicEvent, peer: str = "") -> None:
         """Record one decision, which may concern a peer, and notify the listeners."""
         self._sequence += 1
-        event = Published(self._sequence, time.time(), peer, told)
-        (self._objects if told.topic == Reflected.TOPIC else self._components).append(event)
+        event = Published(self._sequence, time.time(), peer, payload)
+        (self._objects if payload.topic == Reflected.TOPIC else self._components).append(event)
         for listener in tuple(self._listeners):
             try:
                 listener(event)

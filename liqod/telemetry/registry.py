@@ -55,7 +55,7 @@ def current() -> Registry:
     return _REGISTRY.get()
 
 
-def begin() -> Registry:
+def new_registry() -> Registry:
     """A registry of its own for this task, and for the children that it starts from now on."""
     registry = Registry()
     _REGISTRY.set(registry)

@@ -101,7 +101,7 @@ class Admission:
     async def _call(self, hook: Json, review: Review, obj: Json) -> Json:
         request = _request(review, obj)
         try:
-            response = await self._ask(hook, request)
+            response = await self._send(hook, request)
         except (LiqodError, OSError, ValueError, trio.TooSlowError) as error:
             if hook["failurePolicy"] == "Ignore":
                 return obj
@@ -130,7 +130,7 @@ class Admission:
         self._registry.normalise(review.route.resource, changed)
         return changed
 
-    async def _ask(self, hook: Json, request: Json) -> Json:
+    async def _send(self, hook: Json, request: Json) -> Json:
         """Post a review; the ``response`` part of the answer.
 
         Raises:

@@ -53,25 +53,25 @@ class Nodes:
 
     def __init__(self, registry: Registry, manager: Manager, grace: float = GRACE) -> None:
         self._registry, self._grace = registry, grace
-        self._heard: dict[str, float] = {}
+        self._renewed_at: dict[str, float] = {}
         self._given_up: dict[str, float] = {}
         storage = registry.storage
-        storage.of(builtins.LEASES.qualified).listeners.append(self._hear)
+        storage.of(builtins.LEASES.qualified).listeners.append(self._on_lease)
         manager.follow(storage.of("nodes").listeners, self, lambda change: change.last.name)
 
-    def _hear(self, change: Change) -> None:
+    def _on_lease(self, change: Change) -> None:
         if change.after is not None and change.after.namespace == LEASES:
-            self._heard[change.after.name] = trio.current_time()
+            self._renewed_at[change.after.name] = trio.current_time()
 
     def reconcile(self, key: str) -> float | None:
         """Judge a node and taint it accordingly; due again when its Lease would run out."""
         item = self._registry.find("nodes", "", key)
         if item is None:
-            self._heard.pop(key, None)
+            self._renewed_at.pop(key, None)
             self._given_up.pop(key, None)
             return None
         now = trio.current_time()
-        left = self._heard.setdefault(key, now) + self._grace - now
+        left = self._renewed_at.setdefault(key, now) + self._grace - now
         if left <= 0 and now - self._given_up.get(key, -POLL) >= POLL:
             self._given_up[key] = now
             item = self._give_up(item)

@@ -16,7 +16,7 @@ import trio
 from liqod.errors import LiqodError
 from liqod.runtime.arguments import Parser
 from liqod.runtime.supervise import explain, leaves
-from simulator.demo.programs import say
+from simulator.demo.programs import print_line
 from simulator.demo.story import Demo
 
 
@@ -40,7 +40,7 @@ async def perform(*, once: bool) -> int:
                         nursery.cancel_scope.cancel()
                         if not received:
                             received = number
-                            say("\nstopping …")
+                            print_line("\nstopping …")
 
                 nursery.start_soon(watch)
                 status = await demo.run(once=once)
@@ -48,14 +48,14 @@ async def perform(*, once: bool) -> int:
                 nursery.cancel_scope.cancel()
         except* LiqodError as group:
             kept = not received
-            say(f"liqod: {explain(group)}")
+            print_line(f"liqod: {explain(group)}")
         finally:
             if not kept:
                 shutil.rmtree(folder, ignore_errors=True)
     if kept:
-        say(f"the logs are kept in {folder}")
+        print_line(f"the logs are kept in {folder}")
     if received:
-        say("stopped; nothing is left")
+        print_line("stopped; nothing is left")
         return 0 if demo.complete else 128 + received
     return status
 
@@ -74,7 +74,9 @@ def parser() -> Parser:
 def main(arguments: list[str]) -> int:
     """Run the demo; the exit status."""
     once = parser().parse_args(arguments).once
-    say("liqod demo: three clusters, a daemon beside each, and a namespace that spreads over them")
+    print_line(
+        "liqod demo: three clusters, a daemon beside each, and a namespace that spreads over them"
+    )
     try:
         return trio.run(lambda: perform(once=once))
     except* OSError as group:

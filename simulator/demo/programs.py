@@ -26,7 +26,7 @@ class Failed(LiqodError):
     """A step of the demo did not succeed."""
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """A line of the demo's own, at once."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
@@ -34,7 +34,7 @@ def say(text: str) -> None:
 
 def step(text: str) -> None:
     """A heading."""
-    say(f"\n== {text}")
+    print_line(f"\n== {text}")
 
 
 def indented(output: bytes) -> str:
@@ -49,7 +49,7 @@ async def relay(stream: trio.abc.ReceiveStream, said: list[str], name: str) -> N
         *lines, rest = (rest + chunk.decode(errors="replace")).split("\n")
         said += lines
         for line in lines if name else ():
-            say(f"  {name}: {line.strip()}")
+            print_line(f"  {name}: {line.strip()}")
 
 
 async def command(folder: Path, *words: str, name: str = "") -> bytes:
@@ -64,7 +64,7 @@ async def command(folder: Path, *words: str, name: str = "") -> bytes:
         Failed: it does not succeed; what it said is printed.
     """
     shown = shlex.join(["liqod", *words])
-    say(f"$ {shown}")
+    print_line(f"$ {shown}")
     said: list[str] = []
     async with trio.open_nursery() as nursery:
         process = await nursery.start(
@@ -83,7 +83,7 @@ async def command(folder: Path, *words: str, name: str = "") -> bytes:
         output = b"".join([chunk async for chunk in process.stdout])
     if process.returncode != 0:
         if not name:
-            say("\n".join(said))
+            print_line("\n".join(said))
         raise Failed(f"`{shown}` ended with {process.returncode}")
     return output
 

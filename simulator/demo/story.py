@@ -32,7 +32,7 @@ from liqod.resources import OUTGOING_PEERINGS, IncomingPeering, OutgoingPeering
 from liqod.runtime.polling import poll_until
 from simulator.cluster import EmbeddedCluster
 from simulator.demo import finding
-from simulator.demo.programs import Failed, command, daemon, indented, say, step, view
+from simulator.demo.programs import Failed, command, daemon, indented, print_line, step, view
 from simulator.demo.shop import NAMESPACE, REPLICAS, is_ready, shop_objects
 
 T = TypeVar("T")
@@ -128,10 +128,12 @@ class Demo:
         self.complete = await self._spread()
         await self._show()
         if not self.complete:
-            say(f"\nNot every replica became ready within {DEADLINE:.0f} s.")
+            print_line(f"\nNot every replica became ready within {DEADLINE:.0f} s.")
             return 1
         took = time.monotonic() - self._started
-        say(f"\nAll {REPLICAS} replicas are Running and Ready, each on a peer: {took:.1f} s.")
+        print_line(
+            f"\nAll {REPLICAS} replicas are Running and Ready, each on a peer: {took:.1f} s."
+        )
         if not once:
             self._hint()
             await self._look()
@@ -154,7 +156,7 @@ class Demo:
         self._clients[name] = await stack.enter_async_context(
             Client(await credentials.load(path, None))
         )
-        say(f"  {name}: an API server with 2 nodes at {cluster.server}")
+        print_line(f"  {name}: an API server with 2 nodes at {cluster.server}")
 
     async def _install(self, name: str) -> None:
         began = time.monotonic()
@@ -164,7 +166,7 @@ class Demo:
             *("--write-kubeconfig", f"{name}-daemon.kubeconfig", "--kubeconfig"),
             f"{name}.kubeconfig",
         )
-        say(f"  {name}: installed ({time.monotonic() - began:.1f} s)")
+        print_line(f"  {name}: installed ({time.monotonic() - began:.1f} s)")
 
     async def _start_daemons(self, daemons: trio.Nursery) -> None:
         for index, name in enumerate(CLUSTERS):
@@ -179,7 +181,7 @@ class Demo:
             if not self._silent:
                 with settings.open("a") as file:
                     file.write(finding.ANNOUNCED.format(interface=finding.loopback()))
-            say(f"$ liqod run --config {name}.toml &")
+            print_line(f"$ liqod run --config {name}.toml &")
             self._daemons[name] = await daemons.start(daemon, self.folder, name)
         await at_once(self._leading, CLUSTERS)
 
@@ -193,7 +195,7 @@ class Demo:
             return lease is not None and bool(lease.spec.holder_identity)
 
         await happens(leads, f"the daemon of {name} did not come up: see {self.folder}/{name}.log")
-        say(f"  {name}: its daemon is up")
+        print_line(f"  {name}: its daemon is up")
 
     async def _peer_with(self, provider: str) -> None:
         user = f"{CONSUMER}-at-{provider}.kubeconfig"
@@ -208,18 +210,20 @@ class Demo:
             *("--kubeconfig", f"{CONSUMER}.kubeconfig"),
             name=provider,
         )
-        say(f"  {provider}: peered; it is the node {provider} in {CONSUMER}")
+        print_line(f"  {provider}: peered; it is the node {provider} in {CONSUMER}")
 
     async def _find(self) -> bool:
         """Have the one cluster see the other; True if it had to be given the other's address."""
         socket = f"{CONSUMER}.sock"
         why = self._silent or await finding.unseen(self.folder / socket, PROVIDERS)
         if why:
-            say(f"  not by mDNS: {why}")
+            print_line(f"  not by mDNS: {why}")
             await self._name()
         else:
-            say(f"  by mDNS on {finding.loopback()}, where each daemon announces its cluster")
-        say(indented(await command(self.folder, "discover", "--socket", socket)))
+            print_line(
+                f"  by mDNS on {finding.loopback()}, where each daemon announces its cluster"
+            )
+        print_line(indented(await command(self.folder, "discover", "--socket", socket)))
         return bool(why)
 
     async def _name(self) -> None:
@@ -232,12 +236,14 @@ class Demo:
             key=keys.print_of((await cluster_keys(there)).public),
             resources=", ".join(f'{name} = "{n}"' for name, n in WANTED.items()),
         )
-        say(f"  but by its configuration: {CONSUMER}.toml names {FOUND}, which its daemon asks")
-        say(indented(entry.strip().encode()))
+        print_line(
+            f"  but by its configuration: {CONSUMER}.toml names {FOUND}, which its daemon asks"
+        )
+        print_line(indented(entry.strip().encode()))
         with (self.folder / f"{CONSUMER}.toml").open("a") as file:
             file.write(entry)
         process = self._daemons[CONSUMER]
-        say(f"$ kill -HUP {process.pid}   # the daemon of {CONSUMER} reads it again")
+        print_line(f"$ kill -HUP {process.pid}   # the daemon of {CONSUMER} reads it again")
         process.send_signal(signal.SIGHUP)
         await happens(partial(request, here), f"the daemon of {CONSUMER} did not ask {FOUND}")
 
@@ -257,31 +263,35 @@ class Demo:
             asker = await happens(partial(waiting, there), f"nobody asked {FOUND}")
             asked = await happens(partial(request, here), f"{CONSUMER} asked nobody")
             inbox = await command(self.folder, "inbox", "--kubeconfig", f"{FOUND}.kubeconfig")
-            say(indented(inbox))
-            say(f"$ kubectl -n liqo get outgoingpeering {FOUND} -o jsonpath={{.status.words}}")
-            say(f"  {asked.status.words}")
+            print_line(indented(inbox))
+            print_line(
+                f"$ kubectl -n liqo get outgoingpeering {FOUND} -o jsonpath={{.status.words}}"
+            )
+            print_line(f"  {asked.status.words}")
             words = asker.status.words
             if words != asked.status.words or words not in inbox.decode():
                 raise Failed("the two sides show different words: somebody stands between")
             yes = ("inbox", "accept", CONSUMER, "--kubeconfig", f"{FOUND}.kubeconfig")
-            say(indented(await command(self.folder, *yes)))
+            print_line(indented(await command(self.folder, *yes)))
             if compare:
                 await command(self.folder, *asking, "--words", words)
-        say(f"  {FOUND}: peered; it is the node {FOUND} in {CONSUMER}")
+        print_line(f"  {FOUND}: peered; it is the node {FOUND} in {CONSUMER}")
 
     async def _spread(self) -> bool:
         """Spread the namespace and fill it; whether every replica became ready in time."""
         rome = self._clients[CONSUMER]
         step(f"Spread the namespace {NAMESPACE}, and let the scheduler place {REPLICAS} replicas")
-        say(f"$ kubectl create namespace {NAMESPACE}")
+        print_line(f"$ kubectl create namespace {NAMESPACE}")
         await rome.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
         done = await command(
             self.folder,
             *("offload", "namespace", NAMESPACE, "--pod-offloading-strategy", "Remote"),
             *("--kubeconfig", f"{CONSUMER}.kubeconfig"),
         )
-        say(indented(done))
-        say(f"$ kubectl -n {NAMESPACE} apply …   # a ConfigMap, a Secret, a Service, a Deployment")
+        print_line(indented(done))
+        print_line(
+            f"$ kubectl -n {NAMESPACE} apply …   # a ConfigMap, a Secret, a Service, a Deployment"
+        )
         for kind, obj in shop_objects():
             await rome.create(kind, obj, NAMESPACE)
         return await self._watch_shop(rome)
@@ -298,7 +308,7 @@ class Demo:
                     f"{ready} ready in {CONSUMER}"
                 )
                 if line != shown:
-                    say(line)
+                    print_line(line)
                     shown = line
                 names = {pod["metadata"]["name"] for pod in pods}
                 if ready == len(pods) == REPLICAS and names == set(remote_pods):
@@ -321,7 +331,7 @@ class Demo:
         step(f"What {CONSUMER} sees")
         by = ("--kubeconfig", f"{CONSUMER}.kubeconfig", "--socket", f"{CONSUMER}.sock")
         shown = await command(self.folder, "status", *by)
-        say(shown.decode().rstrip())
+        print_line(shown.decode().rstrip())
         remote_pods = await self._remote_pods()
         rows = [
             [
@@ -334,10 +344,10 @@ class Demo:
             for pod in await self._clients[CONSUMER].list(PODS, Selection(NAMESPACE))
         ]
         header = ["POD", "STATUS", f"NODE IN {CONSUMER.upper()}", "RUNS IN", "IP"]
-        say("\n" + table(rows, header))
+        print_line("\n" + table(rows, header))
 
     def _hint(self) -> None:
-        say("\nLook around in another terminal while it runs:")
+        print_line("\nLook around in another terminal while it runs:")
         for line in (
             f"cd {self.folder}; export PATH={Path(sys.executable).parent}:$PATH",
             f"export KUBECONFIG=$PWD/{CONSUMER}.kubeconfig",
@@ -349,10 +359,10 @@ class Demo:
             f"kubectl --kubeconfig {PROVIDERS[0]}.kubeconfig get pods -A",
             f"tail -f {CONSUMER}.log",
         ):
-            say(f"  {line}")
-        say("\nCtrl-C stops everything and leaves nothing.")
+            print_line(f"  {line}")
+        print_line("\nCtrl-C stops everything and leaves nothing.")
         if sys.stdout.isatty() and sys.stdin.isatty():
-            say("The live view opens in a moment; q leaves it and stops the demo.")
+            print_line("The live view opens in a moment; q leaves it and stops the demo.")
 
 
 async def at_once(task: Callable[[str], Awaitable[None]], names: Iterable[str]) -> None:

@@ -455,8 +455,8 @@ class _Talk:
         """Take one turn of a peer's engine; the status patch that it writes."""
         uid, said = self._source["metadata"].get("uid", ""), self.said(peer)
         arbiter, subject = self._arbiter, self._subject
-        arbiter.say(self._reflector, subject, uid, peer, said, lambda: None)
-        wanted = arbiter.wanted(subject, peer, self._combine)
+        arbiter.set_desired(self._reflector, subject, uid, peer, said, lambda: None)
+        wanted = arbiter.resolve(subject, peer, self._combine)
         if wanted is None:
             return {}
         patch = arbiter.patch(subject, peer, wanted, self.live)

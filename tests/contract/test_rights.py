@@ -92,7 +92,7 @@ async def test_certificates_are_signed(api):
     credentials = await signed(api, user, group, expirationSeconds=3600)
     facts = certificates.read(credentials.client_cert)
     assert (facts.common_name, facts.organizations) == (user, (group,))
-    assert 3000 < facts.ends - facts.begins < 4200
+    assert 3000 < facts.not_after - facts.not_before < 4200
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     answer = await api.call("POST", path, review, credentials=credentials)

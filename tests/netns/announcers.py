@@ -160,7 +160,7 @@ async def _main(plugin: str, told: dict[str, Any]) -> None:
     signed = SignedAdverts(told["cluster"], keys.generate(), lambda: ports[0])
 
     def heard(event: Any) -> None:
-        found = msgspec.to_builtins(event.told)
+        found = msgspec.to_builtins(event.payload)
         print(json.dumps({"at": time.time(), **found}), flush=True)
 
     def listen() -> None:

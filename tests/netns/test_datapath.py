@@ -64,7 +64,7 @@ class Gateway:
         """A peer with a tunnel that carries nothing."""
         names = PeerNames(self.own_id, peer)
         self._networks.adopt(names.namespace)
-        await self.datapath.begin(names)
+        await self.datapath.prepare(names)
         inside(names.namespace, f"ip tuntap add {names.tunnel} mode tun")
         return names
 
@@ -114,8 +114,8 @@ async def test_a_node_whose_tunnels_are_ended_leads_nowhere_by_them(gateway: Gat
         gateway.datapath.close()
         await namespaces.delete(names.namespace)
     assert state(gateway.node) != before
-    assert await gateway.datapath.leave()
-    assert await gateway.datapath.leave() == []
+    assert await gateway.datapath.remove_all()
+    assert await gateway.datapath.remove_all() == []
     assert state(gateway.node) == before
     stranger.datapath.close()
 

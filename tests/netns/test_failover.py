@@ -36,7 +36,7 @@ from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
 from liqod.network.failover import membership
 from liqod.network.failover.election import DURATION, GRACE
 from liqod.network.failover.fence import Fence
-from liqod.network.failover.lease import said
+from liqod.network.failover.lease import record_of
 from liqod.network.failover.role import GatewayState, Role
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.joining import join
@@ -156,7 +156,7 @@ class Node:
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
         context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
         stand = partial(
-            membership.stand, context, self.role, lambda: self.index == 1, node=self.name
+            membership.run_candidate, context, self.role, lambda: self.index == 1, node=self.name
         )
         with trio.CancelScope() as self.scope:
             async with trio.open_nursery() as nursery:
@@ -197,7 +197,7 @@ class Site:
         """True if the Lease has the endpoint at which rome is observed, as the next gateway needs
         it."""
         found = await self.milan.admin.get(LEASES, labels.GATEWAY_LEASE, "liqo", decode=Lease)
-        return self.rome.id in said(found).endpoints
+        return self.rome.id in record_of(found).endpoints
 
     async def is_gateway(self, index: int) -> bool:
         """True if that candidate, and no other, is the gateway."""
@@ -370,7 +370,7 @@ async def test_a_daemon_that_is_killed_alone_loses_nothing_and_is_not_followed(
         await made.milan.stop()
         await trio.sleep(4.0)
         await made.milan.start()
-        one.role.know(GatewayState(active=None))  # a process that has just begun
+        one.role.set(GatewayState(active=None))  # a process that has just begun
         made.nursery.start_soon(one.run)
         await eventually(partial(made.is_gateway, 1))
         await trio.sleep(2.0)
@@ -386,7 +386,7 @@ async def test_one_that_is_dead_for_long_is_fenced_by_its_kernel_and_then_follow
         killed = time.monotonic()
         one.scope.cancel()
         await made.milan.stop()
-        one.role.know(GatewayState(active=False))
+        one.role.set(GatewayState(active=False))
         dropped: list[int] = []
 
         async def followed() -> bool:
@@ -443,7 +443,7 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
         context = made.milan.context_of(made.milan.admin, made.nursery)
         context = dataclasses.replace(context, config=config.parse(text))
         made.nursery.start_soon(
-            partial(membership.stand, context, third.role, lambda: True, node=third.name)
+            partial(membership.run_candidate, context, third.role, lambda: True, node=third.name)
         )
 
         async def follows() -> bool:

@@ -20,7 +20,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.netlink import NetlinkRefused
 from liqod.network.dataplane.kernel.namespaces import inside
-from liqod.network.gateway.gatewayplan import told_websocket
+from liqod.network.gateway.gatewayplan import reported_websocket
 from liqod.plugins.network import endpoints, fallback, links, redirect
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD
@@ -350,4 +350,4 @@ async def test_a_server_that_does_not_offer_one_is_not_asked_for_it(
         await milan.member.admin.patch(GATEWAY_SERVERS, server.name, note, place)
         await trio.sleep(0.5)
         assert not run("ss", "-tlnH", "sport = :443", namespace=milan.node)
-        assert told_websocket(server) == 0
+        assert reported_websocket(server) == 0

@@ -53,7 +53,7 @@ class Hub:
 
     def stands(self, site: Site) -> bool:
         """True if a cluster reports that its tunnel to a peer is established."""
-        return self.network(site).stands is True
+        return self.network(site).connected is True
 
     def all_stand(self) -> bool:
         """True if all four ends report it."""
@@ -179,7 +179,7 @@ async def loss_is_no_alarm_and_death_is(hub: Hub) -> None:
         network = hub.network(site)
         while True:
             await network.wait_changed()
-            if network.stands is not True:
+            if network.connected is not True:
                 alarms.append(f"{site.member.id}: {network.why}")
 
     with trio.move_on_after(LOSSY):

@@ -307,7 +307,7 @@ async def test_a_dead_control_plane_costs_no_packet(
                 # In a websocket a client goes over after 3 s, and keys are agreed on anew sooner.
                 await trio.sleep(4.5)
                 assert path(lives) == before
-                assert lives.member.components.peers[lives.names.peer_id].network.stands
+                assert lives.member.components.peers[lives.names.peer_id].network.connected
                 if whole:
                     await dead.member.cluster.start()
                 await dead.member.start()

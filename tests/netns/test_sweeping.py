@@ -48,7 +48,7 @@ async def begin(
 ) -> PeerNames:
     names = PeerNames(own, peer)
     networks.adopt(names.namespace)
-    await kernel.begin(names)
+    await kernel.prepare(names)
     inside(names.namespace, f"ip tuntap add {names.tunnel} mode tun")
     await kernel.apply(planned(names, at))
     return names
@@ -111,7 +111,7 @@ def test_uninstall_leaves_no_namespace_rule_process_or_socket(
     kernel = KernelDatapath(own, node)
     names = PeerNames(own, "milan")
     networks.adopt(names.namespace)
-    trio.run(kernel.begin, names)
+    trio.run(kernel.prepare, names)
     entering = ["nsenter", f"--net=/run/netns/{node}"]
     uninstall = [*entering, sys.executable, "-c", UNINSTALLS, own]
     socket = Path(f"/var/run/wireguard/{names.tunnel}.sock")

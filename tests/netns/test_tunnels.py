@@ -158,7 +158,7 @@ class TestWireGuard(TunnelContract):
             await both.join()
             live = both.spec("client").endpoints[0]
             race, better = Race(), "198.51.100.77:51820"
-            step = race.heard((), [better, live], live, 1000.0)
+            step = race.on_answers((), [better, live], live, 1000.0)
             assert step.endpoint == better
             change = PeerChange(public_key=both.spec("client").peer_public_key, endpoint=better)
             interface = both.client.place.interface

@@ -116,7 +116,7 @@ class Rome:
     @property
     def failures(self) -> list[str]:
         """All that failed so far."""
-        told = (each.told for each in self.context.hub.history)
+        told = (each.payload for each in self.context.hub.history)
         return [each.failed for each in told if isinstance(each, KeyFailed)]
 
 

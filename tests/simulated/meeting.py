@@ -71,7 +71,7 @@ def by_token(token: InvitationToken, **more: Any) -> PeeringRequest:
 async def ask(guest: Member, host: Member, **more: Any) -> None:
     """Makes the request of `liqod peer NAME`, where the host is seen."""
     known = {"name": host.id, "cluster_id": host.id, "addresses": (address_of(host),)}
-    await peeringrequest.ask(guest.admin, "liqo", PeeringRequest(**{**known, **more}))
+    await peeringrequest.ensure_request(guest.admin, "liqo", PeeringRequest(**{**known, **more}))
 
 
 async def peered(guest: Member, name: str) -> OutgoingPeering:

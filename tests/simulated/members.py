@@ -154,7 +154,9 @@ class Member:
         if not self.leads:
             yield
             return
-        async with LeaderElection(client, labels.LEADER_LEASE, "liqo", f"{self.id}-host").held():
+        async with LeaderElection(
+            client, labels.LEADER_LEASE, "liqo", f"{self.id}-host"
+        ).leadership():
             yield
 
     def _seen(self, cluster_id: str) -> SeenCluster | None:

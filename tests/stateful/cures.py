@@ -86,7 +86,7 @@ async def _peer_again(world: World, provider: str) -> None:
     """As ``liqod status`` says where the certificate of the control plane has expired."""
     name = ids.control_plane_identity(provider)
     found = dict(facts_of(world, provider)).get(name)
-    if found is not None and found.ends < time.time():
+    if found is not None and found.not_after < time.time():
         with suppress(LiqodError), trio.move_on_after(PEERING_DEADLINE):
             await world.peer(provider)
 

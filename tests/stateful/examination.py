@@ -111,7 +111,7 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
         return SOCKET
 
     patch.setattr(live, "see", asked)
-    patch.setattr(inspector, "beside", beside)
+    patch.setattr(inspector, "daemon_socket", beside)
     patch.setattr(inspector, "of_cluster", of_cluster)
     patch.setattr(inspector, "here", lambda cluster_id="": [SOCKET] if process else [])
     found = await examination.of_cluster(site.admin, "liqo", Examine(id=1))

@@ -155,7 +155,7 @@ class Process:
         identity = self.name.replace("#", "-")
         async with LeaderElection(
             context.client, labels.LEADER_LEASE, context.namespace, identity
-        ).held():
+        ).leadership():
             yield
 
     async def _lead(
@@ -171,7 +171,7 @@ class Process:
                 self._work = (infra, nursery)
                 await nursery.start(KeyBootstrap(context).run)
                 if context.config.webhook.enabled:
-                    await nursery.start(webhook.lead)
+                    await nursery.start(webhook.run_as_leader)
                 await nursery.start(MissedPods(context, webhook.doubt).run)
                 tasks = PeerTasks(self._plugins, components=self._components)
                 policies, signing = self._components.guest_policies, tasks.signing_requests

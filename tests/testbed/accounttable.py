@@ -81,7 +81,7 @@ def render() -> str:
 def _rows(shares: Mapping[str, PortShare]) -> Iterable[str]:
     for face, each in shares.items():
         few, of_few = places_of(each, FEW, 1 << 40)
-        held = "" if each.held is None else f"{each.held // MIB}"
+        held = "" if each.buffered is None else f"{each.buffered // MIB}"
         cells = (
             *(each.face, each.who, each.source, f"{each.most:,}", f"{each.of_one:,}"),
             *(f"{few}, {of_few}", each.files, each.memory // KIB, held),

@@ -66,7 +66,7 @@ async def test_for_one_more_the_first_of_whoever_has_most_goes() -> None:
     assert crowd.ended == ["many", "many"]
     assert len(crowd.places) == 4
     for _, place in crowd.came:
-        place.leave()
+        place.release()
     assert len(crowd.places) == 0
 
 
@@ -104,7 +104,7 @@ async def test_who_is_busy_is_not_ended_and_where_all_are_nobody_comes_in() -> N
 
 
 async def test_who_holds_most_is_ended_first() -> None:
-    crowd = Crowd(ConnectionLimiter(8, held=100))
+    crowd = Crowd(ConnectionLimiter(8, max_buffered=100))
     crowd.comes("10.0.0.9", "10.0.0.9", "10.0.0.1")
     (_, first), (_, second), (_, own) = crowd.came
     assert first.weigh(30)
@@ -119,7 +119,7 @@ async def test_who_holds_most_is_ended_first() -> None:
 
 
 async def test_whoever_is_refused_or_makes_room_is_counted_by_the_sort_of_its_source() -> None:
-    crowd = Crowd(ConnectionLimiter(3, 2, held=10))
+    crowd = Crowd(ConnectionLimiter(3, 2, max_buffered=10))
     crowd.comes("10.0.0.1", "10.0.0.1", "10.0.0.1")
     assert crowd.places.refused == {("private", "source"): 1}
     assert crowd.comes("2001:4860::/64", "a key", idle=False) == [True, True]

@@ -41,7 +41,7 @@ async def test_a_plugin_that_goes_on_is_named(caplog: pytest.LogCaptureFixture, 
         await gauge.run(clings)
     ending = ShutdownWatchdog(grace=0.05, leave=leaves)
     ending.done()
-    ending.begin()
+    ending.start()
     await left(leaves)
     assert leaves.status == 0, "all of the daemon's own has ended"
     assert "the discovery dns: " in caplog.text
@@ -51,13 +51,13 @@ async def test_a_plugin_that_goes_on_is_named(caplog: pytest.LogCaptureFixture, 
 
 async def test_who_holds_the_event_loop_is_named(caplog: pytest.LogCaptureFixture):
     leaves = Left()
-    ShutdownWatchdog(grace=0.05, leave=leaves).begin()
+    ShutdownWatchdog(grace=0.05, leave=leaves).start()
 
     def blocks() -> None:
         while not leaves.over.is_set():
             time.sleep(0.01)
 
-    CallGuard("reflector", "gadgets").ask(blocks)
+    CallGuard("reflector", "gadgets").call(blocks)
     assert leaves.status == 1
     assert "the reflector gadgets (test_ending.py:" in caplog.text
 
@@ -84,7 +84,7 @@ def test_a_thread_that_goes_on_is_named(caplog: pytest.LogCaptureFixture):
 
     async def run() -> None:
         ending = ShutdownWatchdog(grace=0.05, leave=leaves)
-        ending.begin()
+        ending.start()
         thread.start()
         ending.done()
 

@@ -38,12 +38,12 @@ async def test_a_plugin_that_blocks_is_named_while_it_does(nursery, caplog):
             time.sleep(0.01)
         said.extend(record.getMessage() for record in caplog.records)
 
-    stalls, hub = await held(nursery, functools.partial(gauge.ask, block))
+    stalls, hub = await held(nursery, functools.partial(gauge.call, block))
     assert said, "nothing was said while it lasted"
     assert said[0].startswith("the daemon is held up: the reflector gadgets (test_loopwatchdog.py:")
     assert "in block) has not come back" in said[0]
     assert "by the reflector gadgets" in stalls.lately()
-    (told,) = [each.told for each in hub.history if isinstance(each.told, HeldUp)]
+    (told,) = [each.payload for each in hub.history if isinstance(each.payload, HeldUp)]
     assert "the reflector gadgets" in told.by
     nursery.cancel_scope.cancel()
 

@@ -20,10 +20,10 @@ async def test_whoever_waits_goes_on_once_something_else_is_known():
         for name in ("one", "two"):
             nursery.start_soon(follow, name)
         await wait_all_tasks_blocked()
-        known.know("rome")
+        known.set("rome")
         await wait_all_tasks_blocked()
         assert woken == []
-        known.know("milan")
+        known.set("milan")
         await wait_all_tasks_blocked()
         # Each is woken once: who waits again waits for the next.
         assert sorted(woken) == ["one: milan", "two: milan"]
@@ -35,7 +35,7 @@ async def test_news_of_which_the_event_was_taken_before_is_not_missed(
 ):
     news = Notifier()
     coming = news.coming
-    news.tell()
+    news.notify()
     await is_over(coming.wait)
     with trio.move_on_after(1.0) as late:
         await news.wait()

@@ -114,7 +114,7 @@ async def test_a_peer_that_has_gone_fails_no_more(autojump_clock, caplog):
         there.gone()
         await trio.sleep(10)
         assert (len(peers), peers.failures) == (0, {})
-        assert isinstance(hub.history[-1].told, PeerGone)
+        assert isinstance(hub.history[-1].payload, PeerGone)
         said = [(each.getMessage(), vars(each).get("cluster")) for each in caplog.records]
         assert said == [("works with a peer", "milan"), ("no peer any more", "milan")]
         nursery.cancel_scope.cancel()

@@ -17,20 +17,20 @@ def fields(found: PodSelection) -> list[str]:
 def test_what_is_on_own_nodes_is_left_out():
     found = PodSelection()
     assert (found.selection.labels, fields(found)) == (NOT_GUESTS, [])
-    found.leave_out(["n2", "n1"])
+    found.exclude(["n2", "n1"])
     assert fields(found) == ["spec.nodeName!=n1", "spec.nodeName!=n2"]
 
 
 def test_only_as_many_nodes_are_named_as_there_is_room_for():
     found = PodSelection()
-    found.leave_out(f"worker-{number:04}.example.com" for number in range(5000))
+    found.exclude(f"worker-{number:04}.example.com" for number in range(5000))
     assert 0 < len(found.selection.fields) <= LONGEST
     assert len(fields(found)) > 90
 
 
 async def test_a_virtual_node_is_never_left_out():
     found = PodSelection()
-    found.leave_out(["milan", "n1"])
+    found.exclude(["milan", "n1"])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(found.changed)
         await trio.testing.wait_all_tasks_blocked()

@@ -36,14 +36,14 @@ async def said(peer):
 async def test_a_start_says_nothing_until_it_knows(autojump_clock):
     async with followed() as peer:
         assert await said(peer) is None  # the networks may be joined
-        peer.network.know(cast("Any", "ranges"))
-        peer.network.stand(False, "the peer has not answered yet")
+        peer.network.set_ranges(cast("Any", "ranges"))
+        peer.network.set_connected(False, "the peer has not answered yet")
         assert await said(peer) is None
-        peer.network.stand(True)
+        peer.network.set_connected(True)
         assert await said(peer) == ""
     async with followed() as peer:
-        peer.network.know(cast("Any", "ranges"))
-        peer.network.stand(False, "the peer has not answered yet")
+        peer.network.set_ranges(cast("Any", "ranges"))
+        peer.network.set_connected(False, "the peer has not answered yet")
         await trio.sleep(reachability.SETTLE - 0.1)
         assert await said(peer) is None
         await trio.sleep(0.2)
@@ -52,14 +52,14 @@ async def test_a_start_says_nothing_until_it_knows(autojump_clock):
 
 async def test_the_api_server_counts_only_where_no_tunnel_is():
     async with followed() as peer:
-        peer.network.know(cast("Any", "ranges"))
-        peer.network.stand(True)
+        peer.network.set_ranges(cast("Any", "ranges"))
+        peer.network.set_connected(True)
         cast("Any", peer.link).set(False, "frozen")
         assert await said(peer) == ""
-        peer.network.stand(False)
+        peer.network.set_connected(False)
         cast("Any", peer.link).set(True, "well")
         assert await said(peer) == TUNNEL
-        peer.network.know(None, "nothing is joined any more")
+        peer.network.set_ranges(None, "nothing is joined any more")
         assert await said(peer) == ""
     async with followed("routed") as peer:
         assert await said(peer) == ""
@@ -69,14 +69,14 @@ async def test_the_api_server_counts_only_where_no_tunnel_is():
 
 async def test_a_loss_counts_at_once_and_what_comes_and_goes_must_last(autojump_clock):
     async with followed() as peer:
-        peer.network.know(cast("Any", "ranges"))
-        peer.network.stand(True)
+        peer.network.set_ranges(cast("Any", "ranges"))
+        peer.network.set_connected(True)
         turned = 0
         assert await said(peer) == ""
         for number in range(20):
-            peer.network.stand(False)
+            peer.network.set_connected(False)
             assert await said(peer) == TUNNEL
-            peer.network.stand(True)
+            peer.network.set_connected(True)
             turned += await said(peer) == ""
             assert number or turned  # the first time it comes back at once
             await trio.sleep(1.0)
@@ -84,7 +84,7 @@ async def test_a_loss_counts_at_once_and_what_comes_and_goes_must_last(autojump_
         await trio.sleep(reachability.LASTS.last)
         assert await said(peer) == ""
         await trio.sleep(reachability.WITHIN)
-        peer.network.stand(False)
+        peer.network.set_connected(False)
         assert await said(peer) == TUNNEL
-        peer.network.stand(True)
+        peer.network.set_connected(True)
         assert await said(peer) == ""

@@ -64,12 +64,12 @@ def test_the_look_sees_what_it_looks_for(code: str):
 
 
 def test_what_is_said_is_one_line_and_fit(capsys: pytest.CaptureFixture[str]):
-    terminal.say(EVIL)
+    terminal.print_text(EVIL)
     terminal.note(EVIL)
     for text in capsys.readouterr():
         assert text.count("\n") == 1
         assert text.strip("\n").isprintable()
-    terminal.say(f"a{EVIL}\nb", lines=True)
+    terminal.print_text(f"a{EVIL}\nb", lines=True)
     assert "\x1b" not in capsys.readouterr().out
 
 

@@ -68,7 +68,7 @@ class Grid(ScrollView, can_focus=True):
         self._index = 0
         self._widths: list[int] = []
         self._lines: list[tuple[int, int]] = []
-        self._begins: list[int] = []
+        self._starts: list[int] = []
         self._tails: dict[int, list[str]] = {}
         self._styles: dict[tuple[str, ...], Style] = {}
 
@@ -100,11 +100,11 @@ class Grid(ScrollView, can_focus=True):
     def _measure(self, width: int) -> None:
         """Assign lines to rows: pairs of a row and the part of its last cell."""
         self._widths = widths(self.table, max(1, width))
-        self._lines, self._begins, self._tails = [], [], {}
+        self._lines, self._starts, self._tails = [], [], {}
         wide = bool(self._widths) and not self.table.columns[-1].most
         room = self._widths[-1] if wide and self._widths[-1] >= NARROWEST else 0
         for index, row in enumerate(self.table.rows):
-            self._begins.append(len(self._lines))
+            self._starts.append(len(self._lines))
             height = 1
             if room and len(row.cells[-1].text) > room // 2:
                 tail = folded(row.cells[-1].text, room, TALLEST)
@@ -219,9 +219,9 @@ class Grid(ScrollView, can_focus=True):
 
     def _follow(self) -> None:
         """Scroll so that the cursor is seen; the heading covers the first line."""
-        if self._index >= len(self._begins):
+        if self._index >= len(self._starts):
             return  # there is no row, or it has no size yet
-        begin = self._begins[self._index]
+        begin = self._starts[self._index]
         height = len(self._tails.get(self._index, "1"))
         self.scroll_to_region(
             Region(0, begin, 1, height + 1), animate=False, force=True, immediate=True

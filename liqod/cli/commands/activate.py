@@ -10,4 +10,4 @@ async def tenant(frame: Frame, name: TenantName) -> None:
     """Accept a drained consumer again."""
     async with frame.client() as client:
         await set_state(client, name, "Active", frame.progress)
-    frame.say(f"{name} is active")
+    frame.print_text(f"{name} is active")

@@ -43,9 +43,9 @@ async def check(
     named = f" with {', '.join(variables)}" if variables else ""
     file = str(config or os.environ.get("LIQOD_CONFIG", ""))
     if file:
-        frame.say(f"the configuration {file}{named} is good")
+        frame.print_text(f"the configuration {file}{named} is good")
     else:
-        frame.say(f"no file was read, since none is named: the defaults{named} are good")
+        frame.print_text(f"no file was read, since none is named: the defaults{named} are good")
 
 
 def configured(path: Path | None) -> Config:

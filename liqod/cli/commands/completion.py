@@ -31,4 +31,4 @@ def completion(
       liqod completion zsh >> ~/.zshrc
       liqod completion fish > ~/.config/fish/completions/liqod.fish
     """
-    terminal.say(script(shell), lines=True)
+    terminal.print_text(script(shell), lines=True)

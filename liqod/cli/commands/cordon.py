@@ -15,7 +15,7 @@ async def tenant(frame: Frame, name: TenantName) -> None:
     """
     async with frame.client() as client:
         await set_state(client, name, "Cordoned", frame.progress)
-    frame.say(f"{name} is cordoned: what runs stays, nothing new is accepted")
+    frame.print_text(f"{name} is cordoned: what runs stays, nothing new is accepted")
 
 
 @command(timeout=30.0)
@@ -28,4 +28,4 @@ async def resourceslice(frame: Frame, name: SliceName, remote_cluster_id: Remote
     """
     async with frame.client() as client:
         await cordon_slice(client, name, remote_cluster_id, True, frame.progress)
-    frame.say(f"{name} of {remote_cluster_id} is cordoned")
+    frame.print_text(f"{name} of {remote_cluster_id} is cordoned")

@@ -26,4 +26,4 @@ async def peering_user(
         frame.progress(f"revoke the peering user of {consumer_cluster_id}")
         gone = await peeringusers.delete(client, consumer_cluster_id)
     text = "revoked" if gone else "there was no peering user"
-    frame.say(f"{consumer_cluster_id}: {text}")
+    frame.print_text(f"{consumer_cluster_id}: {text}")

@@ -79,10 +79,10 @@ async def discover(
     if not found:
         off = [p.name for p in state.plugins.values() if p.kind == "discovery" and p.state == "off"]
         more = f"; off are {', '.join(sorted(off))}: see `liqod plugins`" if off else ""
-        frame.say(f"no cluster is seen{more}")
+        frame.print_text(f"no cluster is seen{more}")
         return
     text = _one(found[0]) if cluster else _table(found)
-    frame.say(text, lines=True)
+    frame.print_text(text, lines=True)
 
 
 def _table(found: Sequence[Cluster]) -> str:

@@ -59,7 +59,7 @@ async def doctor(
 
     found = await examine(frame, liqo_namespace, Examine(id=1, peer=peer, probe=probe))
     if not frame.show(found):
-        frame.say(render(found, time.time()), lines=True)
+        frame.print_text(render(found, time.time()), lines=True)
     if unhealthy(found):
         raise SystemExit(UNHEALTHY)
 

@@ -32,4 +32,4 @@ async def tenant(
         presence.daemon(client, liqo_namespace, frame.progress, frame.timings),
     ):
         await drain(client, name, frame.progress)
-    frame.say(f"{name} is drained; `liqod activate tenant {name}` takes it back")
+    frame.print_text(f"{name} is drained; `liqod activate tenant {name}` takes it back")

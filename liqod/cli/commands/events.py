@@ -118,9 +118,9 @@ def _print(frame: Frame, found: Iterable[EventRow]) -> None:
         if frame.get:
             frame.show(event)
         elif frame.output == "json":
-            terminal.say_json(msgspec.json.encode(event).decode())
+            terminal.print_json(msgspec.json.encode(event).decode())
         else:
-            terminal.say(line(event, time.time()), lines=True)
+            terminal.print_text(line(event, time.time()), lines=True)
     terminal.flush()
 
 

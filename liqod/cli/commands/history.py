@@ -33,15 +33,15 @@ async def history(
     expected: type[Series | Metrics] = Series if metric else Metrics
     async with frame.daemon() as viewer:
         ask = GetHistory(id=viewer.number(), metric=metric, peer=peer, span=since)
-        found = await viewer.ask(ask, expected)
+        found = await viewer.request(ask, expected)
     if frame.show(found):
         return
     if isinstance(found, Metrics):
         rows = [[name, "peer", text] for name, text in found.peer.items()]
         rows += [[name, "daemon", text] for name, text in found.daemon.items()]
-        frame.say(output.table(rows, ["METRIC", "OF", "MEANING"]), lines=True)
+        frame.print_text(output.table(rows, ["METRIC", "OF", "MEANING"]), lines=True)
     else:
-        frame.say(_graph(found), lines=True)
+        frame.print_text(_graph(found), lines=True)
 
 
 def _graph(series: Series) -> str:

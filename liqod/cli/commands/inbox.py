@@ -41,11 +41,11 @@ async def inbox(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESP
     if frame.show([_row(each) for each in found]):
         return
     if not found:
-        frame.say("nobody asks")
+        frame.print_text("nobody asks")
         return
     header = ["WHO", "ASKS FOR", "WORDS", "STATE", "FROM", "NOTE"]
     rows = [_cells(each, found) for each in found]
-    frame.say(table(rows, header), lines=True)
+    frame.print_text(table(rows, header), lines=True)
 
 
 @command(timeout=30.0, outputs=OUTPUTS)
@@ -87,7 +87,7 @@ async def accept(
         warn(more)
     said = answering.outcome(done)
     if not frame.show(_row(done)):
-        frame.say(said)
+        frame.print_text(said)
 
 
 @command(timeout=30.0, outputs=OUTPUTS)
@@ -113,7 +113,7 @@ async def deny(
         await answering.decide(client, liqo_namespace, entry, answering.denial(always=always))
     decided = {"decision": DENY, "always": always}
     if not frame.show({**_row(entry), **decided}):
-        frame.say(answering.denied(entry, always=always))
+        frame.print_text(answering.denied(entry, always=always))
 
 
 def _row(entry: IncomingPeering) -> dict[str, Any]:

@@ -182,9 +182,9 @@ async def install(
             files.write_private(write_kubeconfig, data)
     if frame.show({"clusterID": name}):
         return
-    frame.say(f"liqod is installed in the cluster {name}")
+    frame.print_text(f"liqod is installed in the cluster {name}")
     if write_kubeconfig is not None:
-        frame.say(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+        frame.print_text(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
 
 
 async def _install(frame: Frame, client: Client, options: Options) -> str:
@@ -240,4 +240,4 @@ async def _print(frame: Frame, options: Options, *, whole: bool) -> None:
     if frame.output == "json":
         output.emit({"apiVersion": "v1", "kind": "List", "items": made}, frame.output)
     else:
-        terminal.say(render(made), lines=True)
+        terminal.print_text(render(made), lines=True)

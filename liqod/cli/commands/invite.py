@@ -79,7 +79,7 @@ async def invite(
         frame.progress("make the invitation")
         pair = await cluster_keys(client, liqo_namespace)
         wanted = invitations.InvitationParameters(
-            addresses=said or await presence.met_at(client, liqo_namespace),
+            addresses=said or await presence.advertised_addresses(client, liqo_namespace),
             key=keys.print_of(pair.public),
             lifetime=lifetime,
             uses=uses,
@@ -95,10 +95,10 @@ async def invite(
     line = invitationtokens.format_token(token)
     if frame.show({"name": token.id, "invitation": line, "expires": until}):
         return
-    frame.say(line)
+    frame.print_text(line)
     if sys.stdout.isatty():
         for row in qr.drawn(line):
-            frame.say(row)
+            frame.print_text(row)
 
 
 @command(timeout=30.0, outputs=OUTPUTS)
@@ -116,7 +116,7 @@ async def list(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPA
     if frame.show(rows):
         return
     if not rows:
-        frame.say("there are no invitations")
+        frame.print_text("there are no invitations")
         return
     shown = [
         [
@@ -130,7 +130,7 @@ async def list(frame: Frame, liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPA
         for each in rows
     ]
     header = ["INVITATION", "STATE", "USED", "EXPIRES", "GRANTS", "BY"]
-    frame.say(table(shown, header), lines=True)
+    frame.print_text(table(shown, header), lines=True)
 
 
 @command(timeout=30.0, outputs=OUTPUTS)
@@ -156,7 +156,7 @@ async def revoke(
         if not await client.delete(INVITATIONS, name, liqo_namespace):
             raise ConfigError(f"there is no invitation {name}: see `liqod invite list`")
     if not frame.show({"name": name, "withdrawn": True}):
-        frame.say(f"{name} is withdrawn")
+        frame.print_text(f"{name} is withdrawn")
 
 
 def _row(found: Invitation) -> dict[str, Any]:

@@ -55,7 +55,7 @@ async def migrate(
         frame.progress("look at what Liqo has here")
         found = await migration.survey(client, liqo_namespace)
     for line in lines(found):
-        frame.say(line)
+        frame.print_text(line)
     if found.ends and not without_network:
         name, why = found.ends[0]
         raise ConfigError(
@@ -67,7 +67,7 @@ async def migrate(
     frame.confirm(f"removes Liqo's programs from {found.cluster_id}", yes=yes)
     async with frame.client() as client:
         await migration.take_out(client, liqo_namespace, frame.progress)
-    frame.say(
+    frame.print_text(
         f"Liqo's programs are gone; within {MINUTES} minutes, before pods on virtual nodes are "
         "evicted:\nnext: liqod install --write-kubeconfig daemon.kubeconfig\n"
         "then: LIQOD_KUBECONFIG=daemon.kubeconfig liqod run",
@@ -95,7 +95,7 @@ def lines(found: LiqoSurvey) -> list[str]:
 async def _back(frame: Frame, dry_run: bool, yes: bool, namespace: str) -> None:
     what = "removes liqod's program, roles, policies and webhook, and hands over what Liqo has too"
     if dry_run:
-        terminal.say(f"{what}; all peerings, namespaces, pods and credentials stay")
+        terminal.print_text(f"{what}; all peerings, namespaces, pods and credentials stay")
         return
     frame.confirm(what, yes=yes)
     async with frame.client() as client:
@@ -103,7 +103,7 @@ async def _back(frame: Frame, dry_run: bool, yes: bool, namespace: str) -> None:
             name = await migration.give_back(client, namespace, frame.progress)
         except ConfigError as error:
             raise ConfigError(f"{error}; nothing of the peerings was changed") from error
-    frame.say(
+    frame.print_text(
         f"liqod's programs are gone; within {MINUTES} minutes, before pods on virtual nodes are "
         f"evicted:\nnext: liqoctl install --cluster-id {name}, with the values that Liqo had here",
         lines=True,

@@ -9,7 +9,7 @@ from liqod.apimachinery import labels
 from liqod.cli import completion, output
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace
-from liqod.cluster.ownid import cluster_uid, known_as
+from liqod.cluster.ownid import cluster_uid, original_id
 from liqod.errors import LiqodError
 from liqod.model.network import podpath
 from liqod.model.view.facts import PeerFacts
@@ -47,7 +47,7 @@ async def status(
     async with frame.client() as client:
         found = await networkstatus.look(client, peer, liqo_namespace)
         nodes = await networkstatus.nodes(client) if found else ()
-        cluster = frame.cluster_id or await known_as(client, liqo_namespace)
+        cluster = frame.cluster_id or await original_id(client, liqo_namespace)
         uid = "" if frame.cluster_id else await cluster_uid(client)
     try:
         known = await live.networks(frame.socket, cluster, uid)
@@ -55,7 +55,7 @@ async def status(
     except LiqodError as error:
         warn(str(error))
     if not frame.show([networkstatus.shown(each, nodes) for each in found]):
-        frame.say(render(found, nodes, whole=bool(peer)), lines=True)
+        frame.print_text(render(found, nodes, whole=bool(peer)), lines=True)
 
 
 HEADER = [

@@ -169,7 +169,7 @@ def _report(frame: Frame, namespace: str, status: dict[str, Any], webhook: str) 
                 good = condition["status"] == "True"
                 remote = status.get("remoteNamespaceName", "")
                 text = remote if good else condition.get("message", "")
-                frame.say(f"{namespace} → {cluster}: {printable(text)}")
+                frame.print_text(f"{namespace} → {cluster}: {printable(text)}")
     remote = printable(status.get("remoteNamespaceName", ""))
     if clusters and remote not in ("", namespace):
         terminal.note(

@@ -229,7 +229,7 @@ async def peer(
         more |= {"--proxy-url": proxy_url, "--relay-kubeconfig": relay_kubeconfig}
         typed.only_for("--remote-kubeconfig", {**more, **_network_options(how)})
         network = not networking_disabled
-        request = meet.asked_of(whom, asked, replace=replace, networking=network, words=words)
+        request = meet.request_of(whom, asked, replace=replace, networking=network, words=words)
         await meet.have_met(frame, request, asked, words, liqo_namespace, yes=yes)
         return
     if remote_kubeconfig is None:
@@ -257,7 +257,7 @@ async def peer(
             expected=expect,
             replace=replace,
             joining=joining,
-            in_band=InBandOptions(asked=in_band, proxy_url=proxy_url),
+            in_band=InBandOptions(requested=in_band, proxy_url=proxy_url),
             timings=frame.timings.peering,
         )
         await _report(frame, local, provider, asked, joining)
@@ -311,4 +311,4 @@ async def _report(
     named = (
         f"peered: {provider} is the node {node} here" if asked.node else f"peered with {provider}"
     )
-    frame.say(named + network)
+    frame.print_text(named + network)

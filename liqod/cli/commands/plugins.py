@@ -62,7 +62,7 @@ async def plugins(
         return
     rows = [[p.name, p.kind, p.version, p.package, p.state, p.why or "-"] for p in found]
     header = ["NAME", "KIND", "VERSION", "PACKAGE", "STATE", "WHY"]
-    frame.say(output.table(rows, header), lines=True)
+    frame.print_text(output.table(rows, header), lines=True)
 
 
 def _shown(plugin: PluginFacts) -> Shown:

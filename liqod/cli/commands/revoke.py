@@ -41,11 +41,11 @@ async def revoke(
     if frame.show(done):
         return
     for line in done.removed:
-        frame.say(f"removed: {line}")
+        frame.print_text(f"removed: {line}")
     for each in done.lives:
         until = f" until {each.until}" if each.until else ""
-        frame.say(f"still open: {each.what}{until}")
-    frame.say(f"{peer_id} is revoked")
+        frame.print_text(f"still open: {each.what}{until}")
+    frame.print_text(f"{peer_id} is revoked")
 
 
 def _doomed(peer: str, roles: tuple[str, ...], shared: list[str]) -> str:

@@ -52,7 +52,7 @@ async def key(
         why = "" if before.former else await rotating.in_the_way(client, liqo_namespace)
     if dry_run:
         if not frame.show(before):
-            frame.say(_progress(before), lines=True)
+            frame.print_text(_progress(before), lines=True)
         if why:
             frame.die(why)
         return
@@ -73,7 +73,7 @@ async def key(
         now = await rotating.followed(client, liqo_namespace, frame.progress, within=within)
     now = msgspec.structs.replace(now, made=not before.goes_on)
     if not frame.show(now):
-        frame.say(_progress(now), lines=True)
+        frame.print_text(_progress(now), lines=True)
     if now.waits or now.never:
         frame.die("the former key is still in use; `liqod status` says with whom")
 

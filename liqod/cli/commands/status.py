@@ -63,7 +63,9 @@ async def status(
     else:
         try:
             named = frame.cluster_id
-            told = await live.ask(frame.socket, named or view.cluster_id, "" if named else uid)
+            told = await live.fetch_report(
+                frame.socket, named or view.cluster_id, "" if named else uid
+            )
             if told is not None:
                 view, daemon = report.joined(view, told, peer), report.figures(told)
         except LiqodError as error:
@@ -74,7 +76,7 @@ async def status(
     now = time.time()
     view = msgspec.structs.replace(view, problems=dated(view.problems, now))
     if not frame.show({**msgspec.to_builtins(view), "live": daemon}):
-        frame.say(render(view, output.width(), now=now, live=daemon), lines=True)
+        frame.print_text(render(view, output.width(), now=now, live=daemon), lines=True)
     if silent or view.source == "daemon" or not view.well:
         raise SystemExit(1)
 

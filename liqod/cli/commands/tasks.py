@@ -32,11 +32,11 @@ async def tasks(
         _, state = await viewer.snapshot()
         if peer and peer not in state.peers:
             raise ConfigError(f"there is no peer {peer}; `liqod status` lists them")
-        found = await viewer.ask(GetTasks(id=viewer.number()), Tasks)
+        found = await viewer.request(GetTasks(id=viewer.number()), Tasks)
         if peer:
             found = _of_peer(found, peer, state.peers[peer].server)
     if not frame.show(found):
-        frame.say(_tree(found), lines=True)
+        frame.print_text(_tree(found), lines=True)
 
 
 def _of_peer(found: Tasks, peer: str, server: str) -> Tasks:

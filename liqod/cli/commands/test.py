@@ -62,7 +62,7 @@ async def network(
         async with presence.daemon(client, liqo_namespace, frame.progress, frame.timings):
             found = await test_network(client, asked, frame.progress)
     if not frame.show(msgspec.to_builtins(found)):
-        frame.say(_table(found), lines=True)
+        frame.print_text(_table(found), lines=True)
     if not passed(found):
         failed = sum(row.verdict == "failed" for row in found)
         frame.die(f"{failed} of {len(found)} failed" if failed else "nothing could be tried")

@@ -10,7 +10,7 @@ async def tenant(frame: Frame, name: TenantName) -> None:
     """Accept new work from a cordoned consumer again."""
     async with frame.client() as client:
         await set_state(client, name, "Active", frame.progress)
-    frame.say(f"{name} is active")
+    frame.print_text(f"{name} is active")
 
 
 @command(timeout=30.0)
@@ -18,4 +18,4 @@ async def resourceslice(frame: Frame, name: SliceName, remote_cluster_id: Remote
     """Accept new pods on a cordoned slice again."""
     async with frame.client() as client:
         await cordon_slice(client, name, remote_cluster_id, False, frame.progress)
-    frame.say(f"{name} of {remote_cluster_id} accepts pods again")
+    frame.print_text(f"{name} of {remote_cluster_id} accepts pods again")

@@ -58,7 +58,7 @@ async def uninstall(
         frame.progress(line)
     for name in silent:
         terminal.note(f"the node {name} does not answer: run `liqod node --clean` there")
-    frame.say("nothing of liqod's is left" if purge else "liqod is uninstalled")
+    frame.print_text("nothing of liqod's is left" if purge else "liqod is uninstalled")
 
 
 async def _own_id(client: Client, liqo_namespace: str) -> str:

@@ -44,10 +44,10 @@ async def unpeer(
     """
     async with frame.client() as client:
         doomed = await unpeering.plan(client, peer_id, liqo_namespace)
-        await _known(client, peer_id, doomed)
+        await _require_peer(client, peer_id, doomed)
         kept = (await unpeering.half(client, peer_id, liqo_namespace)).summary(peer_id)
     if not doomed:
-        frame.say(f"the peering with {peer_id} has been ended; the daemon forgets it soon")
+        frame.print_text(f"the peering with {peer_id} has been ended; the daemon forgets it soon")
         return
     told = f"; {kept}" if kept and remote_kubeconfig is None else ""
     frame.confirm(f"deletes {', '.join(doomed)}{told}", yes=yes)
@@ -65,10 +65,10 @@ async def unpeer(
                 end = await unpeering.unpeer(
                     local, peer_id, remote=remote, liqo=liqo_namespace, progress=progress
                 )
-    frame.say(end.summary(peer_id))
+    frame.print_text(end.summary(peer_id))
 
 
-async def _known(client: Client, peer_id: str, doomed: list[str]) -> None:
+async def _require_peer(client: Client, peer_id: str, doomed: list[str]) -> None:
     """Raises ConfigError where there is no such peer, nor anything left of one."""
     peers = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
     names = sorted(each.spec.cluster_id for each in peers)

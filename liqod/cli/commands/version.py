@@ -8,4 +8,4 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 async def version(frame: Frame) -> None:
     """Print the version."""
     if not frame.show({"version": __version__}):
-        frame.say(f"liqod {__version__}")
+        frame.print_text(f"liqod {__version__}")

@@ -51,7 +51,7 @@ class ClusterKeys(msgspec.Struct, frozen=True):
             shown = b""
         return self._with(shown)
 
-    def asked_with(self, request: bytes) -> "ClusterKeys":
+    def requested_with(self, request: bytes) -> "ClusterKeys":
         """The pair that has made a request; this one where neither has."""
         try:
             shown = certificaterequests.inspect(request).public_key if self.former else b""

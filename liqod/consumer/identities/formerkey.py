@@ -117,7 +117,7 @@ def providers_needing(
         each.spec.provider_cluster_id
         for each in slices
         if is_source(each.metadata.labels, each.spec.provider_cluster_id)
-        and own.asked_with(each.spec.csr) is own.former
+        and own.requested_with(each.spec.csr) is own.former
     )
     return frozenset((*given, *asked))
 

@@ -96,7 +96,7 @@ class Identities(Controller[str]):
         self._secrets = Watched(SECRETS, _of_kubeconfig, Selection(namespace))
         self._followed = ""
         """The last statement of the provider's about its key that was looked at."""
-        self._asked: set[str] = set()
+        self._renew_requested: set[str] = set()
         """The Identities for which a Renew was made."""
         watches = (self._own.watched, self._identities, self._secrets, self._renews)
         super().__init__(peer, "identity", *watches, name="identities")
@@ -105,7 +105,7 @@ class Identities(Controller[str]):
         """Keep what is made of one Identity, or say why nothing is."""
         identity = self._identities.store.decode((self._peer.tenant_namespace, name), Identity)
         if identity is None:
-            self._asked.discard(name)
+            self._renew_requested.discard(name)
         if identity is None or identity.leaving or identity.spec.cluster_id != self._peer.id:
             return None
         own = await self._own.now()
@@ -165,7 +165,7 @@ class Identities(Controller[str]):
         key = (identity.namespace, identity.name)
         here = self._peer.context.cluster_id
         live = self._renews.store.decode(key, Renew)
-        offer, own = self._offer(identity, own, live), self._standing(own)
+        offer, own = self._offer(identity, own, live), self._requesting_keys(own)
         patch: dict[str, Any] = {}
         if live is not None and not is_keyed_request(live.spec.csr, own, here):
             patch["spec"] = {"csr": b64encode(keyed_request(own, here)).decode()}
@@ -175,9 +175,11 @@ class Identities(Controller[str]):
             await self._client.patch(RENEWS, live.name, patch, live.namespace)
         if not identity.spec.namespace or live is not None:
             return True
-        if identity.name in self._asked and not await is_defined(self._client, IDENTITIES):
+        if identity.name in self._renew_requested and not await is_defined(
+            self._client, IDENTITIES
+        ):
             return False
-        self._asked.add(identity.name)
+        self._renew_requested.add(identity.name)
         wanted = renew_of(identity, here, keyed_request(own, here))
         if offer:
             wanted["metadata"]["annotations"] = {labels.SUCCESSION: offer}
@@ -197,7 +199,7 @@ class Identities(Controller[str]):
         said = {} if renew is None else renew.metadata.annotations
         text = said.get(labels.PROVIDER_SUCCESSION, "")
         if renew is not None and not text:
-            await self._tell_provider_key(renew)
+            await self._report_provider_key(renew)
         if not text or self._followed == text:
             return
         try:
@@ -230,7 +232,7 @@ class Identities(Controller[str]):
             await self._client.patch(RENEWS, name, mark, place)
         self._followed = text
 
-    async def _tell_provider_key(self, renew: Renew) -> None:
+    async def _report_provider_key(self, renew: Renew) -> None:
         """Say by which key a provider is known whose daemon is gone by, so that its next one would
         be followed."""
         place = (renew.namespace, renew.name)
@@ -240,7 +242,7 @@ class Identities(Controller[str]):
             mark = {"metadata": {"annotations": {labels.PROVIDER_KEY: known}}}
             await self._client.patch(RENEWS, renew.name, mark, renew.namespace)
 
-    def _standing(self, own: ClusterKeys) -> ClusterKeys:
+    def _requesting_keys(self, own: ClusterKeys) -> ClusterKeys:
         """The pair that the Renew asks with: the former one, until all that this cluster has there
         is for the other. By that the provider knows that nothing needs the former names any more.
         """

@@ -95,9 +95,9 @@ def is_newer(offered: AuthParams, present: AuthParams) -> bool:
         return True
     new = certificates.read(offered.signed_crt)
     if not same_place(offered, present):
-        return new.begins >= old.begins
-    renamed = new.common_name != old.common_name and new.begins >= old.begins
-    return renamed or new.ends > old.ends
+        return new.not_before >= old.not_before
+    renamed = new.common_name != old.common_name and new.not_before >= old.not_before
+    return renamed or new.not_after > old.not_after
 
 
 def auth_patch(offered: AuthParams) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _host(url: str) -> str:
         return ""
 
 
-async def known_pin(local: Client, provider: str, namespace: str) -> ServerPin | None:
+async def existing_pin(local: Client, provider: str, namespace: str) -> ServerPin | None:
     """The known place of the provider of that id; None if it is not known yet.
 
     Args:

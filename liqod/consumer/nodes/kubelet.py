@@ -169,7 +169,7 @@ class KubeletServer:
             return await open_(asked, request, proxy, place)
         except LiqodError as error:
             self._ended(proxy)
-            return _told(_of_peer(error, proxy.id, upgrade=request.upgrade), asked)
+            return _refusal_response(_of_peer(error, proxy.id, upgrade=request.upgrade), asked)
         except BaseException:
             self._ended(proxy)
             raise
@@ -195,7 +195,7 @@ class KubeletServer:
             why = f"{node} is no virtual node here" if node else several
             raise NotFound(why if every else "there is no virtual node here")
         try:
-            return await _said(asked.page, node, proxy)
+            return await _page_response(asked.page, node, proxy)
         except LiqodError as error:
             return _of_peer(error, proxy.id, upgrade=request.upgrade)
 
@@ -306,7 +306,7 @@ async def _check(place: PodLocation, pod: str, uid: str) -> None:
         raise NotFound(f"the pod {pod} there is not this one's: that has still to end, or to begin")
 
 
-async def _said(page: str, node: str, proxy: PodProxy) -> HttpResponse:
+async def _page_response(page: str, node: str, proxy: PodProxy) -> HttpResponse:
     """One page of a node."""
     if page == noderequests.PODS:
         return HttpResponse(200, _pieces(nodepages.pod_list(proxy.pods(node))), dict(_JSON))
@@ -360,7 +360,7 @@ def _refused(error: LiqodError, message: str, *, upgrade: bool) -> HttpResponse:
     return HttpResponse(code, msgspec.json.encode(status), dict(_JSON))
 
 
-def _told(refusal: HttpResponse, asked: PodRequest) -> HttpResponse:
+def _refusal_response(refusal: HttpResponse, asked: PodRequest) -> HttpResponse:
     """A refusal as an API server passes it on to its caller.
 
     Of what it asks for without an upgrade it drops the words that come with a 503, and says no more

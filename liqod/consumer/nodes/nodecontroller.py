@@ -84,7 +84,7 @@ class NodeController(Controller[str]):
             "node",
             name=f"node {name}",
             first=(NODE,),  # nobody else asks for the first time
-            beside=(self._follow_link, self._follow_network),
+            tasks=(self._follow_link, self._follow_network),
             concurrency=2,  # the Lease is renewed while a drain waits
             backoff=RETRY,
         )
@@ -142,7 +142,7 @@ class NodeController(Controller[str]):
             closed=link.degradations.grave,
             pod_network=self._peer.pod_network,
             unjoined=network.waits if tunnel and network.ranges is None else "",
-            broken=network.why if network.stands is False else "",
+            broken=network.why if network.connected is False else "",
             address=context.node_address,
             port=context.kubelet_port,
             version=context.version,
@@ -160,7 +160,7 @@ class NodeController(Controller[str]):
         if node is None:
             live = await self._live()
             if live is not None and nodeplan.made_by_us(live, self._peer.id):
-                if not await is_defined(self._client, VIRTUAL_NODES) or await self._stands():
+                if not await is_defined(self._client, VIRTUAL_NODES) or await self._exists():
                     return DOUBT
                 await self._remove(live)
             self._ended.set()
@@ -173,15 +173,17 @@ class NodeController(Controller[str]):
         await self._hold(node)
         if node.spec.cluster_id != self._peer.id:
             message = f"spec.clusterID is not {self._peer.id}, whose namespace this is"
-            await self._tell(node, RUNNING, NONE, reason="WrongCluster", message=message)
+            await self._write_conditions(
+                node, RUNNING, NONE, reason="WrongCluster", message=message
+            )
             return None
         if node.spec.create_node is False:
             await self._empty(node, self._peer.context.config.consumer.drain_timeout)
-            await self._tell(node, RUNNING, NONE)
+            await self._write_conditions(node, RUNNING, NONE)
             return None
         return await self._exist(node)
 
-    async def _stands(self) -> bool:
+    async def _exists(self) -> bool:
         """True if the VirtualNode exists after all: a list may lie (rule 3)."""
         where = self._peer.tenant_namespace
         return await self._client.find(VIRTUAL_NODES, self._name, where) is not None
@@ -193,7 +195,7 @@ class NodeController(Controller[str]):
         except Invalid as error:
             # Nothing but another VirtualNode changes that: its labels, or a quantity.
             state = RUNNING if ("", self._name) in self._nodes else CREATING
-            await self._tell(node, RUNNING, state, reason="Refused", message=str(error))
+            await self._write_conditions(node, RUNNING, state, reason="Refused", message=str(error))
             return REFUSED_AGAIN
 
     async def _settle(self, node: VirtualNode) -> float | None:
@@ -204,7 +206,9 @@ class NodeController(Controller[str]):
             try:
                 wanted = nodeplan.new_node(node, facts, times.now())
                 made = await self._client.create(NODES, wanted)
-                await self._say(made.metadata, nodeevents.of_conditions((), _conditions(wanted)))
+                await self._record_events(
+                    made.metadata, nodeevents.of_conditions((), _conditions(wanted))
+                )
             except AlreadyExists:
                 live = await self._client.find(NODES, self._name)
             if live is None:
@@ -220,7 +224,7 @@ class NodeController(Controller[str]):
         if live["metadata"]["uid"] != self._leasing:
             self._leasing = live["metadata"]["uid"]
             self.queue.add(LEASE)
-        await self._tell(node, RUNNING, RUNNING)
+        await self._write_conditions(node, RUNNING, RUNNING)
         # A Node without our labels is not in the store, and no change of it calls.
         return None if ("", self._name) in self._nodes else 1.0
 
@@ -229,7 +233,7 @@ class NodeController(Controller[str]):
         other = (live["metadata"].get("labels") or {}).get(labels.REMOTE_CLUSTER_ID)
         whose = f"a virtual node of {other}" if other else "a node of this cluster"
         message = f"{self._name} is the name of {whose}; delete this VirtualNode, or that Node"
-        await self._tell(node, RUNNING, NONE, reason="NameTaken", message=message)
+        await self._write_conditions(node, RUNNING, NONE, reason="NameTaken", message=message)
         return REFUSED_AGAIN
 
     async def _mend(self, node: VirtualNode, live: Json, facts: nodeplan.NodeState) -> None:
@@ -238,10 +242,10 @@ class NodeController(Controller[str]):
         if status is not None:
             await self._client.patch(NODES, self._name, status, subresource="status")
             said = nodeevents.of_conditions(_conditions(live), _conditions(status))
-            await self._say(_meta(live), said)
+            await self._record_events(_meta(live), said)
         self._announce(facts)
         cordoned = bool((live.get("spec") or {}).get("unschedulable"))
-        await self._say(_meta(live), nodeevents.of_cordon(self._cordoned, cordoned))
+        await self._record_events(_meta(live), nodeevents.of_cordon(self._cordoned, cordoned))
         self._cordoned = cordoned
         if status is not None:
             return  # it has another resource version now: the watch brings the next look
@@ -253,7 +257,7 @@ class NodeController(Controller[str]):
         if metadata is not None:
             await self._client.apply(NODES, metadata, manager=labels.FIELD_MANAGER)
 
-    async def _say(self, meta: ObjectMeta, said: Iterable[NodeEvent]) -> None:
+    async def _record_events(self, meta: ObjectMeta, said: Iterable[NodeEvent]) -> None:
         """Tell whoever describes the Node what has changed."""
         for each in said:
             await recorder.record_change(
@@ -296,7 +300,7 @@ class NodeController(Controller[str]):
         ours = (FINALIZER, finalizers.VIRTUAL_NODE)
         await set_finalizers(self._client, VIRTUAL_NODES, node.metadata, remove=ours)
 
-    async def _tell(
+    async def _write_conditions(
         self, node: VirtualNode, kubelet: str, state: str, *, reason: str = "", message: str = ""
     ) -> None:
         """Write the VirtualNode's two conditions, where they differ."""
@@ -324,15 +328,15 @@ class NodeController(Controller[str]):
         live = await self._live()
         if live is None or not nodeplan.was_ours(live, self._peer.id):
             return
-        await self._tell(node, RUNNING, DRAINING)
+        await self._write_conditions(node, RUNNING, DRAINING)
         await drain.cordon(self._client, self._name)
         why = "its VirtualNode is being deleted" if node.leaving else "spec.createNode is false"
         said = NodeEvent(recorder.NORMAL, DRAINING_EVENT, f"its pods are evicted: {why}")
-        await self._say(_meta(live), [said])
+        await self._record_events(_meta(live), [said])
 
         async def report(text: str) -> None:
             self._peer.report(NodeDraining(node=self._name, waits=text))
-            await self._tell(node, RUNNING, DRAINING, reason="Draining", message=text)
+            await self._write_conditions(node, RUNNING, DRAINING, reason="Draining", message=text)
 
         await drain.drain(
             self._client,
@@ -342,7 +346,7 @@ class NodeController(Controller[str]):
             alive=lambda: self._peer.link.up and self._peer.link.reason != IDLE,
             report=report,
         )
-        await self._tell(node, DELETING, DELETING)
+        await self._write_conditions(node, DELETING, DELETING)
         await self._remove(live)
 
     def _time_left(self, node: VirtualNode) -> float:

@@ -119,10 +119,10 @@ def new_node(node: VirtualNode, facts: NodeState, now: str) -> Json:
                 labels.ARCH: node_labels(node)[labels.ARCH],
                 **_fixed_labels(node),
             },
-            "annotations": {OWN_TAINTS: _taint_names(wanted_taints(node, facts))},
+            "annotations": {OWN_TAINTS: _taint_names(desired_taints(node, facts))},
         },
-        "spec": {"taints": wanted_taints(node, facts)},
-        "status": wanted_status(node, facts, (), now),
+        "spec": {"taints": desired_taints(node, facts)},
+        "status": desired_status(node, facts, (), now),
     }
 
 
@@ -147,7 +147,7 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
     }
 
 
-def wanted_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] = ()) -> list[Json]:
+def desired_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] = ()) -> list[Json]:
     """The virtual nodes' taint, those of the VirtualNode, and the one that keeps new pods away
     while the peer's daemon does not run, its API server takes none or no node of its is Ready;
     where that is not known yet, it stays as it is."""
@@ -157,7 +157,7 @@ def wanted_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] =
         for each in node.spec.taints
         if f"{each.key}:{each.effect}" not in ours
     ]
-    dead = nodesready.told(node.metadata.annotations) == nodesready.NONE
+    dead = nodesready.reported(node.metadata.annotations) == nodesready.NONE
     silent = facts.closed or dead or facts.daemon.state == "silent"
     closed = silent or (
         facts.daemon.state == "unasked"
@@ -171,7 +171,7 @@ def taints_patch(node: VirtualNode, facts: NodeState, live: Json) -> Json | None
     annotations = live["metadata"].get("annotations") or {}
     before = set(filter(None, annotations.get(OWN_TAINTS, "").split(",")))
     current: list[Json] = live.get("spec", {}).get("taints") or []
-    wanted = {_taint_name(each): each for each in wanted_taints(node, facts, current)}
+    wanted = {_taint_name(each): each for each in desired_taints(node, facts, current)}
     names = ",".join(sorted(wanted))
     merged: list[Json] = []
     for taint in current:
@@ -198,7 +198,7 @@ def _taint_names(taints: Sequence[Mapping[str, Any]]) -> str:
     return ",".join(sorted(_taint_name(each) for each in taints))
 
 
-def wanted_status(node: VirtualNode, facts: NodeState, current: Sequence[Json], now: str) -> Json:
+def desired_status(node: VirtualNode, facts: NodeState, current: Sequence[Json], now: str) -> Json:
     """The whole status that is ours, with conditions that keep their times if unchanged."""
     capacity = {name: str(amount) for name, amount in node.spec.resource_quota.hard.items()}
     names = node_labels(node)
@@ -230,7 +230,7 @@ def status_patch(node: VirtualNode, facts: NodeState, live: Json, now: str) -> J
     Conditions of others stay; resources that the slice no longer has go.
     """
     current: Json = live.get("status") or {}
-    wanted = wanted_status(node, facts, current.get("conditions") or (), now)
+    wanted = desired_status(node, facts, current.get("conditions") or (), now)
     patch: Json = {}
     for key, value in wanted.items():
         before = current.get(key)
@@ -250,8 +250,8 @@ def _conditions(
     node: VirtualNode, facts: NodeState, current: Sequence[Json], now: str
 ) -> list[Json]:
     """Ours in place, brought up to date; those of others as they are."""
-    wanted = {each["type"]: each for each in _wanted_conditions(node, facts)}
-    lacks = nodesready.told(node.metadata.annotations)
+    wanted = {each["type"]: each for each in _desired_conditions(node, facts)}
+    lacks = nodesready.reported(node.metadata.annotations)
     if lacks or conditions.find(current, labels.PEER_NODES_READY) is not None:
         wanted[labels.PEER_NODES_READY] = _nodes(lacks)
     merged: list[Json] = []
@@ -270,7 +270,7 @@ def _dated(condition: Json, before: Json | None, now: str) -> Json:
     return conditions.dated({**condition, _HEARTBEAT: now}, known, now)
 
 
-def _wanted_conditions(node: VirtualNode, facts: NodeState) -> list[Json]:
+def _desired_conditions(node: VirtualNode, facts: NodeState) -> list[Json]:
     advertised = "The remote cluster is advertising sufficient resources"
     ready: Json = {
         "type": "Ready",

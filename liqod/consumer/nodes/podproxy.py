@@ -99,7 +99,7 @@ class PodProxy:
         link, proxies = self._peer.link, self._proxies
         lost = link.reconnections
         proxies[self.id] = self
-        proxies.came.tell()
+        proxies.came.notify()
         task_status.started()
         try:
             while True:

@@ -48,27 +48,27 @@ class PodUsage:
     """Resource usage of the pods at one peer.
 
     Args:
-        lead: where pods of a node and a namespace are.
+        lead_time: where pods of a node and a namespace are.
         clock: epoch seconds.
         timings: how long an answer is good.
 
     Attributes:
         problem: why the peer reported nothing the last time; empty where it did.
-        asked: the Trio time at which it was asked last; None: never.
+        requested_at: the Trio time at which it was asked last; None: never.
     """
 
     def __init__(
         self,
-        lead: Callable[[str, str], PodLocation],
+        lead_time: Callable[[str, str], PodLocation],
         clock: Callable[[], float] = time.time,
         timings: ConsumerTimings = ORDINARY,
     ) -> None:
-        self._lead, self._clock, self._timings = lead, clock, timings
+        self._lead_time, self._clock, self._timings = lead_time, clock, timings
         self._answers: dict[str, _UsageAnswer] = {}
         self._locks: dict[str, trio.Lock] = {}
         self._counters: dict[str, Counters] = {}
         self.problem = ""
-        self.asked: float | None = None
+        self.requested_at: float | None = None
 
     async def of(self, node: str, bodies: Iterable[bytes]) -> tuple[NodeReading, bool]:
         """Usage of the pods on a node; and True if the peer reported all their namespaces.
@@ -86,7 +86,7 @@ class PodUsage:
                 pods.append(pod)
             await turn.spend(len(body))
         spaces = sorted({pod.namespace for pod in pods})
-        answers = await gather(*(partial(self._ask, node, each) for each in spaces))
+        answers = await gather(*(partial(self._request, node, each) for each in spaces))
         failed = next((each.error for each in answers if each.error is not None), None)
         if failed is not None and all(each.error is not None for each in answers):
             raise failed
@@ -111,20 +111,20 @@ class PodUsage:
         counters = self._counters.setdefault(node, Counters(now))
         return counters.take(node, pods, known, now)
 
-    async def _ask(self, node: str, namespace: str) -> _UsageAnswer:
+    async def _request(self, node: str, namespace: str) -> _UsageAnswer:
         """The peer's answer for a namespace: one request, however many wait for it."""
         async with self._locks.setdefault(namespace, trio.Lock()):
             now = trio.current_time()
             known = self._answers.get(namespace)
             if known is None or now - known.at >= self._timings.usage_fresh:
-                known = self._answers[namespace] = await self._asked(node, namespace, now)
-                self.asked, self.problem = now, str(known.error or "")
+                known = self._answers[namespace] = await self._answer(node, namespace, now)
+                self.requested_at, self.problem = now, str(known.error or "")
                 self._forget(now)
             return known
 
-    async def _asked(self, node: str, namespace: str, now: float) -> _UsageAnswer:
+    async def _answer(self, node: str, namespace: str, now: float) -> _UsageAnswer:
         try:
-            place = self._lead(node, namespace)
+            place = self._lead_time(node, namespace)
             with trio.fail_after(DEADLINE):
                 where = Selection(place.namespace)
                 found = await place.client.list(POD_METRICS, where, decode=PodMetrics)

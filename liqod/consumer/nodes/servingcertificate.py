@@ -101,7 +101,7 @@ class ServingCertificate:
                 log.warning("kubelet API: no certificate of %s: %s", SIGNER, error)
             self.problem = str(error)
             return
-        self._failures, self._until = 0, facts.ends
+        self._failures, self._until = 0, facts.not_after
         self._again = certificates.renewal(facts, self._context.config.certificates.renew_at)
         self.problem = ""
         self._shown(pair)

@@ -37,7 +37,7 @@ async def follow(
     task_status.started()
 
     def seen() -> tuple[bool, Remote | None]:
-        return link.up and link.asked, remotes.control() or remotes.any_slice()
+        return link.up and link.probed, remotes.control() or remotes.any_slice()
 
     while True:
         up, remote = before = seen()

@@ -131,7 +131,7 @@ def virtual_node_of(
     metadata = _metadata(found, found.name, peer)
     rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
     notes = {each.mark: labels.TRUE for each, _ in declared.opt_ins() if each.word in rules.takes}
-    if lacks := nodesready.told(found.metadata.annotations):
+    if lacks := nodesready.reported(found.metadata.annotations):
         notes[labels.NODES_READY] = lacks
     if notes:
         metadata["annotations"] = notes

@@ -134,7 +134,7 @@ class Slices(Controller[str]):
         identity = self._identities.store.decode(place, Identity)
         # By the key that the provider knows: it follows another one in the control plane first.
         if identity is None:
-            own = own.asked_with(found.spec.csr)
+            own = own.requested_with(found.spec.csr)
         else:
             own = own.of(identity.spec.auth_params.signed_crt)
         group = group_of(identity, context.cluster_id, own.public)

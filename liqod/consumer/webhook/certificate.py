@@ -86,7 +86,7 @@ def renewed(
     authority = certificates.read(material.bundle)
     if now >= certificates.renewal(authority, renew_at):
         fresh = certificates.make_ca("liqod webhook", now=now, life=CA_LIFE)
-        old = material.bundle.split(_END)[0] + _END if authority.ends > now else b""
+        old = material.bundle.split(_END)[0] + _END if authority.not_after > now else b""
         return _signed(fresh, old, wanted, now)
     server = certificates.read(material.certificate)
     if now < certificates.renewal(server, renew_at) and material.hosts == wanted:

@@ -129,7 +129,7 @@ class UnscheduledPods(Controller[Key]):
         before, self._placements = self._placements, dict(placements)
         for namespace in before:
             if before[namespace] != placements.get(namespace):
-                self._pods.leave(namespace)
+                self._pods.unfollow(namespace)
         for namespace in placements:
             self._pods.follow(namespace)  # where it is new, or has just been left
 

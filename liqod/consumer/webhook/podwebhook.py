@@ -1,7 +1,8 @@
 """The admission webhook for pods of offloaded namespaces, as every replica serves it.
 
-:meth:`PodWebhook.run` listens and answers, on the standby too; :meth:`PodWebhook.lead` is the
-leader's part (:mod:`liqod.consumer.webhook.webhookcontroller`): certificates, configuration, proof.
+:meth:`PodWebhook.run` listens and answers, on the standby too; :meth:`PodWebhook.run_as_leader` is
+the leader's part (:mod:`liqod.consumer.webhook.webhookcontroller`): certificates, configuration,
+proof.
 Without the webhook pods still get their toleration, later: see
 :mod:`liqod.consumer.webhook.missedpods`.
 """
@@ -69,7 +70,7 @@ class PodWebhook:
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._offloadings: IndexedStore | None = None
         self._slices: IndexedStore | None = None
-        self._told = Seldom()
+        self._seldom = Seldom()
         self.port = 0
         self.controller: WebhookController | None = None
 
@@ -111,7 +112,7 @@ class PodWebhook:
             finally:
                 unsubscribe()
 
-    async def lead(
+    async def run_as_leader(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
         """Keep certificates and configuration, and prove the way; after :meth:`run` has started.
@@ -148,7 +149,7 @@ class PodWebhook:
                 )
             body = webhook.answer(admission, placement)
         except ProtocolError as error:
-            if self._told.allows("malformed"):
+            if self._seldom.allows("malformed"):
                 log.warning("malformed admission review", extra={"reason": str(error)[:200]})
             return HttpResponse(400, str(error)[:1024].encode())
         return HttpResponse(200, body, {"content-type": "application/json"})

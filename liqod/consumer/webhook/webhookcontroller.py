@@ -188,10 +188,10 @@ class WebhookController(Controller[str]):
         self._probed = material.certificate if material is not None else b""
         verdict = await self._verdict()
         if verdict is None:
-            self._tried.tell()
+            self._tried.notify()
             return self._timings.ready_again
         self.proved = trio.current_time()
-        self._tried.tell()
+        self._tried.notify()
         if verdict != self.reachable:
             self.reachable = verdict
             why = "" if verdict is True else str(verdict)

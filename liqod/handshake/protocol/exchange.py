@@ -142,7 +142,7 @@ class Exchange:
         """Handles a message as the borrower."""
         match message:
             case Pending() | Accepted() | Denied() if self.stage == "asked":
-                return self._answered(message)
+                return self._on_answer(message)
             case Pending() | Accepted() | Denied() if self._request in self._reported_requests:
                 return ()  # it crossed with the Cancel
             case Attached() if self.stage == "attaching":
@@ -244,7 +244,7 @@ class Exchange:
         self._reported_requests.add(report.request)
         return (Send(encode(report)),)
 
-    def _answered(self, answer: Pending | Accepted | Denied) -> Outputs:
+    def _on_answer(self, answer: Pending | Accepted | Denied) -> Outputs:
         if isinstance(answer, Denied):
             return (AnswerReceived(answer), *self._over("denied", answer.reason, "peer", None))
         if isinstance(answer, Accepted):

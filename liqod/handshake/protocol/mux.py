@@ -76,18 +76,18 @@ class StreamState:
     """
 
     __slots__ = (
+        "buffered",
         "closing",
         "credit",
         "got_end",
         "granted",
-        "held",
         "mine",
         "number",
         "opened",
         "read",
         "ready",
+        "receive_credit",
         "reset",
-        "room",
         "sent_end",
         "target",
         "unread",
@@ -101,9 +101,9 @@ class StreamState:
         self.reset: str | None = None
         self.unsent = memoryview(b"")
         self.credit = FIRST_WINDOW  # bytes that the other side takes
-        self.room = self.window = FIRST_WINDOW  # bytes that it may send now, and in all
+        self.receive_credit = self.window = FIRST_WINDOW  # bytes that it may send now, and in all
         self.unread: deque[bytes] = deque()
-        self.held = self.read = self.granted = 0  # bytes: unread; read, granted but not said
+        self.buffered = self.read = self.granted = 0  # bytes: unread; read, granted but not said
 
     @property
     def over(self) -> bool:
@@ -195,7 +195,7 @@ class Mux:
         """All that has come and was not read yet; the other side may send as much again."""
         data = state.unread[0] if len(state.unread) == 1 else b"".join(state.unread)
         state.unread.clear()
-        state.held = 0
+        state.buffered = 0
         state.read += len(data)
         if state.read * 2 >= state.window and not state.got_end:
             more = min(state.window, WINDOW - state.window, self._growth)
@@ -204,7 +204,7 @@ class Mux:
             if not state.granted:
                 self._first.append((FrameKind.WINDOW, state, b""))
             state.granted += state.read + more
-            state.room += state.read + more
+            state.receive_credit += state.read + more
             state.read = 0
         return data
 
@@ -289,12 +289,12 @@ class Mux:
             raise ProtocolError("DATA before OPENED")
         if not body:
             raise ProtocolError("DATA without any")
-        if len(body) > state.room:
+        if len(body) > state.receive_credit:
             raise ProtocolError("it sends more than is taken")
-        state.room -= len(body)
+        state.receive_credit -= len(body)
         if state.reset is None:
             state.unread.append(body)
-            state.held += len(body)
+            state.buffered += len(body)
 
     def _widened(self, state: StreamState, body: bytes) -> None:
         more = int.from_bytes(body, "big")
@@ -329,7 +329,7 @@ class Mux:
     def _drop(self, state: StreamState) -> None:
         state.unsent = memoryview(b"")
         state.unread.clear()
-        state.held = 0
+        state.buffered = 0
 
     def _settle(self, state: StreamState) -> None:
         """Forget a stream that is over; what has come of it can still be read."""

@@ -78,7 +78,7 @@ class DiallerMachine(Exchange):
         self._shown = key_of(certificate)
         self._answer: Welcome | None = None
 
-    def begin(self) -> Outputs:
+    def start(self) -> Outputs:
         """The first message; or nothing but the end, where the certificate shows another key than
         the one expected."""
         if self.stage != "new":

@@ -350,7 +350,7 @@ class IncomingServer:
             # Whoever revokes takes the entry out before it marks the namespace: a mark that was
             # there before an entry that still stands is older than the decision to let it in.
             marks = await self._marks(peer.cluster_id)
-            if not await self._stands(entry.name, peer, ask):
+            if not await self._still_accepted(entry.name, peer, ask):
                 return _CANCELLED
             try:
                 namespace = await ensure_tenant_namespace(self._client, peer.cluster_id)
@@ -370,7 +370,7 @@ class IncomingServer:
                 )
             except (ConfigError, NotFound) as error:  # not found: it was revoked meanwhile
                 return Refused(code="busy", reason=str(error), again=5)
-            if not await self._stands(entry.name, peer, ask):
+            if not await self._still_accepted(entry.name, peer, ask):
                 await self._inbox.close(entry)
                 return _CANCELLED
         return Accepted(
@@ -380,7 +380,7 @@ class IncomingServer:
             namespace=namespace,
         )
 
-    async def _stands(self, name: str, peer: VerifiedPeer, ask: Ask) -> bool:
+    async def _still_accepted(self, name: str, peer: VerifiedPeer, ask: Ask) -> bool:
         """True if a request that was accepted still is."""
         entry = await self._inbox.find(name)
         if entry is None or not incomingrecord.is_about(entry, peer, ask):

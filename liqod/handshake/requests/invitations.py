@@ -245,12 +245,12 @@ class Invitations(Controller[str]):
     def __init__(self, context: ClusterContext) -> None:
         self._client = context.client
         self._namespace = context.namespace
-        self._known = Watched(INVITATIONS, by_name, Selection(context.namespace))
-        super().__init__(context, "invitations", self._known)
+        self._invitations = Watched(INVITATIONS, by_name, Selection(context.namespace))
+        super().__init__(context, "invitations", self._invitations)
 
     async def reconcile(self, name: str) -> float | None:
         """Write the condition where it has changed, or delete an invitation that is long over."""
-        found = self._known.store.decode((self._namespace, name), Invitation)
+        found = self._invitations.store.decode((self._namespace, name), Invitation)
         if found is None or found.leaving:
             return None
         now = times.now()

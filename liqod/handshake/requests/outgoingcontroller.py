@@ -55,25 +55,27 @@ class OutgoingController(Controller[str]):
         self._make, self._left = pursuing, left
         self._tasks: dict[str, tuple[str, trio.CancelScope, OutgoingRequest]] = {}
         self._nursery: trio.Nursery
-        self._known = Watched(OUTGOING_PEERINGS, self._on_request, Selection(context.namespace))
+        self._requests = Watched(OUTGOING_PEERINGS, self._on_request, Selection(context.namespace))
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
-        watches = (self._known, self._namespaces)
-        super().__init__(context, "asking", *watches, beside=(self._pursue_all,))
+        watches = (self._requests, self._namespaces)
+        super().__init__(context, "asking", *watches, tasks=(self._pursue_all,))
 
     def reload(self, context: ClusterContext) -> None:
         """Go by another configuration from now on, and ask those that it names."""
         self.context = context
         for _, _, pursuit in self._tasks.values():
             pursuit.reload(context)
-        self._nursery.start_soon(self._ask_configured)
+        self._nursery.start_soon(self._request_configured)
 
     def requests(self) -> Iterator[OutgoingPeering]:
         """All requests, from memory."""
-        return self._known.store.values(OutgoingPeering)
+        return self._requests.store.values(OutgoingPeering)
 
     def phases(self) -> Counter[RequestPhase]:
         """How many requests are in each phase."""
-        return count_phases(each.status.phase for each in self._known.store.values(OutgoingPeering))
+        return count_phases(
+            each.status.phase for each in self._requests.store.values(OutgoingPeering)
+        )
 
     def _on_request(self, change: StoreChange) -> Iterator[str]:
         yield change.key[1]
@@ -91,13 +93,13 @@ class OutgoingController(Controller[str]):
                 self._left(gone)
             return
         self._left(gone)
-        for request in self._known.store.values(OutgoingPeering):
+        for request in self._requests.store.values(OutgoingPeering):
             if request.status.cluster_id == gone:
                 yield request.name
 
     async def reconcile(self, name: str) -> float | None:
         """Begin with a request that is new, end one that is gone, release one that is over."""
-        request = self._known.store.decode((self.context.namespace, name), OutgoingPeering)
+        request = self._requests.store.decode((self.context.namespace, name), OutgoingPeering)
         uid = request.metadata.uid if request is not None and not request.leaving else ""
         if name in self._tasks and self._tasks[name][0] != uid:
             self._nursery.start_soon(self._take_back, *self._tasks.pop(name))
@@ -127,7 +129,7 @@ class OutgoingController(Controller[str]):
 
     async def _pursue_all(self) -> NoReturn:
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._ask_configured)
+            self._nursery.start_soon(self._request_configured)
             await trio.sleep_forever()
         raise AssertionError("sleeping for ever has ended")
 
@@ -163,14 +165,14 @@ class OutgoingController(Controller[str]):
             OUTGOING_PEERINGS, name, patch, self.context.namespace, subresource="status"
         )
 
-    async def _ask_configured(self) -> None:
+    async def _request_configured(self) -> None:
         """Ask the clusters that the configuration names, unless they were asked before."""
         for peer in self.context.config.peers:
             if peer.addresses:
                 with suppress(LiqodError):
-                    await self._ask_one(peer)
+                    await self._request_peering(peer)
 
-    async def _ask_one(self, peer: PeerSettings) -> None:
+    async def _request_peering(self, peer: PeerSettings) -> None:
         made = {
             "metadata": {"name": peer.id, "labels": {labels.CONFIGURED: labels.TRUE}},
             "spec": {

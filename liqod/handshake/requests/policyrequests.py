@@ -89,7 +89,7 @@ class PolicyRequests:
     ) -> None:
         self._timings = timings
         self._context, self._list_seen, self._requests = context, list_seen, requests
-        self._asked: set[tuple[str, str]] = set()
+        self._requested: set[tuple[str, str]] = set()
         """Ids with their keys: who was asked, or is lent from already."""
         self._unseen: dict[str, float] = {}
         """Since when those that wait are not seen, by the request's name."""
@@ -116,23 +116,23 @@ class PolicyRequests:
         wanted = {
             each.name: each for each in found if each and each.name != self._context.cluster_id
         }
-        self._asked &= {(each.name, each.key) for each in wanted.values()}
+        self._requested &= {(each.name, each.key) for each in wanted.values()}
         open_ = await self._take_back(wanted)
         for request in wanted.values():
             if open_ >= MOST:
                 break
-            if (request.name, request.key) not in self._asked:
-                open_ += await self._ask(request)
+            if (request.name, request.key) not in self._requested:
+                open_ += await self._request(request)
 
-    async def _ask(self, request: PeeringRequest) -> bool:
+    async def _request(self, request: PeeringRequest) -> bool:
         """Ask, unless there is a reason not to: whether a request was made."""
         peer, namespace = request.name, self._context.namespace
         known = {name for each in self._requests() for name in (each.name, each.spec.cluster_id)}
         makes = peer not in known and not await self._is_known(peer, request.key)
         if makes:
-            await peeringrequest.ask(self._context.client, namespace, request)
+            await peeringrequest.ensure_request(self._context.client, namespace, request)
             log.info("%s is seen, and asked to lend, by policy", peer)
-        self._asked.add((peer, request.key))
+        self._requested.add((peer, request.key))
         return makes
 
     async def _is_known(self, peer: str, key: str) -> bool:

@@ -117,7 +117,7 @@ class ReverseConnections:
             networking=self._context.config.network.enabled,
             awaited=True,
         )
-        await peeringrequest.ask(self._client, self._context.namespace, request)
+        await peeringrequest.ensure_request(self._client, self._context.namespace, request)
         await mark_entered(self._client, self._context.namespace, bearer)
         log.info("%s lends, by invitation", peer.cluster_id)
         return None

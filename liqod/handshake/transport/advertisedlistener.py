@@ -45,7 +45,7 @@ class AdvertisedListener:
         self.problem = ""
 
     @property
-    def met_at(self) -> str:
+    def advertised_address(self) -> str:
         """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
         return "" if self._published is None else self._published[0] or ""
 

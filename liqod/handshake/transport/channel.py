@@ -254,7 +254,7 @@ class Channel:
             if wire is not None:
                 wire.close()
             if place is not None:
-                place.leave()
+                place.release()
             self._mux.abort(state, why)
             self.wake(state)
 

@@ -95,7 +95,7 @@ class PeerDialler:
             )
             async with trio.open_nursery() as nursery:
                 try:
-                    await meeting.begin(nursery)
+                    await meeting.start(nursery)
                     yield meeting
                 except Exception as error:
                     # As it is, and not in a group.
@@ -200,7 +200,7 @@ class DialledSession(PeerSession):
         super().__init__(self._machine, address, wire.keep_alive, counters)
         self._bounds = bounds
 
-    async def begin(self, nursery: trio.Nursery) -> None:
+    async def start(self, nursery: trio.Nursery) -> None:
         """Have both prove themselves. Raises SessionOver, Unreachable.
 
         Args:
@@ -212,7 +212,7 @@ class DialledSession(PeerSession):
             self._socket = await websockets.connect(self._nursery, self._wire, host)
             self._nursery.start_soon(self._listen, self._socket)
             self._nursery.start_soon(self._watch, self._socket)
-            await self._perform(self._machine.begin())
+            await self._perform(self._machine.start())
             await self._until(lambda: self._machine.peer is not None)
             return
         raise Unreachable(f"{self.address}: no proof within {MEET_WITHIN:g} s")

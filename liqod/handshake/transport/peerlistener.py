@@ -36,7 +36,7 @@ from liqod.handshake.transport import websockets
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
 from liqod.handshake.transport.interfaces import BorrowRequestHandler
 from liqod.handshake.transport.peersession import AGAIN, NO_PLACE, PeerSession
-from liqod.handshake.transport.peertls import ListenerWire, listener_context, wanted
+from liqod.handshake.transport.peertls import ListenerWire, expected_key, listener_context
 from liqod.handshake.transport.sessioncounters import SessionCounters
 from liqod.identity import keys
 from liqod.identity.clustercertificates import ClusterCertificate, certificate_of
@@ -93,7 +93,7 @@ def chosen(sides: Sequence[ListenerKey], name: str | None) -> ListenerKey:
         sides: the present key first, then the former one where there is one.
         name: what is called.
     """
-    digits = wanted(name)
+    digits = expected_key(name)
     if digits is None:
         return sides[-1]
     return next((each for each in sides if digits and each.key.startswith(digits)), sides[0])
@@ -269,7 +269,7 @@ class AcceptedSession(PeerSession):
                         self._nursery.cancel_scope.cancel()
         finally:
             if self._place is not None:
-                self._place.leave()
+                self._place.release()
             self._over(SessionEnd(code="gone", reason="the channel has ended", by="us"))
 
     def _shown(self, context: ssl.SSLContext) -> None:
@@ -318,7 +318,7 @@ class AcceptedSession(PeerSession):
             if place is None:
                 return False
             if self._place is not None:
-                self._place.leave()
+                self._place.release()
             self._place = place
         return True
 

@@ -68,7 +68,7 @@ def called(host: str, key: str = "") -> str:
     return f"{DAEMON}.key-{key[:DIGITS]}.{where}"
 
 
-def wanted(name: str | None) -> str | None:
+def expected_key(name: str | None) -> str | None:
     """The beginning of the key that who calls expects: empty for any; None where it says nothing
     of that, as versions before did, and knows the former one then if it knows any."""
     found = _KEYED.match(name or "")

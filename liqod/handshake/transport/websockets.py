@@ -52,7 +52,7 @@ async def watch(socket: Websocket, timings: HandshakeTimings, *, ping: bool) -> 
         timings: for how long, and how often.
         ping: whether this side asks: the dialler, for one is enough.
     """
-    while (silent := trio.current_time() - socket.heard) < timings.silence:
+    while (silent := trio.current_time() - socket.last_received) < timings.silence:
         left = timings.silence - silent
         await trio.sleep(min(timings.ping_every, left) if ping else left)
         if ping:

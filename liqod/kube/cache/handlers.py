@@ -43,7 +43,7 @@ class Handlers:
 
         return unsubscribe
 
-    def tell(self, change: StoreChange | None) -> None:
+    def notify(self, change: StoreChange | None) -> None:
         """Tell of a change; a handler that fails is named and stands in nobody else's way."""
         if change is None:
             return

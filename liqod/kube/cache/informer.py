@@ -117,7 +117,7 @@ class SharedInformer:
         self._paged = False
         self._bookmarked = False
         self._doubted_since: float | None = None
-        self._telling = TroubleLog(client, kind, self.wake)
+        self._trouble_log = TroubleLog(client, kind, self.wake)
 
     async def synced(self) -> None:
         """Wait until a first complete list is in."""
@@ -162,7 +162,7 @@ class SharedInformer:
         found = await self.client.find(self.kind, key[1], key[0])
         if found is not None and before is not None and self.store.get(key) is before:
             slim = slim_raw(encode(found, self.kind)[0])
-            self._handlers.tell(self.store.put(key, slim.body))
+            self._handlers.notify(self.store.put(key, slim.body))
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -175,15 +175,15 @@ class SharedInformer:
                     await self._synced.wait()
                     task_status.started()
         finally:
-            self._telling.ends()
+            self._trouble_log.ends()
             if self.store.part is not None:
-                self.store.part.leave()
+                self.store.part.close()
         raise AssertionError("following ends by cancellation only")
 
     async def _follow(self) -> NoReturn:
         while True:
             least = 0.0
-            self._pace.begin()
+            self._pace.start()
             try:
                 with trio.CancelScope() as self._turning:
                     await self._turn()
@@ -217,7 +217,7 @@ class SharedInformer:
         if isinstance(error, TransientError) and self._pace.through:
             return  # told to list again; or cut, a trouble only if no other watch can be opened
         if self.problem is None:
-            self._telling.fails(error)
+            self._trouble_log.fails(error)
         self.problem = str(error) or type(error).__name__
         self.lacking = isinstance(error, Forbidden | NotFound)
 
@@ -226,7 +226,7 @@ class SharedInformer:
         if self.problem is None:
             return
         self.problem = None
-        self._telling.follows()
+        self._trouble_log.follows()
 
     async def _turn(self) -> None:
         """List where that is needed, then watch until it ends."""
@@ -262,13 +262,13 @@ class SharedInformer:
         skipped: set[Key] = set()
         version = ""
         async for page in self.client.pages(self.kind, self.selection):
-            self._heard()
+            self._on_contact()
             for item in page.found:
                 listed.add(item)
             skipped.update(page.skipped)
             version = page.resource_version
         for key in skipped:
-            self._telling.oversize("/".join(key))
+            self._trouble_log.oversize("/".join(key))
         await self._believe(listed, skipped)
         self._version = version
 
@@ -282,7 +282,7 @@ class SharedInformer:
                 initial=initial,
                 seconds=seconds,
             ) as watch:
-                self._heard()
+                self._on_contact()
                 if initial and not await self._read_initial(watch):
                     return
                 self._well()
@@ -296,10 +296,10 @@ class SharedInformer:
         """The objects that are there, up to the bookmark that ends them; False without one."""
         listed = Relist(self.store)
         while (event := await watch.next(INITIAL_SILENCE)) is not None:
-            self.last_contact = watch.heard
+            self.last_contact = watch.last_contact
             if isinstance(event, Bookmark):
                 if watch.skipped:
-                    self._telling.oversize("")
+                    self._trouble_log.oversize("")
                     self._paged = True  # pages name what is too large, a watch cannot
                 elif not event.initial_end:
                     self.client.watch_list = False  # it sends objects, but does not say when all
@@ -318,7 +318,7 @@ class SharedInformer:
         """Changes, until the watch ends."""
         silence = SILENCE if self._bookmarked else silence
         while (event := await watch.next(silence)) is not None:
-            self.last_contact = watch.heard
+            self.last_contact = watch.last_contact
             self._well()
             if isinstance(event, Bookmark):
                 silence, self._bookmarked = SILENCE, True
@@ -326,10 +326,10 @@ class SharedInformer:
                 continue
             key, version, body = event.item
             gone = event.type == "DELETED"
-            self._handlers.tell(self.store.remove(key) if gone else self.store.put(key, body))
+            self._handlers.notify(self.store.remove(key) if gone else self.store.put(key, body))
             self._version = version
         if watch.skipped:
-            self._telling.oversize("")
+            self._trouble_log.oversize("")
             self._paged = True
             self._version = ""  # what was skipped may have been a deletion: list, which names it
 
@@ -367,18 +367,18 @@ class SharedInformer:
             spared: keys of objects that stay as they are, though the list lacks them.
         """
         for number, (key, body) in enumerate(found.items(), 1):
-            self._handlers.tell(self.store.put(key, body, fits=True))
+            self._handlers.notify(self.store.put(key, body, fits=True))
             if number % TURN_OBJECTS == 0:
                 await trio.lowlevel.checkpoint()
         gone = list(self.store.keys() - found.keys() - set(spared))
         for number, key in enumerate(gone, 1):
             change = self.store.remove(key)
-            self._handlers.tell(change and change._replace(listed=True))
+            self._handlers.notify(change and change._replace(listed=True))
             if number % TURN_OBJECTS == 0:
                 await trio.lowlevel.checkpoint()
         self._doubted_since = self.suspect = None
         self._well()
 
-    def _heard(self) -> None:
+    def _on_contact(self) -> None:
         self._pace.through = True
         self.last_contact = trio.current_time()

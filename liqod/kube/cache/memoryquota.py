@@ -74,7 +74,7 @@ class MemoryQuota:
     def __str__(self) -> str:
         return f"{self.limit} bytes ({self._setting})"
 
-    def held(self, owner: str) -> int:
+    def used(self, owner: str) -> int:
         """Bytes that are held of an owner."""
         return self._sums[owner]
 
@@ -84,7 +84,7 @@ class MemoryQuota:
         self._parts.append(made)
         return made
 
-    def leave(self, part: "StoreUsage") -> None:
+    def remove(self, part: "StoreUsage") -> None:
         """A store has gone, with what it held."""
         if part in self._parts:
             self._parts.remove(part)
@@ -96,7 +96,7 @@ class MemoryQuota:
         """Count so many bytes more in a namespace."""
         self._change(self.owner(namespace), more)
 
-    def tell(self, owner: str) -> None:
+    def log_full(self, owner: str) -> None:
         """Say now and then that there is no room for more of an owner's objects."""
         if self._seldom.allows(owner):
             extra = {"of": owner, "bytes": self.limit, "setting": self._setting}
@@ -123,7 +123,7 @@ class StoreUsage:
     def fit(self, key: Key, old: bytes | None, body: bytes) -> bytes | None:
         """The bytes to keep of an object that takes the place of ``old``; None for none."""
         owner = self._holdings.owner(key[0])
-        others = self._holdings.held(owner) - cost(key, old)
+        others = self._holdings.used(owner) - cost(key, old)
         return self.within(owner, others, key, body)
 
     def draft(self) -> "RelistUsage":
@@ -138,15 +138,15 @@ class StoreUsage:
             del self.spaces[key[0]]
         self._holdings.change(key[0], more)
 
-    def room(self, key: Key, old: bytes | None, size: int) -> bool:
+    def fits(self, key: Key, old: bytes | None, size: int) -> bool:
         """True if so many bytes could take the place of those that are kept."""
         owner = self._holdings.owner(key[0])
-        others = self._holdings.held(owner) - cost(key, old)
+        others = self._holdings.used(owner) - cost(key, old)
         return others + size + OVERHEAD <= self._holdings.limit
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """The store goes."""
-        self._holdings.leave(self)
+        self._holdings.remove(self)
 
     def own(self, owner: str) -> int:
         """Bytes of an owner in this store."""
@@ -155,7 +155,7 @@ class StoreUsage:
 
     def elsewhere(self, owner: str) -> int:
         """Bytes of an owner in other stores."""
-        return self._holdings.held(owner) - self.own(owner)
+        return self._holdings.used(owner) - self.own(owner)
 
     def owner(self, namespace: str) -> str:
         """The owner of a namespace."""
@@ -166,7 +166,7 @@ class StoreUsage:
         limit = self._holdings.limit
         if others + cost(key, body) <= limit:
             return body
-        self._holdings.tell(owner)
+        self._holdings.log_full(owner)
         stub = self._stub(body)
         counts_only = stub is body and not owner.startswith(NOBODY)
         if counts_only or stub is None or others + cost(key, stub) <= STUBS * limit:

@@ -56,15 +56,15 @@ class NodeIndex:
         """How many objects are on a node."""
         return len(self._nodes.get(node, ()))
 
-    def follow(self, node: str, told: Told) -> Callable[[], None]:
-        """Call ``told`` with each object of a node, now and at each change; returns how to end."""
-        self._told.setdefault(node, set()).add(told)
+    def follow(self, node: str, notify: Told) -> Callable[[], None]:
+        """Call ``notify`` with each object of a node, now and at each change; returns its end."""
+        self._told.setdefault(node, set()).add(notify)
         for key in self._nodes.get(node, ()):
-            told(key)
+            notify(key)
 
         def end() -> None:
             followers = self._told.get(node, set())
-            followers.discard(told)
+            followers.discard(notify)
             if not followers:
                 self._told.pop(node, None)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import trio
 
-TELL_AGAIN = 60.0
+LOG_AGAIN_AFTER = 60.0
 """Seconds for which what comes and goes (nonsense, refusals, overload) is not reported again."""
 
 
@@ -13,13 +13,13 @@ class Outage:
 
     def __init__(self) -> None:
         self._cut_off: dict[object, Callable[[], None]] = {}
-        self._told = float("-inf")
-        self._said = False
+        self._logged_at = float("-inf")
+        self._logged = False
 
     def __contains__(self, who: object) -> bool:
         return who in self._cut_off
 
-    def begin(self, who: object, wake: Callable[[], None], *, seldom: bool) -> bool:
+    def start(self, who: object, wake: Callable[[], None], *, seldom: bool) -> bool:
         """Note that a follower is cut off; True if that is to be reported.
 
         Args:
@@ -29,11 +29,11 @@ class Outage:
         """
         first = not self._cut_off
         self._cut_off[who] = wake
-        recent = seldom and trio.current_time() - self._told < TELL_AGAIN
+        recent = seldom and trio.current_time() - self._logged_at < LOG_AGAIN_AFTER
         if not first or recent:
             return False
-        self._told = trio.current_time() if seldom else self._told
-        self._said = True
+        self._logged_at = trio.current_time() if seldom else self._logged_at
+        self._logged = True
         return True
 
     def wake(self) -> None:
@@ -44,7 +44,7 @@ class Outage:
     def end(self, who: object) -> bool:
         """Note that a follower is cut off no more; True if that is to be reported."""
         self._cut_off.pop(who, None)
-        if self._cut_off or not self._said:
+        if self._cut_off or not self._logged:
             return False
-        self._said = False
+        self._logged = False
         return True

@@ -80,7 +80,7 @@ class RelistBackoff:
         self._began = float("-inf")
         self._failures = self._cuts = 0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """A turn begins."""
         self.through = self.refused = False
         self._began = trio.current_time()

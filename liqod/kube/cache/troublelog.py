@@ -7,7 +7,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import LiqodError, Overloaded, ProtocolError, TransientError
-from liqod.kube.cache.outage import TELL_AGAIN
+from liqod.kube.cache.outage import LOG_AGAIN_AFTER
 from liqod.kube.client import Client
 
 log = logging.getLogger("liqod.kube.cache.informer")
@@ -30,8 +30,8 @@ class TroubleLog:
         self._client = client
         self._wake = wake
         self._kind = kind
-        self._told = float("-inf")
-        self._said = False
+        self._logged_at = float("-inf")
+        self._logged = False
         self._oversize: set[str] = set()
 
     def fails(self, error: LiqodError) -> None:
@@ -41,12 +41,12 @@ class TroubleLog:
             nonsense = isinstance(error, ProtocolError)
             # A server that starts, or has too much to do, answers this one and not that one.
             seldom = nonsense or isinstance(error, Overloaded)
-            told = self._client.outage.begin(self, self._wake, seldom=seldom)
+            told = self._client.outage.start(self, self._wake, seldom=seldom)
             does = "answers nonsense" if nonsense else "does not answer"
             level = logging.WARNING if told else logging.DEBUG
             self._log(level, f"the API server {does}", **extra)
-        elif trio.current_time() - self._told >= TELL_AGAIN:
-            self._told, self._said = trio.current_time(), True
+        elif trio.current_time() - self._logged_at >= LOG_AGAIN_AFTER:
+            self._logged_at, self._logged = trio.current_time(), True
             self._log(logging.WARNING, "not following", **extra)
 
     def follows(self) -> None:
@@ -56,9 +56,9 @@ class TroubleLog:
             level = logging.INFO if self._client.outage.end(self) else logging.DEBUG
             self._client.wake()
             self._log(level, "the API server answers again", server=server)
-        elif self._said:
+        elif self._logged:
             self._log(logging.INFO, "following again", server=server)
-        self._said = False
+        self._logged = False
 
     def ends(self) -> None:
         """End this informer's part in the outage."""

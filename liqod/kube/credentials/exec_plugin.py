@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 
-def ask(document: dict[str, Any], directory: str) -> dict[str, Any]:
+def run_plugin(document: dict[str, Any], directory: str) -> dict[str, Any]:
     """Run the plugin of the document's current context; the fields of an ``Issued``.
 
     Raises what the official package raises.
@@ -65,7 +65,7 @@ def main() -> int:
     question = json.load(sys.stdin)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # a chatty package must not garble the answer
-            answer = ask(json.loads(question["document"]), question["directory"])
+            answer = run_plugin(json.loads(question["document"]), question["directory"])
     except Exception as error:  # the wall of this process: whatever it is, say it and end
         print(str(error) or type(error).__name__, file=sys.stderr)
         return 1

@@ -102,7 +102,7 @@ class CredentialSource:
         credentials: Credentials,
         ask: Callable[[ExecPlugin], Awaitable[IssuedCredentials]] = run_plugin,
     ) -> None:
-        self._ask = ask
+        self._fetch = ask
         self._lock = trio.Lock()
         self._failure: LiqodError | None = None
         self._failed_at = -math.inf
@@ -158,7 +158,7 @@ class CredentialSource:
             if self._failure and trio.current_time() - self._failed_at < PLUGIN_PAUSE:
                 raise type(self._failure)(str(self._failure))
             try:
-                self._issued = await self._ask(plugin)
+                self._issued = await self._fetch(plugin)
             except LiqodError as error:
                 self._failure, self._failed_at = error, trio.current_time()
                 raise

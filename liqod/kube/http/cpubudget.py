@@ -143,13 +143,13 @@ class Turn:
 
     def __init__(self, budget: CpuBudget | None = None) -> None:
         self._budget = budget
-        self._begin()
+        self._start()
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         self._objects = self._bytes = 0
         self._began = clock()
 
-    def leave_out(self, seconds: float) -> None:
+    def exclude(self, seconds: float) -> None:
         """Leave out seconds in which it only waited."""
         self._began += seconds
 
@@ -170,7 +170,7 @@ class Turn:
             await trio.lowlevel.checkpoint()
         else:
             await self._budget.rest(used, backlog=backlog)
-        self._begin()
+        self._start()
 
 
 class Metered(Generic[T]):

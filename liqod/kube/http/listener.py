@@ -33,7 +33,7 @@ async def listen(
             ssl_context=ssl_context,
             limits=limits,
             places=places,
-            known=known,
+            answered=known,
             open_listeners=open_listeners,
             task_status=task_status,
         )

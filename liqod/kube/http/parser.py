@@ -88,7 +88,7 @@ class RequestParser:
     def __init__(self, limits: Limits) -> None:
         self.ready: deque[HttpRequest] = deque()
         self.fault = 0
-        self.begun = False
+        self.started = False
         self.early = b""
         """The bytes behind a request for another protocol."""
         self.peer_certificate: dict[str, Any] | None = None
@@ -108,7 +108,7 @@ class RequestParser:
         self._body_size = 0
 
     @property
-    def held(self) -> int:
+    def buffered(self) -> int:
         """Bytes of what is kept: the request that is coming in, and those read ahead."""
         ahead = sum(WEIGHT + len(request.body) for request in self.ready)
         return ahead + max(self._head, self._raw_head) + self._body_size + len(self.early)
@@ -122,7 +122,7 @@ class RequestParser:
             if len(self.early) > self._limits.head:
                 self.fault = 400
             return
-        self.begun = True
+        self.started = True
         try:
             self._parser.feed_data(bytes(data))
         except httptools.HttpParserUpgrade as error:
@@ -133,7 +133,7 @@ class RequestParser:
             self.early = bytes(data[error.args[0] :])
         except httptools.HttpParserError:
             self.fault = self.fault or 400
-        if self._in_head and self.begun:
+        if self._in_head and self.started:
             self._raw_head += len(data)
             if self._raw_head > self._limits.head:
                 self.fault = self.fault or 431
@@ -160,7 +160,7 @@ class RequestParser:
 
     def on_message_begin(self) -> None:
         self._reset()
-        self.begun = True
+        self.started = True
 
     def on_url(self, url: bytes) -> None:
         self._url += url
@@ -195,7 +195,7 @@ class RequestParser:
             self._body.append(body)
 
     def on_message_complete(self) -> None:
-        self.begun = False
+        self.started = False
         self._expects = False
         if self.fault:
             return

@@ -51,7 +51,7 @@ SWEEP = 1 << 20
 """Bytes that are read from a client that was refused, so that it reads why."""
 
 _REASONS = {each.value: each.phrase for each in HTTPStatus}
-_told = Seldom()
+_seldom = Seldom()
 
 
 class HttpResponse(msgspec.Struct):
@@ -104,7 +104,7 @@ async def serve(
     ssl_context: Secured = None,
     limits: Limits | None = None,
     places: ConnectionLimiter | None = None,
-    known: ConnectionLimiter | None = None,
+    answered: ConnectionLimiter | None = None,
     budgets: SourceBudgets | None = None,
     stop: trio.Event | None = None,
     gate: Callable[[], Awaitable[None]] | None = None,
@@ -115,7 +115,7 @@ async def serve(
     After ``stop`` no connection is accepted, idle ones and endless bodies are ended, and
     requests under way have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
     new connection is greeted: a server that plays dead keeps it shut. ``open_listeners`` is what
-    listens; tests have listeners without sockets. ``places`` are those of connections, ``known``
+    listens; tests have listeners without sockets. ``places`` are those of connections, ``answered``
     of those that had an answer which was no refusal; None: the same ones. ``budgets`` is the time
     that those who ask may take where ``limits`` are paced.
 
@@ -123,8 +123,10 @@ async def serve(
         OSError: the address cannot be bound.
     """
     bounds = limits or Limits()
-    at_first = ConnectionLimiter(MOST, held=MOST_HELD) if places is None else places
-    crowd = _Crowd(at_first, at_first if known is None else known, budgets or SourceBudgets())
+    at_first = ConnectionLimiter(MOST, max_buffered=MOST_HELD) if places is None else places
+    shared = _SharedLimits(
+        at_first, at_first if answered is None else answered, budgets or SourceBudgets()
+    )
     listeners = await open_listeners(port, host=host, backlog=512)
 
     async def welcome(stream: trio.abc.Stream) -> None:
@@ -133,10 +135,10 @@ async def serve(
         source = address_of(stream)
         wire = wire_of(stream)
         try:
-            if bounds.paced and crowd.budgets.of(source).spent:
-                crowd.places.refuse(source, "time")
+            if bounds.paced and shared.budgets.of(source).spent:
+                shared.places.refuse(source, "time")
                 return
-            await _Connection(wire, source, handler, bounds, ssl_context, crowd).run()
+            await _Connection(wire, source, handler, bounds, ssl_context, shared).run()
         finally:
             wire.close()
 
@@ -149,13 +151,13 @@ async def serve(
         if stop is not None:
             await stop.wait()
             acceptors.cancel_scope.cancel()
-            crowd.stop()
+            shared.stop()
             connections.cancel_scope.deadline = trio.current_time() + bounds.grace
     for listener in listeners:
         await listener.aclose()
 
 
-class _Crowd:
+class _SharedLimits:
     """The connections of one server.
 
     Attributes:
@@ -164,9 +166,9 @@ class _Crowd:
     """
 
     def __init__(
-        self, places: ConnectionLimiter, known: ConnectionLimiter, budgets: SourceBudgets
+        self, places: ConnectionLimiter, answered: ConnectionLimiter, budgets: SourceBudgets
     ) -> None:
-        self.places, self.known, self.budgets = places, known, budgets
+        self.places, self.answered, self.budgets = places, answered, budgets
         self.stopping = trio.Event()
         self.members: set[_Connection] = set()
 
@@ -187,7 +189,7 @@ class _Connection:
         handler: Handler,
         limits: Limits,
         ssl_context: Secured,
-        crowd: _Crowd,
+        shared: _SharedLimits,
     ) -> None:
         self._wire = wire
         self._source = source
@@ -197,7 +199,7 @@ class _Connection:
         self._handler = handler
         self._limits = limits
         self._ssl_context = ssl_context
-        self._crowd = crowd
+        self._shared = shared
         self._arrived = NOTHING
         self._served = False
         self._taken: tuple[ConnectionTakeover, bytes] | None = None
@@ -206,10 +208,10 @@ class _Connection:
 
     async def run(self) -> None:
         """Serve this client until it leaves, breaks the rules, or is not wanted any more."""
-        self._place = self._crowd.places.enter(self._source, self._scope, forget=self._forget)
+        self._place = self._shared.places.enter(self._source, self._scope, forget=self._forget)
         if self._place is None:
             return
-        self._crowd.members.add(self)
+        self._shared.members.add(self)
         try:
             with self._scope:
                 shaking = Metered(self._handshake())
@@ -226,8 +228,8 @@ class _Connection:
             log.debug("connection ended: %r", reason)  # the client's end of it; nobody to tell
         finally:
             self._forget()
-            self._crowd.members.discard(self)
-            self._place.leave()
+            self._shared.members.discard(self)
+            self._place.release()
 
     def stop(self) -> None:
         """End it, unless a request is being answered whose answer has an end."""
@@ -240,22 +242,22 @@ class _Connection:
         self._inbox.forget()
         self._weigh(0)
 
-    def _weigh(self, held: int) -> bool:
+    def _weigh(self, buffered: int) -> bool:
         assert self._place is not None
-        return self._place.weigh(held)
+        return self._place.weigh(buffered)
 
-    def _become_known(self) -> bool:
+    def _promote(self) -> bool:
         """Go on among those who were answered; False where there is no room for one more."""
         assert self._place is not None
-        known = self._crowd.known
+        known = self._shared.answered
         if self._place.places is known:
             return True
         place = known.enter(self._source, self._scope, idle=False, forget=self._forget)
         if place is None:
             return False
-        held = self._place.held
+        held = self._place.buffered
         self._place.weigh(0)
-        self._place.leave()
+        self._place.release()
         self._place = place
         return place.weigh(held)
 
@@ -274,7 +276,7 @@ class _Connection:
     async def _spend(self, used: float) -> None:
         """Count time, and pause where the client's address has had its share of it."""
         if self._limits.paced:
-            await self._crowd.budgets.of(self._source).spend(used)
+            await self._shared.budgets.of(self._source).spend(used)
 
     async def _turn(self) -> bool:
         """One request and its answer; False when the connection is over."""
@@ -291,13 +293,13 @@ class _Connection:
             # Ordinary questions that were answered are what the server is for: a burst of new pods
             # all comes from one address, the API server's. What receiving it took is given back.
             used = -min(self._receiving, CHEAP) if ordinary else answering.used
-            self._crowd.budgets.of(self._source).charge(used)
+            self._shared.budgets.of(self._source).charge(used)
         self._receiving = 0.0
         if self._taken is not None:
             return False
         self._be_idle(True)
-        self._weigh(self._inbox.held)
-        return again and request.keep_alive and not self._crowd.stopping.is_set()
+        self._weigh(self._inbox.buffered)
+        return again and request.keep_alive and not self._shared.stopping.is_set()
 
     def _be_idle(self, idle: bool) -> None:
         assert self._place is not None
@@ -310,7 +312,7 @@ class _Connection:
             if inbox.fault:
                 await self._refuse(inbox.fault)
                 return None
-            if inbox.begun and not started:
+            if inbox.started and not started:
                 started = True
                 deadline = trio.current_time() + self._limits.request
             if inbox.take_expectation():
@@ -340,7 +342,7 @@ class _Connection:
         piece, rest = self._arrived[:PIECE], self._arrived[PIECE:]
         self._arrived = rest or NOTHING
         self._inbox.feed(bytes(piece))
-        return self._weigh(self._inbox.held + len(self._arrived))
+        return self._weigh(self._inbox.buffered + len(self._arrived))
 
     async def _refuse(self, status: int) -> None:
         """Answer what cannot be served, then let the client read that before closing."""
@@ -362,11 +364,11 @@ class _Connection:
             raise
         except Exception as error:  # the wall: a broken handler is this request's trouble only
             # Who asks chooses what fails: the same fault is told now and then.
-            level = logging.ERROR if _told.allows(type(error).__qualname__) else logging.DEBUG
+            level = logging.ERROR if _seldom.allows(type(error).__qualname__) else logging.DEBUG
             log.log(level, "handler failed: %s %s", request.method, request.path, exc_info=True)
             response = HttpResponse(500)
         self._served = response.status < 400
-        if self._served and not self._become_known():
+        if self._served and not self._promote():
             await _let_go(response)
             response, self._served = HttpResponse(503), False
         if response.takeover is not None:
@@ -378,7 +380,7 @@ class _Connection:
         headers = {**response.headers, "content-length": str(len(response.body))}
         if response.status == 204:
             del headers["content-length"]
-        keep = request.keep_alive and not self._crowd.stopping.is_set()
+        keep = request.keep_alive and not self._shared.stopping.is_set()
         head = _head(response.status, headers, keep)
         await self._send(head if request.method == "HEAD" else head + response.body)
         return True

@@ -267,14 +267,14 @@ class Transport:
         with trio.move_on_after(deadline):
             credentials = await self._credentials()
             try:
-                return await self._begin(request, credentials)
+                return await self._send_request(request, credentials)
             except Unauthorized:
                 if not await self.source.refused(credentials):
                     raise
-            return await self._begin(request, await self._credentials())
+            return await self._send_request(request, await self._credentials())
         raise Unreachable(_late(request, deadline))
 
-    async def _begin(self, request: ApiRequest, credentials: Credentials) -> ApiStream:
+    async def _send_request(self, request: ApiRequest, credentials: Credentials) -> ApiStream:
         connection = await self._open()
         try:
             head = await self._exchange(connection, request, credentials)

@@ -12,7 +12,7 @@ from typing import Any
 from liqod.apimachinery import labels
 
 
-def stands_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str | None) -> bool:
+def made_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str | None) -> bool:
     """True if a remote object was made for this very local object.
 
     Args:

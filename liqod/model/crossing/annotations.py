@@ -6,7 +6,7 @@ from typing import Any
 from liqod.apimachinery import labels
 
 
-def says(annotations: Mapping[str, Any], key: str) -> bool | None:
+def bool_value(annotations: Mapping[str, Any], key: str) -> bool | None:
     """The boolean value of an annotation; None where the annotation is missing.
 
     As in Liqo, any value but ``false`` counts as yes.

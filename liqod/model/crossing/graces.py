@@ -17,7 +17,7 @@ _DIGITS: Final = 10
 """Digits of a grace; more are no number of seconds that anybody means."""
 
 
-def asked(pod: Mapping[str, Any]) -> int | None:
+def requested_grace(pod: Mapping[str, Any]) -> int | None:
     """The grace with which a pod is being deleted, in seconds, where it is not its own."""
     meta = pod["metadata"]
     grace = meta.get("deletionGracePeriodSeconds")

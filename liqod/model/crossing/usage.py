@@ -153,7 +153,7 @@ class Counters:
     def __init__(self, now: float) -> None:
         self.read = self._since = now
         self._total = BEGUN
-        self._known: dict[ContainerKey, _Counter] = {}
+        self._counters: dict[ContainerKey, _Counter] = {}
 
     def take(
         self,
@@ -177,7 +177,7 @@ class Counters:
             readings = {}
             for container, started in pod.containers.items():
                 key = (pod.uid, container)
-                counter = self._known.get(key)
+                counter = self._counters.get(key)
                 if sample is not None and container in sample.containers:
                     counter = self._grown(counter, sample, container, started, now)
                     if now - counter.reading.at <= STALE:
@@ -186,7 +186,7 @@ class Counters:
                     kept[key] = counter
             if readings:
                 told.append((pod, readings))
-        self._known = kept
+        self._counters = kept
         every = [reading for _, readings in told for reading in readings.values()]
         cores, memory = sum(each.cores for each in every), sum(each.memory for each in every)
         whole = Reading(self._total, cores, memory, now)

@@ -84,7 +84,7 @@ def daemon_set(pod: Json) -> str | None:
     return None
 
 
-def asks_for_virtual_nodes(pod: Json) -> bool:
+def selects_virtual_nodes(pod: Json) -> bool:
     """True if a pod names virtual nodes itself: by its node selector, or in each alternative of its
     node affinity."""
     spec = pod.get("spec", {})
@@ -112,7 +112,7 @@ def daemon_verdict(pod: Json) -> SchedulingVerdict | None:
     One that names virtual nodes is wanted there: it runs once at each.
     """
     owner = daemon_set(pod)
-    if owner is None or asks_for_virtual_nodes(pod):
+    if owner is None or selects_virtual_nodes(pod):
         return None
     return SchedulingVerdict(
         "DaemonSetPod",
@@ -171,7 +171,7 @@ def _volume_obstacle(volume: Json, placement: Placement) -> SchedulingVerdict | 
     return SchedulingVerdict("PersistentVolumeClaim", f"{text} of the class {of}, and {follow}")
 
 
-def _wants_storage(pod: Json, placement: Placement) -> bool:
+def _needs_storage(pod: Json, placement: Placement) -> bool:
     """True if a volume may be provisioned where a pod lands, which not every peer can do."""
     if not placement.storage_class or placement.strategy == "Local":
         return False
@@ -294,7 +294,7 @@ def placed_affinity(pod: Json, placement: Placement) -> Json | None:
 def _terms(pod: Json, placement: Placement) -> list[Json]:
     """The node selector terms that the placement asks of this pod; none asks nothing."""
     terms = _placed_terms(pod, placement)
-    if not _wants_storage(pod, placement):
+    if not _needs_storage(pod, placement):
         return terms
     storing: list[Json] = [{"matchExpressions": [_STORING]}]
     return selectors.product(terms, storing) if terms else storing

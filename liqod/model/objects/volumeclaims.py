@@ -154,7 +154,7 @@ def lies_at(volume: Mapping[str, Any]) -> str:
     return ""
 
 
-def answered(peer: str, taken: bool, message: str) -> Json:
+def claim_condition(peer: str, taken: bool, message: str) -> Json:
     """The condition that says what became of a claim at a peer."""
     return {
         "type": CONDITION,

@@ -52,7 +52,7 @@ def word(has: Mapping[str, int], granted: Resources | None) -> str:
     return ",".join(sorted(_over(_amounts(granted or {}), has)))
 
 
-def told(annotations: Mapping[str, str], granted: Resources) -> str:
+def overcommit_warning(annotations: Mapping[str, str], granted: Resources) -> str:
     """The warning of a slice that is granted more than its provider has; empty for none.
 
     Args:

@@ -25,7 +25,7 @@ def word(ready: Collection[bool]) -> str:
     return SOME if any(ready) else NONE
 
 
-def told(annotations: Mapping[str, str]) -> str:
+def reported(annotations: Mapping[str, str]) -> str:
     """The word that a provider reports; empty where it reports none, or no known one."""
     found = annotations.get(labels.NODES_READY, "")
     return found if found in _TEXTS else ""

@@ -53,11 +53,11 @@ def pod_cost(spec: Mapping[str, Any], running: Running | None = None) -> Amounts
         ConfigError: the spec is none, or one of its quantities is not.
     """
     pod, now = _read(spec), running or {}
-    together = quantities.total(_held(each, now) for each in pod.containers or ())
+    together = quantities.total(_booked(each, now) for each in pod.containers or ())
     sidecars: Amounts = {}
     alone: list[Amounts] = []
     for each in pod.init_containers or ():
-        requests = _held(each, now)
+        requests = _booked(each, now)
         if each.restart_policy == "Always":
             sidecars = quantities.total([sidecars, requests])
             alone.append(sidecars)
@@ -104,7 +104,7 @@ def _read(spec: Mapping[str, Any]) -> _QuotaPodSpec:
         raise ConfigError(f"this is no pod spec: {error}") from error
 
 
-def _held(container: _QuotaContainer, running: Running) -> Amounts:
+def _booked(container: _QuotaContainer, running: Running) -> Amounts:
     """The larger of a container's requests and the resources that it has now."""
     asked, now = _requests(container.resources), running.get(container.name)
     if now is None:

@@ -19,27 +19,27 @@ class ReachFacts(msgspec.Struct, frozen=True):
 
     Attributes:
         tunnel: whether its pods are reached through a tunnel.
-        stands: whether packets get through that; None where nobody has looked.
-        asked: whether its API server is asked at all.
+        connected: whether packets get through that; None where nobody has looked.
+        probed: whether its API server is asked at all.
         answers: whether that answers, and shows what runs there.
         settled: whether all of it has had the time to be found out, since the daemon's start.
     """
 
     tunnel: bool = False
-    stands: bool | None = None
-    asked: bool = False
+    connected: bool | None = None
+    probed: bool = False
     answers: bool = True
     settled: bool = False
 
 
 def unreachable(facts: ReachFacts) -> str | None:
     """Why nothing gets through; empty where it does, None while that is not known."""
-    if facts.tunnel and facts.stands:
+    if facts.tunnel and facts.connected:
         return THROUGH
-    if facts.asked and not facts.tunnel:
+    if facts.probed and not facts.tunnel:
         return THROUGH if facts.answers else SERVER
     if not facts.settled:
         return None  # of a tunnel that is being made nothing else can be said
-    if facts.tunnel and facts.stands is False:
+    if facts.tunnel and facts.connected is False:
         return TUNNEL
-    return THROUGH if facts.answers or not facts.asked else SERVER
+    return THROUGH if facts.answers or not facts.probed else SERVER

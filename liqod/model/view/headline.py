@@ -11,7 +11,7 @@ import msgspec
 
 from liqod.model.peering.intervals import FRESH
 from liqod.model.view.figures import counted, span
-from liqod.model.view.problems import Problem, known, merged
+from liqod.model.view.problems import Problem, merged, since_text
 from liqod.model.view.rows import CheckRow, Ladder, Pulse, WidePeerRow
 from liqod.model.view.state import LiveState
 
@@ -161,7 +161,7 @@ def _problem(found: Problem, gone: Iterable[str], now: float = 0.0) -> Worst:
     bad: Level = (
         "critical" if found.peer in gone or (not found.peer and found.rank < 3) else "warning"
     )
-    lasting = known(found, now) if now else ""
+    lasting = since_text(found, now) if now else ""
     level: Level = "notice" if found.hint else bad
     return Worst(level, f"{found.what}{lasting}", found.peer, found.remedy)
 

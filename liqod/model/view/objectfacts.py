@@ -235,7 +235,7 @@ def virtual_node(node: VirtualNode, unready: str = "") -> NodeFacts:
     return NodeFacts(
         node.name,
         node_problem(node, unready),
-        behind=nodesready.text(nodesready.told(node.metadata.annotations)),
+        behind=nodesready.text(nodesready.reported(node.metadata.annotations)),
         kubelet=holds(found, VIRTUAL_KUBELET, RUNNING),
         runs=None if node.spec.create_node is False else holds(found, NODE, RUNNING),
     )
@@ -277,7 +277,7 @@ def slice_facts(found: ResourceSlice) -> SliceFacts:
         found.name,
         _why(each for each in denied if each.status == DENIED),
         _why(each for each in denied if each.status != DENIED),
-        capacity.told(found.metadata.annotations, found.status.resources),
+        capacity.overcommit_warning(found.metadata.annotations, found.status.resources),
         bool(found.verdict(RESOURCES)),
     )
 

@@ -92,7 +92,7 @@ class Problem(msgspec.Struct, frozen=True, order=True):
         return self.rank >= HINTS
 
 
-def known(problem: Problem, now: float) -> str:
+def since_text(problem: Problem, now: float) -> str:
     """Since when a problem is, and when that was seen, in brackets; empty where it is of now."""
     parts = []
     if problem.since and now - problem.since >= 1:

@@ -56,7 +56,7 @@ def start(found: Whereabouts, namespace: str) -> str:
     return f"start `liqod run` on {found.host}" if found.host else "start `liqod run`"
 
 
-def ask(found: Whereabouts, namespace: str, verb: str) -> str:
+def daemon_step(found: Whereabouts, namespace: str, verb: str) -> str:
     """The step by which the daemon itself answers a command; empty where its place is not known."""
     if found.pod:
         return (

@@ -18,7 +18,7 @@ from liqod.errors import NetworkError
 from liqod.network.dataplane import names as called
 from liqod.network.dataplane.kernel import capabilities, container, links, namespaces, nft
 from liqod.network.dataplane.kernel.apply import apply
-from liqod.network.dataplane.kernel.events import Monitor, Touched, hear
+from liqod.network.dataplane.kernel.events import Monitor, Touched, receive
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace, Owned
@@ -70,7 +70,7 @@ class KernelDatapath:
             NetworkError: nothing can be observed.
         """
         try:
-            await hear(self.node, self._tell, task_status)
+            await receive(self.node, self._publish, task_status)
         finally:
             self.close()
 
@@ -79,11 +79,11 @@ class KernelDatapath:
         for digits in list(self._attended):
             self._disregard(digits)
 
-    def _tell(self, touched: Touched) -> None:
+    def _publish(self, touched: Touched) -> None:
         for attended in self._attended.values():
             attended.node(touched)
 
-    async def begin(self, names: PeerNames) -> None:
+    async def prepare(self, names: PeerNames) -> None:
         """Have a peer's network namespace, in which its tunnel is to be.
 
         Raises:
@@ -104,7 +104,7 @@ class KernelDatapath:
         Raises:
             NetworkError: the kernel refuses.
         """
-        await self.begin(plan.names)
+        await self.prepare(plan.names)
         # Before anything is read: what is changed from then on is heard.
         await self._attend(plan.names)
         changes: list[KernelChange] = []
@@ -157,7 +157,7 @@ class KernelDatapath:
             changes.append(f"network namespace {names.namespace} deleted")
         return changes
 
-    async def leave(self) -> list[str]:
+    async def remove_all(self) -> list[str]:
         """Have nothing of any peer's in the node's own namespace; what was removed.
 
         For a node whose tunnels are ended because another one has them: what leads into them would

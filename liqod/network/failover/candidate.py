@@ -96,9 +96,9 @@ class Candidate:
     ) -> None:
         self._me, self._fence, self._role = me, fence, role
         self._begins, self._inside, self._eligible = begins, inside, eligible
-        self._lease = GatewayLease(client, namespace, self._told)
+        self._lease = GatewayLease(client, namespace, self._on_lease)
         self._election = Election(me.name, now())
-        self._said: LeaseRecord | None = None
+        self._record: LeaseRecord | None = None
         self._absent_since: float | None = None
         self._writing = False
         self._read_at = -inf
@@ -149,18 +149,18 @@ class Candidate:
             raise
         return made
 
-    def _told(self, found: LeaseRecord | None) -> None:
+    def _on_lease(self, found: LeaseRecord | None) -> None:
         """The Lease was read."""
         if found is None:
             self._absent_since = self._absent_since or now()
             self._election.gone(now())
-        elif self._said is None or not _is_behind(found.claim, self._election.claim):
-            self._said, self._absent_since = found, None
+        elif self._record is None or not _is_behind(found.claim, self._election.claim):
+            self._record, self._absent_since = found, None
             self._election.saw(found.claim, now())
         self._stir()
 
     def _stir(self) -> None:
-        self._stirred.tell()
+        self._stirred.notify()
 
     # Deciding.
 
@@ -178,16 +178,16 @@ class Candidate:
                 mine.probe.stalled(late)
             self._listen()
             if mine.probe is not None and self._eligible:
-                await self._ask(at)
+                await self._query(at)
             await self._settle(at)
             self._write_what_is_due(at)
 
     def _listen(self) -> None:
         """Take in the questions that the responder has received."""
         mine = self._election
-        mine.told(self._responder.newest)
-        for name, each in self._responder.asked().items():
-            mine.asked(name, each.first, each.acknowledged, each.heard)
+        mine.on_epoch(self._responder.newest)
+        for name, each in self._responder.standbys().items():
+            mine.on_question(name, each.first, each.acknowledged, each.last_seen)
             self._reached[name] = each.address
 
     async def _settle(self, at: float) -> None:
@@ -199,7 +199,7 @@ class Candidate:
             return  # a life before this one may have left tunnels at work: nothing is known yet
         self._role.gateway = mine.claim.holder
         self._role.standbys = mine.company if active else mine.claim.others
-        held = mine.held_for(at)
+        held = mine.lease_left(at)
         changes = self._role.now.active is not active
         if changes or self._holding.is_due(held, at):
             await self._hold(held, at)
@@ -207,14 +207,14 @@ class Candidate:
             log.warning("this node is the gateway no more: %s", mine.claim.holder)
         elif active and not self._role.now.active:
             log.info("this node is the gateway (epoch %d)", mine.claim.epoch)
-        said = self._said or LeaseRecord(mine.claim)
+        said = self._record or LeaseRecord(mine.claim)
         endpoints, reached = said.endpoints, said.reached
         if active and self._role.now.active:
             endpoints = self._role.now.endpoints  # its own word, which comes back
         first = reached.get(mine.claim.holder, "")
         others = (reached[each] for each in sorted(reached) if each != mine.claim.holder)
         addresses = tuple(dict.fromkeys(each for each in (first, *others) if each))
-        self._role.know(GatewayState(active, self._fence.mark, endpoints, addresses))
+        self._role.set(GatewayState(active, self._fence.mark, endpoints, addresses))
 
     async def _hold(self, held: float | None, at: float) -> None:
         try:
@@ -223,7 +223,7 @@ class Candidate:
             log.error("the fence of the tunnels is not as it is to be: %s", error)
             self._holding.refused(now())
         else:
-            self._holding.told(held, at)
+            self._holding.confirm(held, at)
 
     def _write_what_is_due(self, at: float) -> None:
         mine = self._election
@@ -236,32 +236,32 @@ class Candidate:
         if mine.claim is None:
             since = self._absent_since
             if since is not None and (self._begins() or at >= since + ABSENT):
-                self._begin_write(Claim(self._me.name, mine.epoch + 1, ""), at, taken=True)
-        elif mine.wants_to_take(at):
+                self._start_write(Claim(self._me.name, mine.epoch + 1, ""), at, taken=True)
+        elif mine.should_take(at):
             before = mine.claim
             others = tuple(sorted({before.holder, *before.others} - {"", self._me.name}))
             claim = Claim(self._me.name, mine.epoch + 1, before.version, others)
-            self._begin_write(claim, at, taken=True)
-        elif mine.wants_to_renew(at) or (mine.company and self._has_news(at)):
+            self._start_write(claim, at, taken=True)
+        elif mine.should_renew(at) or (mine.company and self._has_news(at)):
             before = mine.claim
             claim = Claim(self._me.name, before.epoch, before.version, mine.company)
-            self._begin_write(claim, at, taken=False)
+            self._start_write(claim, at, taken=False)
 
     def _has_news(self, at: float) -> bool:
         """True if the endpoints of peers, or the reached candidates, are not those written last."""
         heard, reached = self._written
-        news = any(heard.get(peer) != each for peer, each in self._role.heard.items())
-        return (news or self._known() != reached) and self._election.at_work(at)
+        news = any(heard.get(peer) != each for peer, each in self._role.observed.items())
+        return (news or self._reachable() != reached) and self._election.at_work(at)
 
-    def _known(self) -> dict[str, str]:
+    def _reachable(self) -> dict[str, str]:
         """Where peers reach this candidate and its company."""
-        said = self._said.reached if self._said is not None else {}
+        said = self._record.reached if self._record is not None else {}
         found = {each: said[each] for each in self._election.company if each in said}
         found |= {each: self._reached[each] for each in found.keys() & self._reached.keys()}
         found |= {k: v for k, v in self._reached.items() if k in self._election.company}
         return {**found, self._me.name: self._me.reached or self._me.address}
 
-    def _begin_write(self, claim: Claim, at: float, *, taken: bool) -> None:
+    def _start_write(self, claim: Claim, at: float, *, taken: bool) -> None:
         self._writing = True
         self._election.trying(at)
         self._nursery.start_soon(self._write, claim, at, taken)
@@ -278,10 +278,10 @@ class Candidate:
 
     async def _write(self, claim: Claim, sent: float, taken: bool) -> None:
         """Write it; whether that went through or not, the next step decides from there."""
-        before = self._said
+        before = self._record
         # What a gateway before this one has heard stands until this one hears it itself.
-        heard = {**(before.endpoints if before is not None else {}), **self._role.heard}
-        reached = {**(before.reached if taken and before is not None else {}), **self._known()}
+        heard = {**(before.endpoints if before is not None else {}), **self._role.observed}
+        reached = {**(before.reached if taken and before is not None else {}), **self._reachable()}
         wanted = LeaseRecord(claim, self._me.address, reached, heard)
         try:
             with trio.fail_after(PATIENCE):
@@ -302,12 +302,12 @@ class Candidate:
         if not _is_behind(made, self._election.claim):
             self._absent_since = None
             self._election.wrote(made, sent, now())
-            self._said = msgspec.structs.replace(wanted, claim=made)
+            self._record = msgspec.structs.replace(wanted, claim=made)
             self._written = (heard, reached)
 
     # Asking.
 
-    async def _ask(self, at: float) -> None:
+    async def _query(self, at: float) -> None:
         probe = self._election.probe
         assert probe is not None
         probe.judge(at)
@@ -355,7 +355,7 @@ class Candidate:
 
     def _address(self) -> str:
         """Of the gateway, where it is another."""
-        found = self._said
+        found = self._record
         return found.address if found is not None and self._election.probe is not None else ""
 
     async def _receive(self, sock: trio.socket.SocketType) -> NoReturn:
@@ -369,7 +369,7 @@ class Candidate:
             if isinstance(answer, Answer):
                 self._had = answer.number
                 claim = Claim(answer.name, answer.epoch, answer.version)
-                self._election.answered(answer.question, claim, now())
+                self._election.on_answer(answer.question, claim, now())
 
 
 def _soon(token: trio.lowlevel.TrioToken, what: Callable[[], None]) -> None:

@@ -72,12 +72,12 @@ class Companion(msgspec.Struct):
     Attributes:
         safe: until when it surely does not take over by silence.
         armed: whether it may have got the Lease's present version.
-        heard: when it asked last.
+        last_seen: when it asked last.
     """
 
     safe: float
     armed: bool
-    heard: float
+    last_seen: float
 
 
 class Election:
@@ -134,14 +134,14 @@ class Election:
             self._heard_version, self._refused = "", False
             self._company.clear()
             if claim.holder == self.me:
-                self._begin(before or claim, now)
+                self._start(before or claim, now)
 
-    def _begin(self, before: Claim, now: float) -> None:
+    def _start(self, before: Claim, now: float) -> None:
         """The Lease is ours from now on, or was in a life before this one."""
         self._proved = self._tried
         for name in {before.holder, *before.others} - {"", self.me}:
             # None of them has heard us say so; they may take it by its age.
-            self._company[name] = Companion(safe=-inf, armed=False, heard=now)
+            self._company[name] = Companion(safe=-inf, armed=False, last_seen=now)
 
     def wrote(self, claim: Claim, sent: float, now: float) -> None:
         """A write of ours was confirmed.
@@ -166,13 +166,13 @@ class Election:
         """A write goes out."""
         self._tried = now
 
-    def told(self, epoch: int) -> None:
+    def on_epoch(self, epoch: int) -> None:
         """Another candidate knows of this epoch."""
         self._newest = max(self._newest, epoch)
 
     # The gateway's part.
 
-    def asked(self, name: str, first: float, acknowledged: float, now: float) -> None:
+    def on_question(self, name: str, first: float, acknowledged: float, now: float) -> None:
         """A standby asks, and is answered.
 
         Args:
@@ -187,10 +187,10 @@ class Election:
         known = self._company.get(name)
         if known is None or not known.armed:
             # It may have had the first of them, and waits from there.
-            known = Companion(safe=first + SILENCE, armed=True, heard=now)
+            known = Companion(safe=first + SILENCE, armed=True, last_seen=now)
             self._company[name] = known
         known.safe = max(known.safe, acknowledged + SILENCE)
-        known.heard = max(known.heard, now)
+        known.last_seen = max(known.last_seen, now)
 
     def at_work(self, now: float) -> bool:
         """True if this candidate's tunnels may carry packets."""
@@ -207,11 +207,11 @@ class Election:
         return now < max(self._proved, one.safe - SILENCE) + HOLD
 
     def _forget(self, now: float) -> None:
-        gone = [name for name, each in self._company.items() if now - each.heard >= FORGET]
+        gone = [name for name, each in self._company.items() if now - each.last_seen >= FORGET]
         for name in gone:
             del self._company[name]
 
-    def held_for(self, now: float) -> float | None:
+    def lease_left(self, now: float) -> float | None:
         """Seconds for which the kernel may go on if nobody says more; None for no end, 0 fenced."""
         if not self.at_work(now):
             return 0.0
@@ -234,18 +234,18 @@ class Election:
         others = self.claim is not None and self.claim.holder not in ("", self.me)
         return self._liveness if others else None
 
-    def answered(self, key: object, claim: Claim, now: float) -> None:
+    def on_answer(self, key: object, claim: Claim, now: float) -> None:
         """The gateway answered a question of ours.
 
         Args:
             key: of the question.
             claim: what it says of itself; nothing counts but that of the holder at work.
         """
-        self.told(claim.epoch)
+        self.on_epoch(claim.epoch)
         probe = self.probe
         if probe is None or self.claim is None or claim.holder != self.claim.holder:
             return
-        if claim.epoch != self.claim.epoch or not probe.answered(key, now):
+        if claim.epoch != self.claim.epoch or not probe.on_answer(key, now):
             return
         self._heard_version, self._refused = claim.version, False
         self._seen_at = max(self._seen_at, now)
@@ -262,7 +262,7 @@ class Election:
         """The gateway's machine says that no daemon listens: its packets may go on without one."""
         self._refused = True
 
-    def wants_to_take(self, now: float) -> bool:
+    def should_take(self, now: float) -> bool:
         """True if the Lease is to be taken, in the version that is known."""
         claim = self.claim
         if claim is None or claim.holder == self.me or now < self._tried + RETRY:
@@ -274,7 +274,7 @@ class Election:
         self._liveness.judge(now)
         return self._liveness.alive is False
 
-    def wants_to_renew(self, now: float) -> bool:
+    def should_renew(self, now: float) -> bool:
         """True if the Lease is to be renewed, in the version that is known."""
         if not self.holds or now < self._tried + RETRY:
             return False

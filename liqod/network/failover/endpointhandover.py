@@ -15,7 +15,7 @@ LOOKED: Final = 5.0
 """Seconds between looks."""
 
 
-async def hear(role: Role, peer: str, tunnel: Callable[[], Tunnel | None]) -> NoReturn:
+async def publish_endpoint(role: Role, peer: str, tunnel: Callable[[], Tunnel | None]) -> NoReturn:
     """Publish the endpoint at which a peer is observed, until cancelled.
 
     Args:
@@ -29,7 +29,7 @@ async def hear(role: Role, peer: str, tunnel: Callable[[], Tunnel | None]) -> No
                 found = await now.status() if (now := tunnel()) is not None else None
                 if found is not None and found.handshake_age is not None:
                     # In a websocket a peer comes to whoever is the gateway by itself.
-                    role.hear(peer, found.endpoint if found.path != CARRIED else "")
+                    role.observe(peer, found.endpoint if found.path != CARRIED else "")
             await trio.sleep(LOOKED)
     finally:
-        role.hear(peer, "")
+        role.observe(peer, "")

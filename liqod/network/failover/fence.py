@@ -35,7 +35,7 @@ class Fence:
         self.mark = 1 + digest[0] % 255
         self.table = f"inet liqod_fence_{digest.hex()[:8]}"
         self._node = node
-        self._stands = True
+        self._exists = True
         """True while the table may exist: one of an earlier process may."""
 
     async def hold(self, seconds: float | None) -> None:
@@ -44,11 +44,11 @@ class Fence:
         Raises:
             NetworkError: the kernel refuses.
         """
-        if seconds is None and not self._stands:
+        if seconds is None and not self._exists:
             return
         write = partial(nft.run, self.text(seconds), "a fence", deadline=DEADLINE)
         await namespaces.inside(self._node, write)
-        self._stands = seconds is not None
+        self._exists = seconds is not None
 
     async def remove(self) -> list[str]:
         """Have none; what was removed.
@@ -96,7 +96,7 @@ class FenceDeadline:
         """None where nothing was written yet, ``inf`` for no end, the past for fenced."""
         self._again = -inf
 
-    def told(self, held: float | None, at: float) -> None:
+    def confirm(self, held: float | None, at: float) -> None:
         """The kernel has it: ``held`` seconds from ``at`` on; None for no end, 0 for fenced."""
         self._until = inf if held is None else at + held
 

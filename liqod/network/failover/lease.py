@@ -44,7 +44,7 @@ class LeaseRecord(msgspec.Struct, frozen=True):
     endpoints: Mapping[str, str] = {}
 
 
-def said(lease: Lease) -> LeaseRecord:
+def record_of(lease: Lease) -> LeaseRecord:
     """Reads a Lease; malformed parts count as absent."""
     notes = lease.metadata.annotations
     claim = Claim(
@@ -71,13 +71,13 @@ class GatewayLease:
     Args:
         client: of this cluster.
         namespace: liqod's own.
-        told: called with what it says, whenever that is read; None where there is none.
+        on_change: called with what it says, whenever that is read; None where there is none.
     """
 
     def __init__(
-        self, client: Client, namespace: str, told: Callable[[LeaseRecord | None], None]
+        self, client: Client, namespace: str, on_change: Callable[[LeaseRecord | None], None]
     ) -> None:
-        self._client, self._namespace, self._told = client, namespace, told
+        self._client, self._namespace, self._on_change = client, namespace, on_change
 
     async def follow(self) -> NoReturn:
         """Read the Lease, and report each change, until cancelled."""
@@ -89,7 +89,7 @@ class GatewayLease:
     async def read(self) -> str:
         """Read the Lease and report it; its version, empty where there is none."""
         found = await self._client.find(LEASES, labels.GATEWAY_LEASE, self._namespace, decode=Lease)
-        self._told(said(found) if found is not None else None)
+        self._on_change(record_of(found) if found is not None else None)
         return found.metadata.resource_version if found is not None else ""
 
     async def _watch(self, version: str) -> None:
@@ -101,7 +101,7 @@ class GatewayLease:
                 if isinstance(event, Bookmark):
                     continue
                 lease = msgspec.json.decode(event.item.body, type=Lease)
-                self._told(said(lease) if event.type != "DELETED" else None)
+                self._on_change(record_of(lease) if event.type != "DELETED" else None)
 
     async def create(self, found: LeaseRecord) -> str | None:
         """Make it; its version, None where somebody was faster."""

@@ -42,7 +42,7 @@ def role_of(context: ClusterContext) -> Role:
     return Role(UNKNOWN, others=True) if several else Role()
 
 
-async def stand(
+async def run_candidate(
     context: ClusterContext, role: Role, leads: Callable[[], bool], *, node: str | None = None
 ) -> NoReturn:
     """Be a candidate until cancelled, as often as it takes; of one that is alone, nothing.
@@ -60,14 +60,14 @@ async def stand(
             log.warning("this node cannot be the gateway: %s", failure.reason)
 
     async def run() -> None:
-        await _stand(context, role, leads, node)
+        await _run_candidate(context, role, leads, node)
 
     if role.others:
         await Supervision(run, report).forever()
     await trio.sleep_forever()
 
 
-async def _stand(
+async def _run_candidate(
     context: ClusterContext, role: Role, leads: Callable[[], bool], node: str | None
 ) -> None:
     settings = context.config.network

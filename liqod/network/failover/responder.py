@@ -41,13 +41,13 @@ class Standby(msgspec.Struct):
     Attributes:
         first: when the first answer to it went out that named the version that is published.
         acknowledged: when the last answer went out that it had.
-        heard: when it asked last.
+        last_seen: when it asked last.
         address: where peers reach it, as it says.
     """
 
     first: float
     acknowledged: float
-    heard: float
+    last_seen: float
     address: str = ""
 
 
@@ -92,7 +92,7 @@ class Responder:
         self._claim: Claim | None = None
         self._until = -inf
         self._newest = 0
-        self._asked: dict[str, Standby] = {}
+        self._standbys: dict[str, Standby] = {}
         self._number = secrets.randbits(62)
         self._sent: OrderedDict[int, float] = OrderedDict()
         self._ends = False
@@ -119,16 +119,16 @@ class Responder:
         with self._lock:
             before, self._claim = self._claim, claim if at_work else None
             if before is None or claim is None or before.version != claim.version:
-                self._asked.clear()
+                self._standbys.clear()
             self._until = now() + self._timings.hold
             self._newest = max(self._newest, epoch)
 
-    def asked(self) -> dict[str, Standby]:
+    def standbys(self) -> dict[str, Standby]:
         """The states of standbys under the version that is published, by name."""
         with self._lock:
             return {
-                name: Standby(each.first, each.acknowledged, each.heard, each.address)
-                for name, each in self._asked.items()
+                name: Standby(each.first, each.acknowledged, each.last_seen, each.address)
+                for name, each in self._standbys.items()
             }
 
     @property
@@ -178,14 +178,14 @@ class Responder:
         name = self._me if claim is not None else ""
         acknowledged = self._sent.get(question.had, -inf)
         fresh = at - acknowledged < self._timings.fresh
-        if claim is not None and fresh and self._has_room(question.name):
+        if claim is not None and fresh and self._has_capacity(question.name):
             version = claim.version
-            if question.name not in self._asked:
+            if question.name not in self._standbys:
                 self._wake()
-            said = self._asked.setdefault(question.name, Standby(at, acknowledged, at))
+            said = self._standbys.setdefault(question.name, Standby(at, acknowledged, at))
             said.acknowledged = max(said.acknowledged, acknowledged)
-            said.heard, said.address = at, question.address
+            said.last_seen, said.address = at, question.address
         return Answer(name, self._number, question.number, self._newest, version)
 
-    def _has_room(self, name: str) -> bool:
-        return name in self._asked or len(self._asked) < STANDBYS
+    def _has_capacity(self, name: str) -> bool:
+        return name in self._standbys or len(self._standbys) < STANDBYS

@@ -34,7 +34,7 @@ class Role(Observable[GatewayState]):
         now: the same.
         gateway: name of the node that is the gateway; empty where there is one machine only.
         standbys: names of the others.
-        heard: where peers are observed by this machine, which is the gateway.
+        observed: where peers are observed by this machine, which is the gateway.
     """
 
     def __init__(self, now: GatewayState = GatewayState(), *, others: bool = False) -> None:  # noqa: B008
@@ -42,11 +42,11 @@ class Role(Observable[GatewayState]):
         self.others = others
         self.gateway = ""
         self.standbys: tuple[str, ...] = ()
-        self.heard: dict[str, str] = {}
+        self.observed: dict[str, str] = {}
 
-    def hear(self, peer: str, endpoint: str) -> None:
+    def observe(self, peer: str, endpoint: str) -> None:
         """Set where a peer is observed; empty for nowhere any more."""
         if endpoint:
-            self.heard[peer] = endpoint
+            self.observed[peer] = endpoint
         else:
-            self.heard.pop(peer, None)
+            self.observed.pop(peer, None)

@@ -68,34 +68,34 @@ class Connections(Controller[str]):
         self._client = peer.context.client
         self._ends = ends
         self._role = role
-        self._way = Observable(TunnelState())
+        self._state = Observable(TunnelState())
         self._written = 0.0
         within = (peer.tenant_namespace,)
         self._connections = Watched(CONNECTIONS, self._on_change, within=within)
-        told = (ends.wait_changed, self.wait_told, role.wait_changed)
+        told = (ends.wait_changed, self.wait_reported, role.wait_changed)
         super().__init__(
             peer,
             "network",
             self._connections,
             name="connections",
-            beside=[partial(self.whenever, wait, self._on_change) for wait in told],
+            tasks=[partial(self.whenever, wait, self._on_change) for wait in told],
             budget=peer.work,
         )
 
     @property
-    def way(self) -> TunnelState:
+    def state(self) -> TunnelState:
         """The state of the tunnel, as it was reported last."""
-        return self._way.now
+        return self._state.now
 
-    def tell(self, way: TunnelState) -> None:
+    def report(self, state: TunnelState) -> None:
         """Report the state of the tunnel."""
-        if (way.state, way.why) != (self.way.state, self.way.why):
-            self._peer.report(TunnelChanged(state=way.state, reason=way.why))
-        self._way.know(way)
+        if (state.state, state.why) != (self.state.state, self.state.why):
+            self._peer.report(TunnelChanged(state=state.state, reason=state.why))
+        self._state.set(state)
 
-    async def wait_told(self) -> None:
+    async def wait_reported(self) -> None:
         """Wait until another state is reported."""
-        await self._way.wait_changed()
+        await self._state.wait_changed()
 
     def _on_change(self, change: StoreChange | None = None) -> tuple[str]:
         return (CONNECTION,)
@@ -110,7 +110,7 @@ class Connections(Controller[str]):
         if not self._role.now.active:
             self._believe(live)
             return None
-        wanted = connection(self._peer.id, place, gateway, self.way.pods)
+        wanted = connection(self._peer.id, place, gateway, self.state.pods)
         await ensure(self._client, CONNECTIONS, wanted, live=live, adopt=True)
         if live is None:
             return None  # its status is written when it is seen
@@ -121,11 +121,11 @@ class Connections(Controller[str]):
         """Of another node's tunnel that is known which it has written."""
         said = msgspec.json.decode(live, type=Connection).status.value if live is not None else ""
         why = "" if said == "Connected" else f"the gateway {self._role.gateway} has not reached it"
-        self._peer.network.stand(said == "Connected", why)
+        self._peer.network.set_connected(said == "Connected", why)
 
     async def _write(self, found: Connection) -> float | None:
         """Bring the status up to date; seconds until a latency that waits may be written."""
-        way = self.way
+        way = self.state
         status: dict[str, Any] = {}
         if found.status.value != way.state:
             status["value"] = way.state

@@ -28,7 +28,7 @@ class DesiredTunnel(msgspec.Struct, frozen=True):
     active: bool = True
 
 
-def wanted(
+def desired_tunnel(
     peer: str,
     ends: TunnelEndpoints,
     ranges: PeerRanges,

@@ -43,7 +43,7 @@ class Exposed(msgspec.Struct, frozen=True):
     why: GatewayRefusal | None = None
 
 
-def is_wanted(server: GatewayServer) -> bool:
+def needs_service(server: GatewayServer) -> bool:
     """True if the server asks for a Service."""
     return server.spec.endpoint is not None and server.spec.endpoint.service_type in TYPES
 

@@ -61,14 +61,14 @@ class GatewayDeployments(Controller[str]):
         within = (peer.tenant_namespace,)
         self._deployments = Watched(DEPLOYMENTS, self._on_change, SELECTION, within=within)
         self._pods = Watched(PODS, self._on_change, SELECTION, within=within)
-        told = (ends.wait_changed, connections.wait_told)
+        told = (ends.wait_changed, connections.wait_reported)
         super().__init__(
             peer,
             "network",
             self._deployments,
             self._pods,
             name="stand-ins of gateways",
-            beside=[partial(self.whenever, wait, self._on_change) for wait in told],
+            tasks=[partial(self.whenever, wait, self._on_change) for wait in told],
             budget=peer.work,
         )
 
@@ -80,8 +80,10 @@ class GatewayDeployments(Controller[str]):
         ends, place = self._ends.now, self._peer.tenant_namespace
         if not ends.looked:
             return None
-        works = self._connections.way.state != BROKEN
-        self._peer.network.show({ends.gateway.side: works} if ends.gateway is not None else {})
+        works = self._connections.state.state != BROKEN
+        self._peer.network.set_gateways(
+            {ends.gateway.side: works} if ends.gateway is not None else {}
+        )
         name = ids.gateway_resource(ends.gateway.name) if ends.gateway is not None else ""
         for one in self._deployments.store.values(Partial):
             if one.metadata.namespace == place and one.metadata.name != name:
@@ -94,13 +96,13 @@ class GatewayDeployments(Controller[str]):
         await ensure(self._client, DEPLOYMENTS, wanted, live=live)
         for pod in self._pods.store.values(GatewayPod):
             if pod.metadata.namespace == place and pod.metadata.deletion_timestamp is None:
-                await self._tell(pod)
+                await self._write_status(pod)
         return None
 
-    async def _tell(self, pod: "GatewayPod") -> None:
+    async def _write_status(self, pod: "GatewayPod") -> None:
         """Have a pod say how the gateway is."""
         found = pod.status.conditions
-        told = conditions.dated(ready(self._connections.way), found, times.now())
+        told = conditions.dated(ready(self._connections.state), found, times.now())
         phase = RUNNING if told["status"] == "True" else PENDING
         known = told.items() <= (conditions.find(found, READY) or {}).items()
         if known and pod.status.phase == phase:
@@ -126,14 +128,14 @@ class GatewayPod(msgspec.Struct, frozen=True):
     status: _Status = _Status()
 
 
-def ready(way: TunnelState) -> Json:
+def ready(state: TunnelState) -> Json:
     """The condition of a pod whose gateway is accepted, by how its tunnel is."""
-    broken = way.state == BROKEN
+    broken = state.state == BROKEN
     return {
         "type": READY,
         "status": "False" if broken else "True",
         "reason": "TunnelError" if broken else "GatewayAccepted",
-        "message": way.why
+        "message": state.why
         if broken
         else f"{GATE}: liqod's daemon is this gateway; nothing runs here",
     }

@@ -271,7 +271,7 @@ def _server(one: GatewayServer, here: LocalFacts, backend: str) -> GatewayRefusa
     named = [port for port in found if port is not None]
     how = here.backends[backend]
     # One that has its port already keeps it: a version before may have given it.
-    closed = (each for each in named if _kept(each, how, here.kept) and each != told_port(one))
+    closed = (each for each in named if _kept(each, how, here.kept) and each != reported_port(one))
     kept = next(closed, None)
     if kept is not None and not _ports(named):
         said = f"{how.transport} port {kept} is kept for other programs"
@@ -331,7 +331,7 @@ def first_port(endpoint: GatewayEndpoint) -> int | None:
     return endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), None)
 
 
-def asked_port(one: GatewayServer, usual: int = PORT) -> tuple[int, bool]:
+def requested_port(one: GatewayServer, usual: int = PORT) -> tuple[int, bool]:
     """The port that a server asks for, and whether it must be that one.
 
     Args:
@@ -362,17 +362,17 @@ def port_of(
         others: those of all peers; it may be among them.
         how: its backend's servers listen.
     """
-    asked, exact = asked_port(one, how.port)
+    asked, exact = requested_port(one, how.port)
     others = [each for each in others if _hinders(each, one, how)]
     if how.shared and not exact:
         # Nothing is gained by another port, but for where somebody else has it.
         exact = True
     taken: dict[int, tuple[str, bool, str, str]] = {}
     for other in sorted(others, key=age, reverse=True):
-        held = told_port(other)
+        held = reported_port(other)
         if held and other.metadata.uid != one.metadata.uid:
             taken[held] = age(other)
-    had = told_port(one)
+    had = reported_port(one)
     if exact:
         if asked in taken and (had != asked or taken[asked] < age(one)):
             return GatewayRefusal("PortTaken", f"port {asked} is another peer's on this machine")
@@ -416,7 +416,7 @@ def offered(port: int) -> str:
     return f"TCP {port}"
 
 
-def told_websocket(one: GatewayServer) -> int:
+def reported_websocket(one: GatewayServer) -> int:
     """The TCP port at which a server takes the tunnel in a websocket, by its status; 0 for none.
 
     A server of 0.1.0 until November 2026 says it by the condition's message alone.
@@ -430,7 +430,7 @@ def told_websocket(one: GatewayServer) -> int:
     return int(said) if said.isascii() and said.isdecimal() else 0
 
 
-def told_port(one: GatewayServer) -> int:
+def reported_port(one: GatewayServer) -> int:
     """The port at which a server listens, by its status; 0 where that has none."""
     told = one.status.endpoint
     return (first_port(told) or 0) if told is not None else 0

@@ -97,7 +97,7 @@ class Gateways(Controller[str]):
         watches = (self._tenants, self._servers, self._clients, self._keys, self._secrets)
         told = (role, exposed) if exposed is not None else (role,)
         beside = [partial(self.whenever, each.wait_changed, self._on_ours) for each in told]
-        super().__init__(peer, "network", *watches, name=GATEWAYS, beside=beside, budget=peer.work)
+        super().__init__(peer, "network", *watches, name=GATEWAYS, tasks=beside, budget=peer.work)
 
     @property
     def _addresses(self) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ class Gateways(Controller[str]):
         if chosen is None:
             why = next(iter(refused.values()), None)
             waits = why.message if why is not None else NO_GATEWAY
-            self._ends.know(TunnelEndpoints(waits=waits, refused=why is not None, looked=True))
+            self._ends.set(TunnelEndpoints(waits=waits, refused=why is not None, looked=True))
             return None
         assert isinstance(port, int)
         await self._accept(chosen, port)
@@ -188,7 +188,9 @@ class Gateways(Controller[str]):
             # The gateway listens at the very port that its Service was given, so that what peers
             # are told, after a restart and by whoever stands by, is where it listens.
             now = self._exposed.now
-            known = now.port if now.uid == chosen.metadata.uid else gatewayplan.told_port(chosen)
+            known = (
+                now.port if now.uid == chosen.metadata.uid else gatewayplan.reported_port(chosen)
+            )
             if known:
                 return known
         found, _ = self._apart(every(self._servers.store, GatewayServer))
@@ -210,8 +212,8 @@ class Gateways(Controller[str]):
             await keysecrets.show(self._client, one, keys.public, shown)
         taken = self._taken(place, keys.public)
         if await self._write(one, self._status(one, port, name, taken)):
-            self._tell(one, taken.refusal)
-        self._ends.know(self._ends_of(one, port, keys, taken))
+            self._report(one, taken.refusal)
+        self._ends.set(self._ends_of(one, port, keys, taken))
 
     def _taken(self, place: str, own: bytes) -> PeerKey:
         found, strays = self._apart(every(self._keys.store, PublicKey))
@@ -276,12 +278,14 @@ class Gateways(Controller[str]):
     def _endpoint(self, one: GatewayServer, port: int) -> tuple[Json | None, list[Json]]:
         """Where a server is reached, and what is to be said of its Service."""
         addresses, told = self._addresses, list[Json]()
-        if self._exposed is not None and exposure.is_wanted(one):
+        if self._exposed is not None and exposure.needs_service(one):
             now = self._exposed.now
             if now.uid != one.metadata.uid:
                 # Nobody has looked at the Service yet: what was told before a restart stays.
                 live = msgspec.to_builtins(one.status).get("endpoint")
-                return live, [each for each in _told(one) if each["type"] == exposure.EXPOSED]
+                return live, [
+                    each for each in _current_conditions(one) if each["type"] == exposure.EXPOSED
+                ]
             told.append(_condition(one, exposure.EXPOSED, now.why, "its Service has an address"))
             if not now.addresses:
                 return None, told
@@ -297,9 +301,9 @@ class Gateways(Controller[str]):
         if why.reason == gatewayplan.NOT_MADE:
             status["backends"] = sorted(self._here.backends)
         if await self._write(one, status):
-            self._tell(one, why)
+            self._report(one, why)
 
-    def _tell(self, one: Object, why: GatewayRefusal | None) -> None:
+    def _report(self, one: Object, why: GatewayRefusal | None) -> None:
         reason = why.message if why is not None else ""
         self._peer.report(GatewayJudged(kind=one.KIND.name, name=one.name, waits=reason))
 
@@ -325,7 +329,7 @@ def _condition(one: Object, type_: str, why: GatewayRefusal | None, good: str) -
     return {"type": type_, "status": status, "reason": reason, "message": message, **seen}
 
 
-def _told(one: Object) -> list[Json]:
+def _current_conditions(one: Object) -> list[Json]:
     found: list[Json] = msgspec.to_builtins(one.status).get("conditions", [])
     return found
 

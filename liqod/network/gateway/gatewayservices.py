@@ -69,7 +69,7 @@ class GatewayServices(Controller[str]):
             "network",
             *(self._servers, self._services, self._slices),
             name="services of gateways",
-            beside=[partial(self.whenever, wait, self._on_change) for wait in told],
+            tasks=[partial(self.whenever, wait, self._on_change) for wait in told],
             budget=peer.work,
         )
 
@@ -83,7 +83,7 @@ class GatewayServices(Controller[str]):
             return None
         gateway = ends.gateway
         server = self._server(gateway) if gateway is not None else None
-        wanted = gateway is not None and server is not None and exposure.is_wanted(server)
+        wanted = gateway is not None and server is not None and exposure.needs_service(server)
         name = ids.gateway_resource(gateway.name) if gateway is not None and wanted else ""
         for watched, kind in ((self._services, SERVICES), (self._slices, ENDPOINT_SLICES)):
             found = [
@@ -94,7 +94,7 @@ class GatewayServices(Controller[str]):
         if gateway is None or server is None or not wanted:
             return None
         await self._have(server, gateway)
-        return self._tell(server, gateway)
+        return self._write_endpoint(server, gateway)
 
     def _server(self, gateway: Gateway) -> GatewayServer | None:
         where = (self._peer.tenant_namespace, gateway.name)
@@ -118,7 +118,7 @@ class GatewayServices(Controller[str]):
         slice_ = exposure.endpoint_slice(peer, place, gateway, address)
         await ensure(self._client, ENDPOINT_SLICES, slice_, live=self._slices.store.get(key))
 
-    def _tell(self, server: GatewayServer, gateway: Gateway) -> float | None:
+    def _write_endpoint(self, server: GatewayServer, gateway: Gateway) -> float | None:
         """Say where it is reached; seconds until it is to be looked at again."""
         live = self._services.store.get(
             (self._peer.tenant_namespace, ids.gateway_resource(gateway.name))
@@ -128,7 +128,7 @@ class GatewayServices(Controller[str]):
         found: Json = msgspec.json.decode(live)
         age = times.age(found["metadata"]["creationTimestamp"])
         now: Exposed = exposure.exposed(server, found, gateway.port, self._addresses(), age)
-        self._known.know(now)
+        self._known.set(now)
         # The Service tells of an address, and of whoever is to give one; that nobody is, time does.
         waits = not now.addresses and age < TAKEN_UP_WITHIN
         return TAKEN_UP_WITHIN - age + 0.05 if waits else None

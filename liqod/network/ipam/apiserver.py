@@ -40,10 +40,10 @@ class ServerAddress(Controller[str]):
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        self._wanted = bool(context.config.network.in_band) or opens_api(context.config)
+        self._enabled = bool(context.config.network.in_band) or opens_api(context.config)
         self._ips = Watched(IPS, self._on_ip, within=(context.namespace,))
         self._slices = Watched(ENDPOINT_SLICES, _one, KUBERNETES)
-        followed = (self._ips, self._slices) if self._wanted else (self._ips,)
+        followed = (self._ips, self._slices) if self._enabled else (self._ips,)
         # There may be no such IP yet.
         super().__init__(context, TOPIC, *followed, name="API server's address", first=(SERVER,))
 
@@ -54,7 +54,7 @@ class ServerAddress(Controller[str]):
         """Have the IP, or not."""
         context, place = self._context, (self._context.namespace, labels.API_SERVER_PROXY)
         live = self._ips.store.get(place)
-        if self._wanted:
+        if self._enabled:
             server = self._server()
             await ensure(context.client, IPS, ip(context.namespace, *server), live=live)
             return None

@@ -73,7 +73,7 @@ class Configurations(Controller[Key]):
             self._networks,
             self._configurations,
             name="configurations",
-            beside=(partial(self.whenever, self._nodes_change, self._all),),
+            tasks=(partial(self.whenever, self._nodes_change, self._all),),
         )
 
     async def _nodes_change(self) -> None:
@@ -103,14 +103,14 @@ class Configurations(Controller[Key]):
         if found is None or found.leaving:
             return None
         if not self._is_of_its_peer(found):
-            await self._tell_stray(found)
+            await self._report_stray(found)
             return None
         own = self.own()
         if not own.pod:
             why = "this cluster's own pod ranges are not known: name them in [cluster] pod_cidrs"
-            await self._say(found, None, UNKNOWN, why)
+            await self._write_status(found, None, UNKNOWN, why)
             return None
-        if _told(found) != own:
+        if _reported_cidrs(found) != own:
             cidr = {"pod": list(own.pod), "external": list(own.external)}
             patch = {"spec": {"local": {"cidr": cidr}}}
             await self._client.patch(CONFIGURATIONS, key[1], patch, key[0])
@@ -118,16 +118,18 @@ class Configurations(Controller[Key]):
         nodes = own_networks(self._nodes.informer).addresses
         problem = rangechecks.refuse_ranges(claimed, nodes, self._api_server())
         if problem or not claimed.pod:
-            await self._say(found, None, REFUSED, problem or "spec.remote names no pod range")
+            await self._write_status(
+                found, None, REFUSED, problem or "spec.remote names no pod range"
+            )
             return None
         seen = await self._aliases(found, claimed)
         waits = "" in (*seen.pod, *seen.external)
         if waits:
             full = (self._book.full.get(each) for each in self._networks_of(found))
             why = next(filter(None, full), "not every range has its alias yet")
-            await self._say(found, None, WAITING, why)
+            await self._write_status(found, None, WAITING, why)
             return PATIENCE  # of what hinders there is no change of an object
-        await self._say(found, seen, CONFIGURED, "every range has its alias")
+        await self._write_status(found, seen, CONFIGURED, "every range has its alias")
         return None
 
     def own(self) -> ClusterCidrs:
@@ -177,7 +179,7 @@ class Configurations(Controller[Key]):
             and any(owner.uid == found.metadata.uid for owner in each.metadata.owner_references)
         ]
 
-    async def _say(
+    async def _write_status(
         self, found: Configuration, seen: ClusterCidrs | None, reason: str, message: str
     ) -> None:
         """Write the status, where it says anything else."""
@@ -213,7 +215,7 @@ class Configurations(Controller[Key]):
             return False
         return namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
 
-    async def _tell_stray(self, found: Configuration) -> None:
+    async def _report_stray(self, found: Configuration) -> None:
         """Say of a known peer's Configuration in another namespace where it belongs.
 
         `liqoctl create` makes it in the namespace of the kubeconfig where it is told no other.
@@ -234,7 +236,7 @@ class Configurations(Controller[Key]):
                 f"the ranges of {peer} belong into the namespace {place}: delete this one, and "
                 f"make it there (liqoctl create configuration … -n {place})"
             )
-            await self._say(found, None, OTHER_NAMESPACE, why)
+            await self._write_status(found, None, OTHER_NAMESPACE, why)
 
     def _api_server(self) -> str:
         return urlsplit(self._context.endpoint.server).hostname or ""
@@ -262,6 +264,6 @@ def alias_network(found: Configuration, kind: str, prefix: str) -> dict[str, Any
     }
 
 
-def _told(found: Configuration) -> ClusterCidrs:
+def _reported_cidrs(found: Configuration) -> ClusterCidrs:
     local = found.spec.local
     return ClusterCidrs() if local is None else ClusterCidrs(local.cidr.pod, local.cidr.external)

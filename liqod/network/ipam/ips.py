@@ -72,7 +72,7 @@ class IPs(Controller[Key]):
             self._slices,
             self._ips,
             name="IPs",
-            beside=(partial(self.whenever, self._nodes_change, self._all),),
+            tasks=(partial(self.whenever, self._nodes_change, self._all),),
         )
 
     async def _nodes_change(self) -> None:

@@ -44,7 +44,7 @@ class Networks(Controller[Key]):
         self._nodes: Watched[Key] = Watched(NODES)
         follow = partial(self.whenever, self._nodes_change, tuple)
         super().__init__(
-            context, TOPIC, self._nodes, self._networks, name="networks", beside=(follow,)
+            context, TOPIC, self._nodes, self._networks, name="networks", tasks=(follow,)
         )
 
     async def prepare(self) -> None:

@@ -113,21 +113,23 @@ class OwnRanges(Controller[str]):
         services = context.addressing.service_cidrs
         pods = self._pods(services)
         for prefix in pods:
-            await self._tell(labels.POD_CIDR, prefix)
-        if services and not self._told(labels.SERVICE_CIDR):
+            await self._ensure_network(labels.POD_CIDR, prefix)
+        if services and not self._network_cidrs(labels.SERVICE_CIDR):
             for place, prefix in enumerate(services):
-                await self._tell(labels.SERVICE_CIDR, prefix, second=place > 0)
+                await self._ensure_network(labels.SERVICE_CIDR, prefix, second=place > 0)
         for prefix in context.config.network.reserved:
-            await self._tell(labels.RESERVED_CIDR, prefix)
-        if not self._told(labels.INTERNAL_CIDR):
-            await self._tell(labels.INTERNAL_CIDR, OVERLAY_NETWORK)
-        families = {family_of(each) for each in (*pods, *self._told(labels.POD_CIDR))} or {4}
-        there = {family_of(each) for each in self._told(labels.EXTERNAL_CIDR)}
+            await self._ensure_network(labels.RESERVED_CIDR, prefix)
+        if not self._network_cidrs(labels.INTERNAL_CIDR):
+            await self._ensure_network(labels.INTERNAL_CIDR, OVERLAY_NETWORK)
+        families = {family_of(each) for each in (*pods, *self._network_cidrs(labels.POD_CIDR))} or {
+            4
+        }
+        there = {family_of(each) for each in self._network_cidrs(labels.EXTERNAL_CIDR)}
         said = context.config.network.external_cidr
         for family in sorted(families - there):
             chosen = said if said and family_of(said) == family else ""
             prefix = chosen or EXTERNAL[family]
-            await self._tell(
+            await self._ensure_network(
                 labels.EXTERNAL_CIDR, prefix, fixed=bool(chosen), second=family > min(families)
             )
         return None
@@ -138,16 +140,16 @@ class OwnRanges(Controller[str]):
         configured = self._context.config.cluster.pod_cidrs
         # What nodes say may be no pods' range at all ([network] node_pods): then it is configured.
         found = tuple(configured) or whole(own.pod_cidrs, (*addresses_of(own.addresses), *services))
-        return uncovered(found, self._told(labels.POD_CIDR))
+        return uncovered(found, self._network_cidrs(labels.POD_CIDR))
 
-    def _told(self, kind: str) -> tuple[str, ...]:
+    def _network_cidrs(self, kind: str) -> tuple[str, ...]:
         return tuple(
             each.spec.cidr
             for each in self._networks.store.values(Network)
             if each.namespace == self._context.namespace and each.kind_of_range == kind
         )
 
-    async def _tell(
+    async def _ensure_network(
         self, kind: str, prefix: str, *, fixed: bool = True, second: bool = False
     ) -> None:
         wanted = network(kind, prefix, self._context.namespace, fixed=fixed, second=second)

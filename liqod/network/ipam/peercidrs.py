@@ -26,7 +26,7 @@ from liqod.network.dataplane.entrances import (
     of_relay,
     of_server,
 )
-from liqod.network.gateway.gatewayplan import ACCEPTED, told_port
+from liqod.network.gateway.gatewayplan import ACCEPTED, reported_port
 from liqod.network.ipam.ips import is_opened, server_ip
 from liqod.peers.peer import Peer
 from liqod.peers.peernetwork import NOT_JOINED
@@ -111,15 +111,15 @@ class PeerCIDRs(Controller[str]):
         at = (self._peer.tenant_namespace, self._peer.id)
         found = self._configurations.store.decode(at, Configuration)
         if found is None:
-            self._peer.network.know(None, NOT_JOINED)
+            self._peer.network.set_ranges(None, NOT_JOINED)
             return None
         waits = waited_for(found)
         if waits:
-            self._peer.network.know(None, waits)
+            self._peer.network.set_ranges(None, waits)
             return None
         assert found.spec.local is not None  # or it would be waited for
         entrances = tuple(self._entrances(found.spec.local.cidr.external))
-        self._peer.network.know(ranges_of(found, tuple(self._lent()), entrances))
+        self._peer.network.set_ranges(ranges_of(found, tuple(self._lent()), entrances))
         return None
 
     def _entrances(self, external: tuple[str, ...]) -> Iterator[Entrance]:
@@ -154,7 +154,7 @@ class PeerCIDRs(Controller[str]):
             and conditions.holds(each.status.conditions, ACCEPTED)
             and (each.status.endpoint or GatewayEndpoint()).protocol in ("", "UDP")
         )
-        return {port for each in found if (port := told_port(each))}
+        return {port for each in found if (port := reported_port(each))}
 
     def _lent(self) -> Iterator[PeerIP]:
         for key in sorted(self._ips.store):

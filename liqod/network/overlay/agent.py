@@ -61,7 +61,7 @@ class NodeAgent(Controller[str]):
         namespace: liqod's own, in which the InternalFabric is.
         kernel: of the node.
         api_servers: gives the addresses at which this node reaches its API server.
-        tell: notified what it does now, for people, and whether it has applied all there is.
+        report: notified what it does now, for people, and whether it has applied all there is.
 
     Attributes:
         settled: whether it has applied all there is, or there is nothing to apply.
@@ -77,14 +77,14 @@ class NodeAgent(Controller[str]):
         namespace: str,
         kernel: NodeKernel,
         api_servers: Callable[[], Awaitable[tuple[str, ...]]],
-        tell: Callable[[str, bool], None],
+        report: Callable[[str, bool], None],
     ) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
         self._kernel = kernel
         self._api_servers = api_servers
-        self._tell = tell
+        self._report = report
         self._generations: dict[str, int] = {}
         self._left = True
         """True while there may be something of the overlay's in the kernel."""
@@ -105,7 +105,7 @@ class NodeAgent(Controller[str]):
             self._fabric,
             name=NODE,
             first=(NODE,),  # what was applied before has to go where there is nothing any more
-            beside=(self._heal, self._watch),
+            tasks=(self._heal, self._watch),
         )
 
     def _changed(self, change: StoreChange) -> Iterator[str]:
@@ -127,7 +127,7 @@ class NodeAgent(Controller[str]):
         node = self._node.store.decode(("", self._name), InternalNode)
         fabric = self._fabric.store.decode((self._namespace, FABRIC), InternalFabric)
         if node is None or fabric is None or node.spec is None or fabric.spec is None:
-            return await self._leave(node, fabric)
+            return await self._remove(node, fabric)
         if fabric.spec.gateway.node == self._name:
             self._stand_back()
             return None
@@ -150,7 +150,7 @@ class NodeAgent(Controller[str]):
         if found.refused:
             await self._refuse(node, fabric, "AliasRefused", "; ".join(found.refused))
         else:
-            await self._say(node, fabric, "True", APPLIED, "all of it is applied")
+            await self._write_condition(node, fabric, "True", APPLIED, "all of it is applied")
         return None if await self._without_tunnels(fabric.spec.cluster) else RETRY
 
     async def _without_tunnels(self, cluster: str) -> bool:
@@ -162,14 +162,14 @@ class NodeAgent(Controller[str]):
             forsaken = await trio.to_thread.run_sync(kept.forsake)
             if forsaken:
                 # Rules of the gateway's come before those that lead to another one.
-                for line in await self._kernel.leave(cluster):
+                for line in await self._kernel.remove_all(cluster):
                     log.info("of the gateway that this node was: %s", line)
         except (OSError, NetworkError) as error:
             log.info("%s", error)
             return False
         return forsaken
 
-    async def _leave(
+    async def _remove(
         self, node: InternalNode | None, fabric: InternalFabric | None
     ) -> float | None:
         """Have nothing of the overlay, where one of both surely is gone."""
@@ -185,7 +185,7 @@ class NodeAgent(Controller[str]):
         self._aim(None)
         self._become("there is no overlay", settled=True)
         if node is not None and node.status.conditions:
-            await self._say(
+            await self._write_condition(
                 node, fabric, "False", "Removed", "there is no overlay: all was removed"
             )
         return None
@@ -200,15 +200,15 @@ class NodeAgent(Controller[str]):
         if state != self._state:
             self._state = state
             log.info("%s", state)
-            self._tell(state, settled)
+            self._report(state, settled)
 
     async def _refuse(
         self, node: InternalNode, fabric: InternalFabric, reason: str, why: str
     ) -> None:
         self._become(f"not as wanted: {why}", settled=False)
-        await self._say(node, fabric, "False", reason, why)
+        await self._write_condition(node, fabric, "False", reason, why)
 
-    async def _say(
+    async def _write_condition(
         self,
         node: InternalNode,
         fabric: InternalFabric | None,
@@ -246,7 +246,7 @@ class NodeAgent(Controller[str]):
         if target != self._target:
             self._target, self.pinged = target, None
             self._family = families(*found.overlay.pods)[0] if found is not None else 4
-            self._aimed.tell()
+            self._aimed.notify()
 
     async def _watch(self) -> NoReturn:
         """Ping the gateway over the overlay, and report when it turns."""
@@ -255,21 +255,21 @@ class NodeAgent(Controller[str]):
             async with trio.open_nursery() as nursery:
                 if target is not None:
                     where = target.inner(self._family)
-                    nursery.start_soon(self._ask, where)
+                    nursery.start_soon(self._ping, where)
                     nursery.start_soon(self._count)
                 await aimed.wait()
                 nursery.cancel_scope.cancel()
 
-    async def _ask(self, where: str) -> None:
+    async def _ping(self, where: str) -> None:
         """Pings an address again and again; an error blocks nothing that is applied."""
         while True:
             try:
-                await self._kernel.ping(where, self._heard)
+                await self._kernel.ping(where, self._on_ping)
             except (NetworkError, OSError) as error:
-                self._heard(PingResult(False, f"it cannot be asked: {error}"))
+                self._on_ping(PingResult(False, f"it cannot be asked: {error}"))
             await trio.sleep(READ_EVERY)
 
-    def _heard(self, pinged: PingResult) -> None:
+    def _on_ping(self, pinged: PingResult) -> None:
         turned = self.pinged is None or self.pinged.reached != pinged.reached
         self.pinged = pinged
         if turned:

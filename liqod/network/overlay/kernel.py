@@ -17,7 +17,7 @@ from liqod.network.dataplane import names, nftables, nodeplan
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import links, namespaces, nft, ruleset
 from liqod.network.dataplane.kernel.apply import apply, change
-from liqod.network.dataplane.kernel.events import Touched, hear
+from liqod.network.dataplane.kernel.events import Touched, receive
 from liqod.network.dataplane.values import Namespace, Owned
 from liqod.network.overlay import ping
 from liqod.network.overlay.ping import PingResult
@@ -49,9 +49,9 @@ class NodeKernel:
         Raises:
             NetworkError: nothing can be observed.
         """
-        await hear(self._namespace, self._tell, task_status)
+        await receive(self._namespace, self._publish, task_status)
 
-    def _tell(self, touched: Touched) -> None:
+    def _publish(self, touched: Touched) -> None:
         if self._owned is not None and touched.is_of(self._owned):
             self._disturbed.set()
 
@@ -93,7 +93,7 @@ class NodeKernel:
         self._owned = None
         return await namespaces.inside(self._namespace, partial(_remove, cluster))
 
-    async def leave(self, cluster: str) -> list[str]:
+    async def remove_all(self, cluster: str) -> list[str]:
         """Have nothing that leads into tunnels which this node had; what was removed.
 
         Args:
@@ -102,7 +102,7 @@ class NodeKernel:
         Raises:
             NetworkError: something does not go.
         """
-        return await KernelDatapath(cluster, self._namespace).leave()
+        return await KernelDatapath(cluster, self._namespace).remove_all()
 
     async def mtu(self, address: str) -> int:
         """The MTU of the interface that has an address, in bytes.

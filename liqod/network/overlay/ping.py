@@ -58,7 +58,9 @@ def open_socket(family: int) -> socket.socket | None:
     return None
 
 
-async def ping(made: socket.socket, address: str, heard: Callable[[PingResult], None]) -> NoReturn:
+async def ping(
+    made: socket.socket, address: str, on_result: Callable[[PingResult], None]
+) -> NoReturn:
     """Ask without end, and report each answer, or that there is none; the socket is closed."""
     number = missed = 0
     with trio.socket.from_stdlib_socket(made) as asking:
@@ -67,9 +69,9 @@ async def ping(made: socket.socket, address: str, heard: Callable[[PingResult], 
             latency, why = await _once(asking, address, number)
             missed = 0 if latency is not None else missed + 1
             if latency is not None:
-                heard(PingResult(True, f"{address} answers over the overlay", latency))
+                on_result(PingResult(True, f"{address} answers over the overlay", latency))
             elif missed >= MISSED:
-                heard(PingResult(False, why))
+                on_result(PingResult(False, why))
             await trio.sleep(EVERY if latency is not None else SOON)
 
 

@@ -55,7 +55,7 @@ class Takeover(Controller[str]):
             self._fabrics,
             name="takeover",
             first=(OVERLAY,),  # it may be the gateway already
-            beside=[partial(self.whenever, wait, _one) for wait in told],
+            tasks=[partial(self.whenever, wait, _one) for wait in told],
         )
 
     async def reconcile(self, key: str) -> float | None:

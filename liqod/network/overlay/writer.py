@@ -90,7 +90,7 @@ class OverlayWriter(Controller[str]):
             *(self._configurations, self._servers, self._clients),
             name=OVERLAY,
             first=(OVERLAY,),  # what an earlier daemon left, where there is nothing to tell of
-            beside=[partial(self.whenever, wait, _one) for wait in told],
+            tasks=[partial(self.whenever, wait, _one) for wait in told],
         )
 
     def _on_node(self, change: StoreChange) -> Iterator[str]:
@@ -120,7 +120,7 @@ class OverlayWriter(Controller[str]):
 
     def _look(self) -> None:
         every = self._internal.store.values(InternalNode)
-        self._machine.ways.nodes = ways(self._live(), every, self._refused)
+        self._machine.node_reachability.nodes = ways(self._live(), every, self._refused)
 
     async def reconcile(self, key: str) -> float | None:
         """Write and apply what is wanted now, or take it away."""
@@ -129,11 +129,11 @@ class OverlayWriter(Controller[str]):
             self._context.config.network.node,
             (self._context.node_address, *self._machine.addresses),
         )
-        wanted = await self._wanted(mine, self._members.values(), *self._stored())
+        wanted = await self._desired(mine, self._members.values(), *self._stored())
         if self._takes_away(wanted):
             if any(each.doubtful for each in self.watches):
                 return DOUBT
-            wanted = await self._wanted(mine, *await self._asked())
+            wanted = await self._desired(mine, *await self._asked())
         if wanted is None:
             await self._take_away()
             return None
@@ -148,7 +148,7 @@ class OverlayWriter(Controller[str]):
             await self._apply(wanted)
         return None
 
-    async def _wanted(
+    async def _desired(
         self,
         mine: str,
         found: Iterable[Member],

@@ -42,7 +42,7 @@ MOST_RANGES: Final = 4
 older liqods."""
 MOST_OWN: Final = 8
 """Ranges of its own that it may report, of pods, and external ones."""
-TOLD_EVERY: Final = 10.0
+HELLO_EVERY: Final = 10.0
 """Seconds between two reports of them."""
 BATCH, FLOOD, BREATH = 32, 0.1, 0.05
 """Datagrams after which it is seen whether they came within so many seconds, and then seconds of
@@ -94,16 +94,17 @@ class ProbeResult(msgspec.Struct, frozen=True):
         latency: seconds of a round trip, smoothed; None where none was answered.
         lost: part of the last probes that was not answered.
         why: why it is not alive, a sentence.
-        asked: when the other side's own probes were last here, by Trio's clock; ``-inf`` for never.
-        told: what the other side says of itself; nothing where it runs Liqo.
+        last_request: when the other side's own probes were last here, by Trio's clock; ``-inf``
+            for never.
+        hello: what the other side says of itself; nothing where it runs Liqo.
     """
 
     alive: bool
     latency: float | None = None
     lost: float = 0.0
     why: str = ""
-    asked: float = -inf
-    told: PeerHello = PeerHello()
+    last_request: float = -inf
+    hello: PeerHello = PeerHello()
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True, rename={"cluster_id": "clusterID"}):
@@ -156,8 +157,8 @@ class Prober:
     Args:
         names: of the peer.
         side: of this cluster.
-        heard: notified of every verdict, and of the latency now and then.
-        tells: gives the facts to report to the other side.
+        on_result: notified of every verdict, and of the latency now and then.
+        own_hello: gives the facts to report to the other side.
         addresses: of both sides.
         port: UDP port of both.
     """
@@ -166,8 +167,8 @@ class Prober:
         self,
         names: PeerNames,
         side: Side,
-        heard: Callable[[ProbeResult], None],
-        tells: Callable[[], PeerHello] = PeerHello,
+        on_result: Callable[[ProbeResult], None],
+        own_hello: Callable[[], PeerHello] = PeerHello,
         *,
         addresses: Mapping[Side, str] = TUNNEL_ADDRESSES,
         port: int = PROBE_PORT,
@@ -175,13 +176,13 @@ class Prober:
         self._names = names
         self._own, self._port = addresses[side], port
         self._other = addresses["client" if side == "server" else "server"]
-        self._heard = heard
-        self._tells = tells
-        self._asked = -inf
-        self._told = self._reported_told = PeerHello()
+        self._on_result = on_result
+        self._own_hello = own_hello
+        self._last_request = -inf
+        self._hello = self._reported_hello = PeerHello()
         self._why = ""
         self._opened = self._reported = -inf
-        self._told_at = -inf
+        self._hello_at = -inf
         self._alive: bool | None = None
         self._kernel: Liveness | None = None
         """Of the kernel at the other side; None while its daemon answers."""
@@ -201,7 +202,7 @@ class Prober:
             with sock:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._receive, sock)
-                    nursery.start_soon(self._ask_the_kernel)
+                    nursery.start_soon(self._ping_kernel)
                     await self._send(sock)
                     nursery.cancel_scope.cancel()
 
@@ -238,7 +239,7 @@ class Prober:
             key = stamp(time.time_ns())
             # Before it goes, since the answer may be here before the call comes back.
             liveness.sent(key, now)
-            tells = self._tells()
+            tells = self._own_hello()
             seen_as = tells.seen_as[:MOST_RANGES]
             ping = Message(
                 *(self._names.peer_id, "PING", key, tells.pod_address, seen_as),
@@ -247,22 +248,24 @@ class Prober:
             try:
                 await sock.sendto(msgspec.json.encode(ping), (self._other, self._port))
                 self._why = ""
-                await self._tell(sock, tells.own, now)
+                await self._report_ranges(sock, tells.own, now)
             except OSError as error:
                 self._why = error.strerror or str(error)
 
-    async def _tell(self, sock: trio.socket.SocketType, own: ClusterCidrs, now: float) -> None:
+    async def _report_ranges(
+        self, sock: trio.socket.SocketType, own: ClusterCidrs, now: float
+    ) -> None:
         """Report this cluster's ranges to a liqod, where they are due."""
-        speaks = bool(self._told.pod_address or self._told.seen_as)
-        if not speaks or not own.pod or now < self._told_at + TOLD_EVERY:
+        speaks = bool(self._hello.pod_address or self._hello.seen_as)
+        if not speaks or not own.pod or now < self._hello_at + HELLO_EVERY:
             return
-        self._told_at = now
+        self._hello_at = now
         of = own.pod[:MOST_OWN], own.external[:MOST_OWN]
         data = msgspec.json.encode(Message(self._names.peer_id, "TELL", "", "", (), *of))
         if len(data) <= LARGEST:
             await sock.sendto(data, (self._other, self._port))
 
-    async def _ask_the_kernel(self) -> NoReturn:
+    async def _ping_kernel(self) -> NoReturn:
         """Ask for echoes for as long as the other side's daemon does not answer."""
         while True:
             self._mute = trio.Event()
@@ -273,7 +276,7 @@ class Prober:
                     trio.open_nursery() as nursery,
                 ):
                     self._kernel = Liveness(trio.current_time())
-                    nursery.start_soon(self._hear_the_kernel, asking, self._kernel)
+                    nursery.start_soon(self._receive_echoes, asking, self._kernel)
                     await self._send_to_the_kernel(asking, self._kernel)
                     nursery.cancel_scope.cancel()
             except (NetworkError, OSError) as error:
@@ -299,11 +302,11 @@ class Prober:
             with suppress(OSError):  # as good as lost
                 await asking.send(token, self._other, ECHO_SIZE)
 
-    async def _hear_the_kernel(self, asking: Echoes, kernel: Liveness) -> NoReturn:
+    async def _receive_echoes(self, asking: Echoes, kernel: Liveness) -> NoReturn:
         while True:
             token, origin = await asking.receive()
             now = trio.current_time()
-            if origin == self._other and kernel.answered(token, now):
+            if origin == self._other and kernel.on_answer(token, now):
                 self._judge(now)
 
     async def _receive(self, sock: trio.socket.SocketType) -> NoReturn:
@@ -325,7 +328,7 @@ class Prober:
                 now = trio.current_time()
                 self._listen(message, now)
                 if message.msgType == "PONG":
-                    if self._liveness.answered(message.timeStamp, now):
+                    if self._liveness.on_answer(message.timeStamp, now):
                         self._judge(now)
                 elif message.msgType == "PING" and bucket.takes(now):
                     pong = Message(message.cluster_id, "PONG", message.timeStamp)
@@ -340,12 +343,12 @@ class Prober:
         """Note what the other side says beside question and answer."""
         if message.msgType == "PING":
             # Of answers it is not believed: there are those that repeat what they were sent.
-            own, offers = self._told.own, message.websocket
+            own, offers = self._hello.own, message.websocket
             said = PeerHello(message.podAddress, message.seenAs, own, offers)
-            self._asked, self._told = now, said
+            self._last_request, self._hello = now, said
         elif message.msgType == "TELL":
             own = ClusterCidrs(message.pod, message.external)
-            self._told = msgspec.structs.replace(self._told, own=own)
+            self._hello = msgspec.structs.replace(self._hello, own=own)
 
     @property
     def _seen_at(self) -> float:
@@ -370,20 +373,20 @@ class Prober:
         self._alive = liveness.alive
         changed = self._alive != before
         # What else the other side says is told at once, but no more often than each second.
-        soon = not self._alive or self._told != self._reported_told
+        soon = not self._alive or self._hello != self._reported_hello
         rest = SILENT_REPORTED if soon else REPORTED
         if self._alive is None or not (changed or now - self._reported >= rest):
             return
-        self._reported, self._reported_told = now, self._told
+        self._reported, self._reported_hello = now, self._hello
         alive = self._alive
         why = f": {self._why}" if self._why else ""
-        self._heard(
+        self._on_result(
             ProbeResult(
                 alive,
                 latency=liveness.latency,
                 lost=liveness.lost,
                 why="" if alive else f"nothing answers through the tunnel{why}",
-                asked=self._asked,
-                told=self._told,
+                last_request=self._last_request,
+                hello=self._hello,
             )
         )

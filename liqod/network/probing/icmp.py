@@ -48,7 +48,7 @@ class Echoes:
         # A raw socket of IPv4 gives packets with their header, and leaves the checksum to us.
         self._whole = sock.type == socket.SOCK_RAW and sock.family == socket.AF_INET
 
-    async def ask(self, target: str, size: int, patience: float) -> float | None:
+    async def ping(self, target: str, size: int, patience: float) -> float | None:
         """Seconds of a round trip; None where nothing came back in time, or it does not fit.
 
         Args:
@@ -102,7 +102,7 @@ class Echoes:
     async def passes(self, target: str, size: int, patience: float) -> bool:
         """True if one of :data:`TRIES` packets of a size comes back."""
         for _ in range(TRIES):
-            if await self.ask(target, size, patience) is not None:
+            if await self.ping(target, size, patience) is not None:
                 return True
         return False
 

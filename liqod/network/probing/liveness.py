@@ -105,7 +105,7 @@ class Liveness:
         while len(self._waiting) > REMEMBERED:
             self._miss(next(iter(self._waiting)))
 
-    def answered(self, key: object, now: float) -> bool:
+    def on_answer(self, key: object, now: float) -> bool:
         """An answer came; whether the probe was one of ours, and is answered for the first time."""
         began = self._waiting.pop(key, None)
         if began is None:

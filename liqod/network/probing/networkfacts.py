@@ -24,8 +24,8 @@ def facts(
     ends: TunnelEndpoints,
     ranges: PeerRanges | None,
     waits: str,
-    way: TunnelState,
-    heard: ProbeResult | None,
+    state: TunnelState,
+    result: ProbeResult | None,
     silent: float | None,
 ) -> NetworkFacts:
     """Collects the facts of one peer's network from its objects and its probes.
@@ -35,25 +35,29 @@ def facts(
         ends: both ends of the tunnel.
         ranges: of both clusters.
         waits: what is waited for while there are none.
-        way: how the tunnel was last said to be.
-        heard: what the probes reported last; None while none go.
+        state: how the tunnel was last said to be.
+        result: what the probes reported last; None while none go.
         silent: seconds since they last reported the other side alive; None: never.
     """
     gateway = ends.gateway
     if problem or gateway is None or ranges is None or ends.waits:
         waits = ends.waits or waits or "there is no gateway of this cluster's for it yet"
         return NetworkFacts(problem=problem, waits=waits)
-    alive = heard is not None and heard.alive
+    alive = result is not None and result.alive
     echo = STANDING if alive else silent
     # The other side's own probes come through also where the answers to ours do not.
-    asked = trio.current_time() - heard.asked if heard is not None and heard.asked >= 0 else None
+    asked = (
+        trio.current_time() - result.last_request
+        if result is not None and result.last_request >= 0
+        else None
+    )
     signs = [each for each in (echo, asked) if each is not None]
     pairs = (
         *zip(ranges.peer.pod, ranges.seen.pod, strict=False),
         *zip(ranges.peer.external, ranges.seen.external, strict=False),
     )
     own = (*ranges.own.pod, *ranges.own.external)
-    seen_as = heard.told.seen_as if heard is not None else ()
+    seen_as = result.hello.seen_as if result is not None else ()
     return NetworkFacts(
         own=tuple(f"{one} as {alias}" for one, alias in zip(own, seen_as, strict=False)),
         aliases=tuple(f"{theirs} as {alias}" for theirs, alias in pairs),
@@ -62,11 +66,11 @@ def facts(
         candidates=gateway.endpoints,
         port=gateway.port,
         transport=gateway.transport,
-        device=way.why if way.state == "Error" else "",
+        device=state.why if state.state == "Error" else "",
         heard=min(signs, default=None),
         echo=echo,
-        rtt=heard.latency if alive and heard is not None else None,
-        loss=heard.lost if alive and heard is not None else None,
+        rtt=result.latency if alive and result is not None else None,
+        loss=result.lost if alive and result is not None else None,
         mtu=gateway.mtu,
     )
 

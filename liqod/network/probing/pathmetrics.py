@@ -116,7 +116,7 @@ class PathMetrics:
         self._turned = turned
         self._goes = goes
         self._timings = timings
-        self._heard = ProbeResult(False)
+        self._result = ProbeResult(False)
         self._counted: dict[str, int] = {}
         self._received = 0
         self._sized_at = self._checked_at = self._tripped_at = -inf
@@ -134,7 +134,7 @@ class PathMetrics:
             return PodPath("reached")
         if not self.own:
             return PodPath("untried", "this gateway has no address among its pods")
-        if self._heard.alive and not self._heard.told.pod_address:
+        if self._result.alive and not self._result.hello.pod_address:
             return PodPath("untried", "the peer's gateway names no address that answers")
         return PodPath("trying")
 
@@ -142,17 +142,17 @@ class PathMetrics:
         """Bytes for which routes and segments are to be made; never below what IPv6 needs."""
         return mtu if self.passes is None else max(LEAST_MTU, min(self.passes, mtu))
 
-    def heard(self, heard: ProbeResult) -> None:
+    def on_result(self, result: ProbeResult) -> None:
         """The probes say this; what that changes is measured at once."""
-        before, self._heard = self._heard, heard
-        if heard.alive:
+        before, self._result = self._result, result
+        if result.alive:
             self._fell = trio.Event()
         else:
             self._fell.set()
-        if heard.alive and not before.alive:
+        if result.alive and not before.alive:
             # It may be another way than before.
             self._sized_at = self._checked_at = -inf
-        if (heard.alive, heard.told) != (before.alive, before.told):
+        if (result.alive, result.hello) != (before.alive, before.hello):
             self._tripped_at = -inf
             self._wake.set()
 
@@ -175,45 +175,45 @@ class PathMetrics:
     @property
     def _slow(self) -> float:
         """Seconds that answers take, by the probes."""
-        return self._heard.latency or 0.0
+        return self._result.latency or 0.0
 
     @property
     def quarrel(self) -> bool:
         """True if somebody takes away again what is repaired."""
         return any(times >= FOUGHT for times in self.lately().values())
 
-    async def run(self, stands: Callable[[], ProbeTarget]) -> NoReturn:
+    async def run(self, probe_target: Callable[[], ProbeTarget]) -> NoReturn:
         """Measure until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._listen, stands)
-            await self._rounds(stands)
+            nursery.start_soon(self._listen, probe_target)
+            await self._rounds(probe_target)
         raise AssertionError("measuring ends by cancellation only")
 
-    async def _rounds(self, stands: Callable[[], ProbeTarget]) -> NoReturn:
+    async def _rounds(self, probe_target: Callable[[], ProbeTarget]) -> NoReturn:
         while True:
             self._wake = trio.Event()
             began = trio.current_time()
-            await self._round(stands())
+            await self._round(probe_target())
             again = self._timings.measured_again
-            with trio.move_on_after(self._timings.measured_every if self._heard.alive else again):
+            with trio.move_on_after(self._timings.measured_every if self._result.alive else again):
                 await self._wake.wait()
             await trio.sleep_until(began + again)
 
-    async def _round(self, stands: ProbeTarget) -> None:
+    async def _round(self, probe_target: ProbeTarget) -> None:
         for look in (self._look, self._count, self._size, self._travel):
             try:
-                await look(stands)
+                await look(probe_target)
             except (LiqodError, OSError) as error:
                 # Those who keep the network say what is wrong with it; here it is not known.
                 log.debug("%s of %s: %s", look.__name__, self._names.peer_id, error)
 
-    async def _listen(self, stands: Callable[[], ProbeTarget]) -> NoReturn:
+    async def _listen(self, probe_target: Callable[[], ProbeTarget]) -> NoReturn:
         """While nothing answers, whether anything of the other gateway's comes at all."""
         while True:
-            now = stands()
+            now = probe_target()
             status = self.status
             endpoint = (status.endpoint if status is not None else "") or now.endpoint
-            if self._heard.alive:
+            if self._result.alive:
                 await self._fell.wait()
                 continue
             if self._gauge is None or not (now.port or endpoint):
@@ -229,10 +229,10 @@ class PathMetrics:
             # It ends at once where nothing can be told, and early where a stranger sends many.
             await trio.sleep_until(began + self._timings.listens)
 
-    async def _look(self, stands: ProbeTarget) -> None:
+    async def _look(self, probe_target: ProbeTarget) -> None:
         """The tunnel's own word."""
         try:
-            self.status = status = await stands.tunnel.status()
+            self.status = status = await probe_target.tunnel.status()
         except PluginError as error:
             self.status, self.broken = None, str(error)
             raise
@@ -247,10 +247,10 @@ class PathMetrics:
             self.received_at = now
         self._received = status.received
         if self._gauge is not None:
-            there = "" if self._heard.alive else status.endpoint
+            there = "" if self._result.alive else status.endpoint
             self.unreachable = await self._gauge.way_to(there) if there else ""
 
-    async def _count(self, stands: ProbeTarget) -> None:
+    async def _count(self, probe_target: ProbeTarget) -> None:
         """Packets dropped; a counter that begins anew adds to what there was."""
         if self._gauge is None:
             return
@@ -260,23 +260,25 @@ class PathMetrics:
             self.dropped[name] += packets - before if packets >= before else packets
         self._counted = found
 
-    async def _size(self, stands: ProbeTarget) -> None:
+    async def _size(self, probe_target: ProbeTarget) -> None:
         """How large a packet passes: looked for where one of today's size does not, and seldom."""
-        if self._gauge is None or not self._heard.alive:
+        if self._gauge is None or not self._result.alive:
             return
-        now, known, mtu = trio.current_time(), self.passes, stands.mtu
+        now, known, mtu = trio.current_time(), self.passes, probe_target.mtu
         due = now - self._sized_at >= self._timings.size_raised
         more = known is not None and known < mtu and due
         if known is not None and not more:
             if now - self._checked_at < self._timings.measured_every:
                 return
             self._checked_at = now
-            if await self._gauge.passes(self._names, stands.side, min(known, mtu), self._slow):
+            if await self._gauge.passes(
+                self._names, probe_target.side, min(known, mtu), self._slow
+            ):
                 return
         before = self.carries(mtu)
-        found = await self._gauge.largest(self._names, stands.side, mtu, self._slow)
+        found = await self._gauge.largest(self._names, probe_target.side, mtu, self._slow)
         self._sized_at = self._checked_at = trio.current_time()
-        if found is None or not self._heard.alive:
+        if found is None or not self._result.alive:
             return  # nothing passes at all, or whoever is there answers no echo
         self.passes = found
         if self.carries(mtu) != before:
@@ -292,15 +294,15 @@ class PathMetrics:
         if self._gauge is not None:
             self.own = await self._gauge.answering(ranges.own.pod)
 
-    async def _travel(self, stands: ProbeTarget) -> None:
+    async def _travel(self, probe_target: ProbeTarget) -> None:
         """From a pod's address to one of the peer's, and back."""
         if self._gauge is None:
             return
         if not self.own:
-            await self.find_own(stands.ranges)
-        target = alias_of(self._heard.told.pod_address, stands.ranges)
+            await self.find_own(probe_target.ranges)
+        target = alias_of(self._result.hello.pod_address, probe_target.ranges)
         now = trio.current_time()
-        if not (self.own and target and self._heard.alive):
+        if not (self.own and target and self._result.alive):
             return
         if now - self._tripped_at < self._timings.measured_every:
             return
@@ -311,7 +313,7 @@ class PathMetrics:
             if error.errno == errno.EADDRNOTAVAIL:
                 self.own = ""
             raise
-        if took is None and not self._heard.alive:
+        if took is None and not self._result.alive:
             return  # nothing comes through at all, which the probes say
         if took is None or self.guards is None:
             self.guards = await self._gauge.guards()

@@ -102,7 +102,7 @@ class KernelPathProbe:
         """
         async with echoes(self._kernel.node, source) as asking:
             for _ in range(TRIP_TRIES):
-                took = await asking.ask(target, TRIP_SIZE, TRIP_PATIENCE + SLACK * slow)
+                took = await asking.ping(target, TRIP_SIZE, TRIP_PATIENCE + SLACK * slow)
                 if took is not None:
                     return took
         return None

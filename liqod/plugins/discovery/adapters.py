@@ -41,11 +41,11 @@ def adapters(names: Sequence[str] = ()) -> tuple[Adapter, ...]:
         named = ", ".join(names)
         raise TransientError(f"there is no interface {named}".rstrip() + " with an address")
     if not names:
-        found = [each for each in found if leads_out(each[0])] or found
+        found = [each for each in found if is_external(each[0])] or found
     return tuple(sorted(found))
 
 
-def leads_out(name: str, links: Path = LINKS, routes: Path = ROUTES) -> bool:
+def is_external(name: str, links: Path = LINKS, routes: Path = ROUTES) -> bool:
     """True for an interface by which others may be reached, as far as is known of it.
 
     None of these: the loopback and what has no neighbours (addresses of Services are on such), and

@@ -123,7 +123,7 @@ class DnsResolver:
         self._resolver.use_edns(0, dns.flags.DO, 1232)
         self._resolver.flags = dns.flags.RD | dns.flags.AD
 
-    async def ask(self, name: str, kind: str) -> DnsAnswer:
+    async def query(self, name: str, kind: str) -> DnsAnswer:
         """Ask for the records of one kind of a name.
 
         Raises:
@@ -235,7 +235,7 @@ class DnsSrv:
 
     async def _round(self, domain: str, sighted: Sighted) -> float:
         """Ask once; after how many seconds to ask again. Raises TransientError."""
-        services = await self._resolver.ask(f"{SERVICE}{domain.rstrip('.')}", "SRV")
+        services = await self._resolver.query(f"{SERVICE}{domain.rstrip('.')}", "SRV")
         targets = [each for each in map(_target, services.records) if each][:MOST_TARGETS]
         found: dict[str, Sighting] = {}
         limiter = trio.CapacityLimiter(AT_ONCE)
@@ -264,7 +264,7 @@ class DnsSrv:
     async def _texts(self, target: str) -> DnsAnswer:
         """The TXT record of a target; without an answer it is as if there were none."""
         try:
-            return await self._resolver.ask(f"{TEXT}{target}", "TXT")
+            return await self._resolver.query(f"{TEXT}{target}", "TXT")
         except TransientError as error:
             if self._seldom.allows("TXT"):
                 log.warning("what a cluster says of itself cannot be looked up: %s", error)

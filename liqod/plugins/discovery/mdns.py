@@ -106,7 +106,7 @@ class Mdns:
 
         def wake() -> None:
             try:
-                token.run_sync_soon(self._hear, idempotent=True)
+                token.run_sync_soon(self._wake, idempotent=True)
             except trio.RunFinishedError:
                 return  # the daemon has ended before zeroconf's thread
 
@@ -123,7 +123,7 @@ class Mdns:
                 await trio.to_thread.run_sync(edge.close, abandon_on_cancel=True)
         raise AssertionError("it listens until it is cancelled")
 
-    def _hear(self) -> None:
+    def _wake(self) -> None:
         self._news.set()
 
     async def _threaded(self, function: Callable[..., R], *args: object) -> R:
@@ -168,7 +168,7 @@ class Mdns:
                 del self._seen[name]
             edge.forget(over)
             overdue = (n for n, (seen, at) in self._seen.items() if now - at > OVERDUE * seen.ttl)
-            edge.ask([name for name, _ in zip(overdue, range(MOST_ASKED), strict=False)])
+            edge.query([name for name, _ in zip(overdue, range(MOST_ASKED), strict=False)])
 
     async def _announce(self, edge: "Edge") -> NoReturn:
         """Announce this cluster, anew when that has changed, and again now and then."""
@@ -181,7 +181,7 @@ class Mdns:
             if told is None and announced is not None:
                 await self._threaded(edge.withdraw)
             elif told is not None and told != announced:
-                await self._threaded(self._tell, edge, told)
+                await self._threaded(self._publish, edge, told)
                 due = now + pause
             elif told is not None and now >= due:
                 await self._threaded(edge.remind)
@@ -189,7 +189,7 @@ class Mdns:
             announced = told
             await trio.sleep(LOOK)
 
-    def _tell(self, edge: "Edge", told: Announcement) -> None:
+    def _publish(self, edge: "Edge", told: Announcement) -> None:
         name = self._services.cluster_id
         strings = texts.pack(name, told.advert)
         edge.announce(name, strings, told.port, round(KEPT * self._settings.every))

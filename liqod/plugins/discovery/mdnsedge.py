@@ -116,12 +116,12 @@ class Edge(RecordUpdateListener):
         self._wake, self._most = wake, most
         self._lock = threading.Lock()
         self._news: dict[str, News] = {}
-        self._known: dict[str, _Known] = {}
-        self._told: dict[str, _Announcement] = {}
+        self._services: dict[str, _Known] = {}
+        self._announced: dict[str, _Announcement] = {}
         self._hosts: dict[str, set[bytes]] = {}
-        self._asked = 0
+        self._queries = 0
         self._zeroconf = zeroconf
-        self._request = request or self._ask_zeroconf
+        self._request = request or self._query_zeroconf
         self._browser: AsyncServiceBrowser | None = None
         self._own: ServiceInfo | None = None
         self._server = f"liqod-{secrets.token_hex(4)}.local."
@@ -203,7 +203,7 @@ class Edge(RecordUpdateListener):
         self._zeroconf.update_interfaces(zeroconf_interfaces(found))
         return True
 
-    def ask(self, names: Iterable[str]) -> None:
+    def query(self, names: Iterable[str]) -> None:
         """Ask for services that were not announced again in time."""
         assert self._zeroconf is not None
         loop = self._zeroconf.loop
@@ -217,7 +217,7 @@ class Edge(RecordUpdateListener):
         loop = self._zeroconf.loop
         assert loop is not None
         for name in names:
-            loop.call_soon_threadsafe(self._known.pop, name, None)
+            loop.call_soon_threadsafe(self._services.pop, name, None)
 
     def async_update_records(self, zc: Zeroconf, now: float, records: list[Any]) -> None:
         """Take note of a packet's records, by service; zeroconf's thread."""
@@ -236,7 +236,7 @@ class Edge(RecordUpdateListener):
                 continue
             if not name.endswith(f".{TYPE}"):
                 continue
-            told = self._told.setdefault(name, _Announcement())
+            told = self._announced.setdefault(name, _Announcement())
             told.changed |= record.is_expired(now) or (kind == _PTR and update.old is None)
             if kind == _SRV:
                 told.server, told.service = record.server_key, hash(record)
@@ -247,12 +247,12 @@ class Edge(RecordUpdateListener):
 
     def async_update_records_complete(self) -> None:
         """Lay down what has come of it; zeroconf's thread."""
-        every, self._told = self._told, {}
+        every, self._announced = self._announced, {}
         hosts, self._hosts = self._hosts, {}
         for name, told in every.items():
             addresses = hosts.get(told.server)
             prints = (told.service, told.text, hash(frozenset(addresses)) if addresses else 0)
-            known = self._known.get(name)
+            known = self._services.get(name)
             if known is None or told.changed or _differ(known.prints, prints):
                 self._look_into(name, told, prints)
                 continue
@@ -265,10 +265,10 @@ class Edge(RecordUpdateListener):
         zc = self._zeroconf
         if zc is None:
             return
-        known = self._known.get(name)
+        known = self._services.get(name)
         # A farewell may be of the pointer alone.
         if known is not None and not zc.cache.current_entry_with_name_and_alias(TYPE, name):
-            del self._known[name]
+            del self._services[name]
             self._lay(name, None)
             return
         info = ServiceInfo(TYPE, name)
@@ -285,9 +285,9 @@ class Edge(RecordUpdateListener):
             ttl,
         )
         self._drop(name, heard.server)
-        if known is None and len(self._known) >= self._most:
+        if known is None and len(self._services) >= self._most:
             return
-        self._known[name] = _Known(ttl, prints)
+        self._services[name] = _Known(ttl, prints)
         self._lay(name, heard)
 
     def _lay(self, name: str, heard: MdnsService | None) -> None:
@@ -303,17 +303,17 @@ class Edge(RecordUpdateListener):
             kept = cache.entries_with_name(of) if of else []
             cache.async_remove_records([each for each in kept if each.type in kinds])
 
-    def _ask_zeroconf(self, name: str) -> None:
+    def _query_zeroconf(self, name: str) -> None:
         """Ask for one service; zeroconf's thread."""
         zc = self._zeroconf
-        if zc is None or zc.loop is None or zc.done or self._asked >= MOST_ASKED:
+        if zc is None or zc.loop is None or zc.done or self._queries >= MOST_ASKED:
             return
-        self._asked += 1
+        self._queries += 1
         task = zc.loop.create_task(ServiceInfo(TYPE, name).async_request(zc, ASKED_FOR))
-        task.add_done_callback(self._answered)
+        task.add_done_callback(self._on_answer)
 
-    def _answered(self, task: Any) -> None:
-        self._asked -= 1
+    def _on_answer(self, task: Any) -> None:
+        self._queries -= 1
         with contextlib.suppress(BaseException):  # one that was asked for and does not answer
             task.result()
 

@@ -44,7 +44,7 @@ class Asking:
         self._keys, self._peer = keys, peer
         self._questions: dict[bytes, NoiseProbe] = {}
         self._answered: list[str] = []
-        self._heard = trio.Event()
+        self._received = trio.Event()
 
     async def first(
         self, endpoints: Sequence[str], seconds: float, done: Callable[[], Awaitable[bool]]
@@ -66,7 +66,7 @@ class Asking:
                     for each in endpoints:
                         await _send(sockets, now, each)
                 with trio.move_on_after(LOOKED):
-                    await self._heard.wait()
+                    await self._received.wait()
         return next(iter(self._answered), "")
 
     async def every(self, endpoints: Collection[str], seconds: float) -> list[str]:
@@ -77,8 +77,8 @@ class Asking:
                 await trio.sleep(APART)
             with trio.move_on_after(seconds):
                 while len(self._answered) < len(endpoints):
-                    self._heard = trio.Event()
-                    await self._heard.wait()
+                    self._received = trio.Event()
+                    await self._received.wait()
         return self._answered
 
     def _question(self) -> bytes:
@@ -91,7 +91,7 @@ class Asking:
         self, endpoints: Collection[str]
     ) -> AsyncIterator[dict[int, trio.socket.SocketType]]:
         """A socket of each family, at which answers are heard meanwhile."""
-        self._questions, self._answered, self._heard = {}, [], trio.Event()
+        self._questions, self._answered, self._received = {}, [], trio.Event()
         names = {plain(each): each for each in endpoints}
         sockets: dict[int, trio.socket.SocketType] = {}
         try:
@@ -103,14 +103,14 @@ class Asking:
                     except OSError:
                         continue  # a machine without that family reaches nobody by it
                     sockets[version] = trio.socket.from_stdlib_socket(made)
-                    nursery.start_soon(self._hear, sockets[version], names)
+                    nursery.start_soon(self._receive, sockets[version], names)
                 yield sockets
                 nursery.cancel_scope.cancel()
         finally:
             for each in sockets.values():
                 each.close()
 
-    async def _hear(self, sock: trio.socket.SocketType, names: dict[str, str]) -> None:
+    async def _receive(self, sock: trio.socket.SocketType, names: dict[str, str]) -> None:
         while True:
             try:
                 data, origin = await sock.recvfrom(LARGEST)
@@ -120,7 +120,7 @@ class Asking:
             asked = self._questions.get(data[8:12])
             if name and name not in self._answered and asked and asked.is_answer(data):
                 self._answered.append(name)
-                self._heard.set()
+                self._received.set()
 
 
 def plain(endpoint: str) -> str:

@@ -46,8 +46,8 @@ class EndpointStep(msgspec.Struct, frozen=True, kw_only=True):
         firm: the endpoint has answered, so what the other side sends to where it was reached before
             is not to lead back there.
         again: seconds until the next step; ``inf`` for not before silence.
-        race: these are asked at once, until one answers; :meth:`Race.answered` is given it.
-        ask: each of these is asked; :meth:`Race.heard` is given those that answered.
+        race: these are asked at once, until one answers; :meth:`Race.on_first_answer` is given it.
+        probe: each of these is asked; :meth:`Race.on_answers` is given those that answered.
     """
 
     endpoint: str | None = None
@@ -55,7 +55,7 @@ class EndpointStep(msgspec.Struct, frozen=True, kw_only=True):
     firm: bool = False
     again: float
     race: tuple[str, ...] = ()
-    ask: tuple[str, ...] = ()
+    probe: tuple[str, ...] = ()
 
 
 class Race:
@@ -107,12 +107,12 @@ class Race:
             return EndpointStep(again=max(waits, 0.1) if not answered else SILENCE)
         return self._next(candidates, current, now)
 
-    def begin(self, now: float) -> float:
+    def start(self, now: float) -> float:
         """Another machine's last endpoint is tried first; seconds until the next step."""
         self._began = now
         return self._slot
 
-    def answered(self, endpoint: str, current: str, now: float) -> EndpointStep:
+    def on_first_answer(self, endpoint: str, current: str, now: float) -> EndpointStep:
         """Where the first answer of a race came from, empty for nowhere; the step after it."""
         self._understood = self._understood or bool(endpoint)
         if not endpoint or endpoint == current:
@@ -120,7 +120,7 @@ class Race:
         self._began = now
         return EndpointStep(endpoint=endpoint, afresh=True, again=self._slot)
 
-    def heard(
+    def on_answers(
         self, answering: Collection[str], candidates: Sequence[str], current: str, now: float
     ) -> EndpointStep:
         """Take note of the endpoints that answered; the step after it."""
@@ -166,7 +166,7 @@ class Race:
             return EndpointStep(again=self._better_at - now)
         # Whether a server that is there knows questions, it says itself.
         known = () if self._understood else (current,)
-        return EndpointStep(again=self._better_pause, ask=(*candidates[:rank], *known))
+        return EndpointStep(again=self._better_pause, probe=(*candidates[:rank], *known))
 
     def _roam(self, better: Sequence[str], now: float) -> EndpointStep:
         """Try a better one under way, in turn, for the best may be out of reach for good."""
@@ -212,8 +212,8 @@ class EndpointResolver:
     """Addresses of endpoints that are named, looked up again when they may have changed."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str, ...]] = {}
-        self._asked = -inf
+        self._addresses: dict[str, tuple[str, ...]] = {}
+        self._resolved_at = -inf
         self._silent_since = inf
 
     async def candidates(
@@ -230,13 +230,15 @@ class EndpointResolver:
             self._silent_since = min(self._silent_since, now) if silent >= SILENCE else inf
             often = now - self._silent_since < OFTEN_FOR if silent >= SILENCE else False
             pause = OFTEN if often else SELDOM
-            if now - self._asked >= pause or any(each not in self._known for each in named):
-                self._asked = now
-                self._known = {each: await self._look_up(each) for each in named}
+            if now - self._resolved_at >= pause or any(
+                each not in self._addresses for each in named
+            ):
+                self._resolved_at = now
+                self._addresses = {each: await self._look_up(each) for each in named}
         found = [
             address
             for each in wanted
-            for address in ((each,) if is_address(each) else self._known[each])
+            for address in ((each,) if is_address(each) else self._addresses[each])
         ]
         return list(dict.fromkeys(found))[:MOST], pause
 
@@ -246,7 +248,7 @@ class EndpointResolver:
             with trio.fail_after(LOOKUP_DEADLINE):
                 found = await trio.socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
         except (OSError, ValueError, UnicodeError, trio.TooSlowError):
-            return self._known.get(endpoint, ())
+            return self._addresses.get(endpoint, ())
         return tuple(dict.fromkeys(joined(str(each[4][0]), int(port)) for each in found))
 
 

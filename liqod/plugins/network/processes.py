@@ -74,7 +74,7 @@ def start(
     return began
 
 
-async def begin(
+async def start_until_ready(
     host: Host,
     underlay: str,
     command: Sequence[str],

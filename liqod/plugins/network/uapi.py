@@ -39,12 +39,12 @@ async def read(place: Path, private_key: bytes = b"") -> WireGuardDevice:
     Raises:
         OSError: nobody answers there, or with an error.
     """
-    return parsed(await _ask(place, "get=1\n\n"), private_key)
+    return parsed(await _request(place, "get=1\n\n"), private_key)
 
 
 async def write(place: Path, change: Change) -> None:
     """Change an interface. Raises OSError as :func:`read`."""
-    parsed(await _ask(place, encoded(change)))
+    parsed(await _request(place, encoded(change)))
 
 
 async def process(place: Path) -> int | None:
@@ -140,7 +140,7 @@ def other(stream: trio.SocketStream) -> tuple[int, int]:
     return process, user
 
 
-async def _ask(place: Path, text: str) -> str:
+async def _request(place: Path, text: str) -> str:
     """Raises OSError; its text names no more than the interface."""
     interface = place.stem
     try:

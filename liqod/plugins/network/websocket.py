@@ -87,7 +87,7 @@ class WebsocketTunnel:
         processes.reap()
         interface = self._place.interface
         try:
-            said = await self._program.be(self._wanted(spec), self._open_device)
+            said = await self._program.be(self._desired(spec), self._open_device)
             await self._interface.settle(spec.mtu, segments=MOST_SEGMENTS)
             if silent < SILENCE or spec.quiet:
                 self._hurried = False
@@ -143,7 +143,7 @@ class WebsocketTunnel:
         make = partial(open_device, self._place.interface)
         return await self._host.within(self._place.underlay, make)
 
-    def _wanted(self, spec: TunnelSpec) -> Wanted:
+    def _desired(self, spec: TunnelSpec) -> Wanted:
         pins = pinned(spec.side, spec.private_key, spec.public_key, spec.peer_public_key)
         server = spec.side == "server"
         return Wanted(

@@ -121,7 +121,7 @@ class TunnelProcess:
         await self._end_process()
         # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
         command = [sys.executable, "-I", "-m", MODULE, str(self.control)]
-        await processes.begin(
+        await processes.start_until_ready(
             self._host,
             self._underlay,
             command,

@@ -30,7 +30,7 @@ _A_FAMILY, _A_ADDRESS, _A_LENGTH = 1, 2, 3
 _REMOVE, _REPLACE_ALLOWED, _UPDATE_ONLY = 1, 2, 4
 
 
-def known() -> bool:
+def is_supported() -> bool:
     """True if this kernel has WireGuard. It loads the module where there is one."""
     with Netlink(GENERIC) as netlink:
         return _family(netlink) is not None

@@ -88,7 +88,7 @@ class WireGuardTunnel:
         services: TunnelServices,
         place: Place,
         *,
-        kernel_has: Callable[[], bool] = wgnetlink.known,
+        kernel_has: Callable[[], bool] = wgnetlink.is_supported,
         sockets: Path = uapi.FOLDER,
     ) -> None:
         self._settings = settings
@@ -123,11 +123,13 @@ class WireGuardTunnel:
         try:
             engine = await self._running()
             if engine is None:
-                engine = await self._begin()
+                engine = await self._start()
             await self._interface.settle(spec.mtu)
             return await self._configure(engine, spec, silent)
         except OSError as error:
-            raise NetworkError(f"wireguard {self._place.interface}: {_said(error)}") from error
+            raise NetworkError(
+                f"wireguard {self._place.interface}: {_error_text(error)}"
+            ) from error
 
     async def status(self) -> TunnelStatus | None:
         """As :meth:`liqod.plugins.providers.Tunnel.status`."""
@@ -139,7 +141,9 @@ class WireGuardTunnel:
         except (BrokenPipeError, ConnectionError, FileNotFoundError):
             return None  # its process is ending just now
         except OSError as error:
-            raise NetworkError(f"wireguard {self._place.interface}: {_said(error)}") from error
+            raise NetworkError(
+                f"wireguard {self._place.interface}: {_error_text(error)}"
+            ) from error
         # One that only asks may send nothing.
         peer = next((each for each in found.peers if each.allowed), None)
         carried = await self._fallback.status()
@@ -173,7 +177,7 @@ class WireGuardTunnel:
         found = await self._interface.find_anywhere("wireguard")
         return "kernel" if found is not None else None
 
-    async def _begin(self) -> Engine:
+    async def _start(self) -> Engine:
         """Make the interface where its packets travel.
 
         Raises:
@@ -191,7 +195,7 @@ class WireGuardTunnel:
         self._socket.unlink(missing_ok=True)
         program = self._program()
         assert program is not None
-        await processes.begin(
+        await processes.start_until_ready(
             self._host,
             self._place.underlay,
             [program, "-f", interface],
@@ -214,7 +218,7 @@ class WireGuardTunnel:
             # Where the client was last heard from is where it is.
             step = EndpointStep(again=inf)
         elif spec.last and peer is None:
-            step = EndpointStep(endpoint=spec.last, again=self._race.begin(trio.current_time()))
+            step = EndpointStep(endpoint=spec.last, again=self._race.start(trio.current_time()))
         else:
             return min(await self._go(engine, spec, found, silent), soon)
         await self._do(engine, spec, step, found)
@@ -233,9 +237,9 @@ class WireGuardTunnel:
         await self._do(engine, spec, step, found)
         if step.race:
             step = await self._raced(engine, spec, step)
-        elif step.ask:
-            heard = await self._asking(spec).every(step.ask, ASKED)
-            step = self._race.heard(heard, candidates, current, trio.current_time())
+        elif step.probe:
+            heard = await self._asking(spec).every(step.probe, ASKED)
+            step = self._race.on_answers(heard, candidates, current, trio.current_time())
             await self._do(engine, spec, step, await self._read(engine, spec.private_key))
         again = min(step.again, pause)
         return again if candidates or not spec.endpoints else min(again, 1.0)
@@ -250,7 +254,7 @@ class WireGuardTunnel:
 
         first = await self._asking(spec).first(step.race, RACED, stands)
         now = trio.current_time()
-        step = self._race.answered("" if await stands() else first, tried, now)
+        step = self._race.on_first_answer("" if await stands() else first, tried, now)
         await self._do(engine, spec, step, await self._read(engine, spec.private_key))
         return step
 
@@ -333,7 +337,7 @@ def _peer_of(found: WireGuardDevice, spec: TunnelSpec) -> WireGuardPeer | None:
     return next((each for each in found.peers if each.public_key == spec.peer_public_key), None)
 
 
-def _said(error: OSError) -> str:
+def _error_text(error: OSError) -> str:
     return error.strerror or str(error)
 
 

@@ -44,7 +44,7 @@ def outgoing(claim: Json, view: View) -> Plan:
     bound = bool(claim["spec"].get("volumeName"))
     if claim["metadata"].get("deletionTimestamp"):
         return Plan(hold=True)  # it goes when no pod uses it any more, and then this does
-    if any(not _stands_for(claim, each) for each in found):
+    if any(not _made_for(claim, each) for each in found):
         return NOTHING  # of a claim of that name that is gone, and goes first
     there = found[0] if found else None
     if bound and there is None:
@@ -71,14 +71,14 @@ def outgoing(claim: Json, view: View) -> Plan:
 
 def incoming(claim: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """The status of the claim from the peer's: its phase, and its capacity."""
-    there = next((each for each in remote if _stands_for(claim, each)), None)
+    there = next((each for each in remote if _made_for(claim, each)), None)
     bound, peer = bool(claim["spec"].get("volumeName")), view.names.peer
     asked = volumeclaims.ours(claim) and volumeclaims.selected(claim) in view.names.nodes
     if there is not None and (bound or asked):
         phase = (there.get("status") or {}).get("phase")
         # What a hostile peer says otherwise is nobody's business here.
         shown = phase if phase in ("Bound", "Lost", "Pending") else "Pending"
-        condition = volumeclaims.answered(peer, True, f"the claim at {peer} is {shown}")
+        condition = volumeclaims.claim_condition(peer, True, f"the claim at {peer} is {shown}")
         status: Json = {"conditions": [condition]}
         capacity = volumeclaims.believed(there.get("status") or {})
         if bound and shown == "Bound" and capacity is not None:
@@ -93,7 +93,7 @@ def incoming(claim: Json, remote: tuple[Json, ...], view: View) -> Plan:
         refused.append(f"{peer} makes no volume: {error}")
     if not refused:
         return NOTHING
-    return Plan(status={"conditions": [volumeclaims.answered(peer, False, refused[0])]})
+    return Plan(status={"conditions": [volumeclaims.claim_condition(peer, False, refused[0])]})
 
 
 def _spec(claim: Json, view: View, there: Json | None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def _spec(claim: Json, view: View, there: Json | None) -> dict[str, Any]:
     return volumeclaims.remote_spec(claim, node.storage_classes if node is not None else (), there)
 
 
-def _stands_for(claim: Json, there: Json) -> bool:
+def _made_for(claim: Json, there: Json) -> bool:
     """True if a claim there was made from this one, or has no mark of its origin (Liqo's)."""
     noted = (there["metadata"].get("annotations") or {}).get(labels.CLAIM_UID)
     return noted in (None, claim["metadata"]["uid"])

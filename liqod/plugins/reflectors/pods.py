@@ -20,7 +20,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.model.crossing import fields
-from liqod.model.crossing.adoption import stands_for
+from liqod.model.crossing.adoption import made_for
 from liqod.model.network.remapping import remap_received
 from liqod.model.objects import (
     conditions,
@@ -167,13 +167,13 @@ def _is_direct(remote_pod: Json) -> bool:
 
 def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """The status of the pod, from that of its remote pod or from why there is none."""
-    remote_pod = next((each for each in remote if _stands_for(pod, each)), None)
+    remote_pod = next((each for each in remote if _made_for(pod, each)), None)
     if _comes_home(pod, remote_pod):
         return _end(pod, view)
     if _phase(pod) in podstatus.TERMINAL:
         return NOTHING
     gone = view.gone(PODS)
-    if gone is not None and podends.taken_away(gone) and _stands_for(pod, gone):
+    if gone is not None and podends.taken_away(gone) and _made_for(pod, gone):
         # It may have gone before anything here showed that it was disrupted, and be made anew.
         last = _merged(pod, gone, view).status or {}
         shown = {**pod, "status": {**(pod.get("status") or {}), **last}}
@@ -327,7 +327,7 @@ def _unseen(pod: Json, view: View) -> Plan:
         reason = REFUSED if refusal.status == 403 else INVALID
         message = f"refused by {view.names.peer}: {refusal.message}"[:MESSAGE_LIMIT]
         return Plan(status=podstatus.waiting(pod, reason, message))
-    shadow = next((each for each in view.remote(SHADOW_PODS) if _stands_for(pod, each)), None)
+    shadow = next((each for each in view.remote(SHADOW_PODS) if _made_for(pod, each)), None)
     if shadow is None:
         return Plan(requeue_after=SLOW_START)
     if shadow["metadata"].get("deletionTimestamp"):
@@ -356,7 +356,7 @@ def _is_remote_pod(pod: Json, found: Json, view: View) -> bool:
     """True if the object read under a pod's name is its remote pod; ``{}`` is nothing."""
     marks = (found.get("metadata") or {}).get("labels") or {}
     ours = marks.get(labels.ORIGIN) == view.names.consumer
-    return ours and labels.DESTINATION in marks and _stands_for(pod, found)
+    return ours and labels.DESTINATION in marks and _made_for(pod, found)
 
 
 def _without(pod: Json, shadow: Json, age: float, view: View) -> Plan:
@@ -408,7 +408,7 @@ def _behind(
     if problem is None or _state(remote_pod):
         return problem, problem is None
     # It was never changed, and the peer made it another: or was, and the peer has not followed.
-    found = (each["metadata"] for each in view.remote(SHADOW_PODS) if _stands_for(pod, each))
+    found = (each["metadata"] for each in view.remote(SHADOW_PODS) if _made_for(pod, each))
     changed = any((meta.get("generation") or 0) > 1 for meta in found)
     return problem if changed else None, False
 
@@ -448,10 +448,10 @@ def _has_run(pod: Json) -> bool:
     return found is not None or bool(status.get("containerStatuses"))
 
 
-def _stands_for(pod: Json, there: Json) -> bool:
+def _made_for(pod: Json, there: Json) -> bool:
     """True if an object at the peer was made for this very pod."""
     meta = there["metadata"]
-    return stands_for(pod, meta.get("annotations") or {}, meta.get("creationTimestamp"))
+    return made_for(pod, meta.get("annotations") or {}, meta.get("creationTimestamp"))
 
 
 def _seconds(since: str | None, now: str) -> float:

@@ -8,7 +8,7 @@ goes as a plain Secret, since the account it names is not the peer's.
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.model import ids
-from liqod.model.crossing.annotations import says
+from liqod.model.crossing.annotations import bool_value
 from liqod.plugins.contracts import (
     NOTHING,
     READ,
@@ -36,7 +36,7 @@ def outgoing(secret: Json, view: View) -> Plan:
     """The same data over there."""
     is_token = secret.get("type") == TOKEN_TYPE
     notes = secret["metadata"].get("annotations") or {}
-    if is_token and says(notes, labels.ALLOW_REFLECTION) is not True:
+    if is_token and bool_value(notes, labels.ALLOW_REFLECTION) is not True:
         return NOTHING
     fields = ("data", "immutable", "type")
     content = {field: secret[field] for field in fields if field in secret}

@@ -14,7 +14,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SERVICES
 from liqod.model.crossing import fields
 from liqod.model.crossing.addresses import family
-from liqod.model.crossing.annotations import says
+from liqod.model.crossing.annotations import bool_value
 from liqod.model.network.ranges import PeerRanges
 from liqod.plugins.contracts import (
     NOTHING,
@@ -62,7 +62,7 @@ def outgoing(service: Json, view: View) -> Plan:
     if (view.names.namespace, meta["name"]) == ("default", "kubernetes"):
         return NOTHING
     kept = {field: spec[field] for field in KEPT if spec.get(field) is not None}
-    forced = says(meta.get("annotations") or {}, labels.FORCE_REMOTE_NODE_PORT) is True
+    forced = bool_value(meta.get("annotations") or {}, labels.FORCE_REMOTE_NODE_PORT) is True
     of_port = (*KEPT_OF_PORT, "nodePort") if forced else KEPT_OF_PORT
     ports = [
         {field: port[field] for field in of_port if port.get(field) is not None}
@@ -84,7 +84,7 @@ def outgoing(service: Json, view: View) -> Plan:
     # Clusters of both begin with IPv4 where nothing is said; one that lacks a family refuses it.
     if families[:1] == ["IPv6"] and _has_both(view.names.ranges):
         kept["ipFamilies"] = families
-    direct = says(meta.get("annotations") or {}, labels.DIRECT_CONNECTIONS) is True
+    direct = bool_value(meta.get("annotations") or {}, labels.DIRECT_CONNECTIONS) is True
     reasons = (Reason(NOT_DIRECT, NOT_KNOWN),) if direct else ()
     return Plan(
         remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),), reasons=reasons

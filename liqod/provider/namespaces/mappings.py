@@ -57,7 +57,7 @@ class NamespaceMappings:
                 return ""
             self._names.discard(name)
             for each in self._inside:
-                each.leave(name)
+                each.unfollow(name)
             return name
         if namespace.metadata.deletion_timestamp is not None:
             self.leaving.add(name)

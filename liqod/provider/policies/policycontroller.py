@@ -74,7 +74,7 @@ class InstalledPolicy(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PolicySpec = PolicySpec()
 
-    def stands(self, wanted: Mapping[str, Any]) -> bool:
+    def in_force(self, wanted: Mapping[str, Any]) -> bool:
         """True if the policy still holds somebody, as far as is seen without its validations.
 
         Args:
@@ -123,7 +123,7 @@ def missing(
         each["metadata"]["name"]: each for each in wanted if "validations" in each.get("spec", {})
     }
     known = ((each.metadata.name, each) for each in policies)
-    there = {name for name, each in known if name in names and each.stands(names[name])}
+    there = {name for name, each in known if name in names and each.in_force(names[name])}
     return tuple(sorted(names.keys() - (there & deny)))
 
 

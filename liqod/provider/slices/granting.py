@@ -84,7 +84,7 @@ def judge(
         return SliceVerdict()
     if not settings.accept_default_class:
         return SliceVerdict(granted={}, denial="slices of the default class are not accepted here")
-    granted = asked_of(wanted, settings)
+    granted = requested_resources(wanted, settings)
     problem = _nonsense(granted) or allocation.excess
     if problem and allocation.kept is not None:
         return SliceVerdict(granted=allocation.kept, short=problem)
@@ -100,7 +100,7 @@ def _nonsense(asked: Mapping[str, int | str]) -> str:
     return f"negative quantities: {', '.join(negative)}" if negative else ""
 
 
-def asked_of(wanted: ResourceSlice, settings: ProviderSettings) -> dict[str, int | str]:
+def requested_resources(wanted: ResourceSlice, settings: ProviderSettings) -> dict[str, int | str]:
     """The resources that a slice of the default class asks for, with this cluster's defaults."""
     return {**settings.default_resources, **wanted.spec.resources}
 

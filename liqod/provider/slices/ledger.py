@@ -86,7 +86,7 @@ class QuotaLedger:
             if number % TURN == 0:
                 await trio.lowlevel.checkpoint()
 
-    def ask(self, key: Key, shadow: Shadow) -> QuotaDecision:
+    def book(self, key: Key, shadow: Shadow) -> QuotaDecision:
         """Book a pod that is to be made, or say why it waits."""
         try:
             spec = _spec(shadow.spec.pod)
@@ -94,7 +94,7 @@ class QuotaLedger:
             unstated = complaint(spec, self._ledger.enforcement(demand.user))
         except ConfigError as error:
             return QuotaDecision(False, rules.REFUSED, str(error))
-        return self._ledger.ask(key, demand, unstated)
+        return self._ledger.book(key, demand, unstated)
 
     def grow(self, key: Key, spec: dict[str, Any]) -> QuotaDecision:
         """Book what a pod that runs is to have beyond what it has, or say why it may not.

@@ -87,7 +87,7 @@ class Ledger:
         self._granted: dict[str, int] = {}
         self._used: dict[str, dict[str, int]] = {}
         self._total: dict[str, int] = {}
-        self._held: dict[Key, Demand] = {}
+        self._booked: dict[Key, Demand] = {}
         self._waiting: dict[Demand, dict[Key, None]] = {}
         self._waiting_requests: dict[Key, Demand] = {}
 
@@ -114,12 +114,12 @@ class Ledger:
     def hold(self, key: Key, demand: Demand) -> bool:
         """Book a pod that exists, whatever the bounds say; whether that leaves more for others."""
         self._stop_waiting(key)
-        held = self._held.get(key)
+        held = self._booked.get(key)
         if held == demand:
             return False
         if held is not None:
             self._book(held, -1)
-        self._held[key] = demand
+        self._booked[key] = demand
         self._book(demand, 1)
         return held is not None and bool(_beyond(held.amounts, demand.amounts))
 
@@ -134,7 +134,7 @@ class Ledger:
             amounts: what the pod is to have.
             complaint: why it would not state what its user's grant enforces; empty if it does.
         """
-        held = self._held.get(key)
+        held = self._booked.get(key)
         if held is None:
             return QuotaDecision(False, NOTHING_GRANTED, "the pod is not booked")
         if complaint:
@@ -150,7 +150,7 @@ class Ledger:
             self.hold(key, grown)
         return verdict
 
-    def ask(self, key: Key, demand: Demand, complaint: str = "") -> QuotaDecision:
+    def book(self, key: Key, demand: Demand, complaint: str = "") -> QuotaDecision:
         """Book a pod that is to be made, or say why it waits.
 
         An earlier booking under this key does not count against it.
@@ -160,12 +160,12 @@ class Ledger:
             demand: what it asks for.
             complaint: why it does not state what its user's grant enforces; empty if it does.
         """
-        held = self._held.get(key)
+        held = self._booked.get(key)
         if held == demand:
             return ADMITTED
         if held is not None:
             self._book(held, -1)
-            del self._held[key]
+            del self._booked[key]
         verdict = self._judge(demand)
         if verdict.admitted and complaint:
             verdict = QuotaDecision(
@@ -183,7 +183,7 @@ class Ledger:
     def release(self, key: Key) -> bool:
         """Take a pod off the books; whether that leaves more for others."""
         self._stop_waiting(key)
-        held = self._held.pop(key, None)
+        held = self._booked.pop(key, None)
         if held is None:
             return False
         self._book(held, -1)
@@ -191,11 +191,11 @@ class Ledger:
 
     def holds(self, key: Key) -> bool:
         """True if the pod is booked."""
-        return key in self._held
+        return key in self._booked
 
     def booked_on(self, key: Key) -> str:
         """The user that a pod is booked on; empty where it is on none."""
-        held = self._held.get(key)
+        held = self._booked.get(key)
         return "" if held is None else held.user
 
     def waiting(self) -> Iterator[Key]:
@@ -204,7 +204,7 @@ class Ledger:
 
     def within(self, namespace: str) -> list[Key]:
         """Those of a namespace that are booked or wait."""
-        return [key for key in (*self._held, *self._waiting_requests) if key[0] == namespace]
+        return [key for key in (*self._booked, *self._waiting_requests) if key[0] == namespace]
 
     def ready(self) -> list[Key]:
         """Those who wait and would be admitted now, as many as fit together; books nothing."""

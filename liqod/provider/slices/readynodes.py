@@ -45,10 +45,10 @@ class ReadyNodes:
         if node is not None and not capacity.is_virtual(node):
             self._ready[name] = conditions.holds(node.status.conditions, "Ready")
             amounts = self._amounts[name] = capacity.of_nodes([node])
-        self.word.know(nodesready.word(self._ready.values()))
+        self.word.set(nodesready.word(self._ready.values()))
         if amounts != had:
             # By the difference: all nodes together are many, and come one by one.
-            self.has.know(_changed(self.has.now, had, amounts))
+            self.has.set(_changed(self.has.now, had, amounts))
 
 
 def _changed(has: Amounts, less: Amounts, more: Amounts) -> Amounts:

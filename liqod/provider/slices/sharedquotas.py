@@ -194,7 +194,7 @@ class QuotaBalancer(Controller[str]):
         """A namespace of the consumer came or went: its quota is followed that long."""
         name = change.key[1]
         if change.new is None:
-            self._quotas.leave(name)
+            self._quotas.unfollow(name)
             self._shared.forget(name)
             return (_KEY,)
         if name != self._peer.tenant_namespace and self._peer.id.encode() in change.new:

@@ -41,11 +41,11 @@ from liqod.provider.slices.allocation import (
 )
 from liqod.provider.slices.cordons import Cordons
 from liqod.provider.slices.granting import (
-    asked_of,
     class_of,
     granted_in,
     is_default,
     judge,
+    requested_resources,
     status_of,
 )
 from liqod.provider.slices.readynodes import ready_nodes
@@ -146,7 +146,7 @@ class LentSlices(Controller[str]):
         super().__init__(
             *(peer, "lent", *watches, self._nodes),
             name="lent slices",
-            beside=(self._follow_nodes, self._follow_amounts),
+            tasks=(self._follow_nodes, self._follow_amounts),
             budget=peer.work,
         )
 
@@ -288,7 +288,7 @@ class LentSlices(Controller[str]):
         each = self._slices.store.decode(key, KeptSlice)
         if each is None or each.leaving or not is_from(each.metadata.labels, self._peer.id):
             return None
-        asked = asked_of(each, settings) if is_default(each) else None
+        asked = requested_resources(each, settings) if is_default(each) else None
         if each.too_large and asked is not None:
             asked = {}
         since = each.metadata.creation_timestamp or ""

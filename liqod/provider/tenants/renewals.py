@@ -65,9 +65,9 @@ class Renewals(Controller[str]):
                 RENEWS, name, {"status": patch}, namespace, subresource="status"
             )
             self._peer.report(RenewalAnswered(renew=name))
-        await self._tell_key(renew, tenant)
+        await self._report_key(renew, tenant)
 
-    async def _tell_key(self, renew: Renew, tenant: Tenant) -> None:
+    async def _report_key(self, renew: Renew, tenant: Tenant) -> None:
         """Say by which key the consumer is known, and so that its next one would be followed; and
         which key this cluster has."""
         place = (self._peer.context.namespace, labels.KEYS_SECRET)

@@ -168,7 +168,7 @@ class Tenants(Controller[str]):
         timeout = peer.context.config.provider.drain_timeout
         self._draining = Draining(self._client, peer.id, timeout)
         self._seldom = Seldom()
-        self._told_at = float("-inf")
+        self._reported_at = float("-inf")
         self._moved_at: float | None = None
         """Since when all that the consumer has is signed for names with its key."""
         place = peer.tenant_namespace
@@ -205,7 +205,7 @@ class Tenants(Controller[str]):
         """Admit a Tenant, refuse it, drain it, or clear what it has left."""
         tenant = self._tenants.store.decode((self._peer.tenant_namespace, name), Tenant)
         if tenant is None or tenant.leaving:
-            return await self._leave(name, tenant)
+            return await self._clean_up(name, tenant)
         if self._mark(labels.REVOKED_TENANT):
             await self._revoked(tenant)
             return None
@@ -266,7 +266,7 @@ class Tenants(Controller[str]):
             keyed = ids.keyed(peer, offer.what.next)
             why = why or await bindings.name_problem(self._client, peer, place, keyed) or ""
         if why or isinstance(offer, str):
-            await self._tell(tenant, why)
+            await self._report(tenant, why)
             return False
         notes = {labels.ACCEPTED_KEY: offer.what.next, labels.FORMER_KEY: offer.what.former}
         await self._client.patch(NAMESPACES, place, {"metadata": {"annotations": notes}})
@@ -284,14 +284,14 @@ class Tenants(Controller[str]):
         log.info("a consumer has another key", extra={"tenant": peer, "key": offer.what.next})
         return True
 
-    async def _tell(self, tenant: Tenant, why: str) -> None:
+    async def _report(self, tenant: Tenant, why: str) -> None:
         """A next key is not followed: who has the former one may have stated it."""
         self._peer.report(TenantChanged(state="not followed", reason=why))
         if self._seldom.allows(why):
             log.warning("%s", why)
         await recorder.record(self._client, TENANTS, tenant.metadata, "KeyNotFollowed", why)
 
-    async def _leave_former(self, tenant: Tenant, marks: dict[str, str]) -> float:
+    async def _revoke_former(self, tenant: Tenant, marks: dict[str, str]) -> float:
         """Take the rights from the names with a consumer's former key, a minute after it has all
         that it needs for the other; seconds until the next look.
 
@@ -328,7 +328,7 @@ class Tenants(Controller[str]):
         found = (store.decode(key, ResourceSlice) for key in store.indexed("namespace", place))
         slices = [each for each in found if each and is_from(each.metadata.labels, self._peer.id)]
         live = await self._marks()
-        again = await self._leave_former(tenant, live)
+        again = await self._revoke_former(tenant, live)
         keyed = usernames.keyed_names(tenant, live)
         moved = usernames.has_keyed(tenant) and all(
             usernames.is_moved(each, keyed) for each in slices
@@ -477,7 +477,7 @@ class Tenants(Controller[str]):
         self._peer.report(TenantChanged(state="drained"))
         return None
 
-    async def _leave(self, name: str, tenant: Tenant | None) -> float | None:
+    async def _clean_up(self, name: str, tenant: Tenant | None) -> float | None:
         """Clear what a Tenant that is gone has left; a Liqo finalizer on it is taken off."""
         if tenant is not None:
             left = (finalizers.TENANT,)
@@ -512,8 +512,8 @@ class Tenants(Controller[str]):
             await self._client.patch(NAMESPACE_MAPS, name, nothing, namespace, subresource="status")
             told = True
         if told:
-            self._told_at = trio.current_time()
-        return self._told_at + ENDING - trio.current_time()
+            self._reported_at = trio.current_time()
+        return self._reported_at + ENDING - trio.current_time()
 
     async def _unbind(self) -> None:
         """Take the consumer's roles; those in mapped namespaces go with the namespaces."""

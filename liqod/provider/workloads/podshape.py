@@ -89,7 +89,7 @@ def pod_manifest(
 
     Raises: as :func:`pod_spec`.
     """
-    asked = asked_spec(shadow)
+    asked = requested_spec(shadow)
     spec, metadata = pod_spec(asked, guests), pod_metadata(shadow.metadata)
     if ranges is not None:
         spec = translated(spec, ranges)
@@ -98,7 +98,7 @@ def pod_manifest(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def asked_spec(shadow: Shadow) -> dict[str, Any]:
+def requested_spec(shadow: Shadow) -> dict[str, Any]:
     """The spec of a ShadowPod's pod. Raises Invalid where it is no object."""
     try:
         return msgspec.json.decode(shadow.spec.pod, type=dict[str, Any])

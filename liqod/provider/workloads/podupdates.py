@@ -24,7 +24,7 @@ from liqod.peers.peer import Peer
 from liqod.provider.policies.podrestrictions import NOT_ALLOWED, NotAllowed, remedy
 from liqod.provider.slices.ledger import QuotaLedger
 from liqod.provider.timings import ORDINARY, ProviderTimings
-from liqod.provider.workloads.podshape import asked_spec, pod_spec
+from liqod.provider.workloads.podshape import pod_spec, requested_spec
 from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, GuestPod, Shadow
 
 UNSUPPORTED: Final = "Unsupported"
@@ -104,7 +104,7 @@ class PodUpdates:
     async def follow(self, key: Key, shadow: Shadow, pod: GuestPod) -> float | None:
         """Have a running Pod follow its ShadowPod; the seconds until another try."""
         try:
-            spec = asked_spec(shadow)
+            spec = requested_spec(shadow)
         except Invalid:
             return None  # no object: nothing of it can follow
         state = podchanges.state(spec)

@@ -307,7 +307,7 @@ def outcome(pod: GuestPod) -> str | None:
     if not pod.status.reason and _policy(pod.spec) in (None, "Always"):
         # A kubelet's last word before it goes has another deletionTimestamp and no grace.
         return None
-    asked = _asked(pod.metadata)
+    asked = _deletion_requested(pod.metadata)
     if asked is None:
         return None
     containers = (*pod.status.init_container_statuses, *pod.status.container_statuses)
@@ -320,7 +320,7 @@ def outcome(pod: GuestPod) -> str | None:
     return None
 
 
-def _asked(meta: ObjectMeta) -> datetime | None:
+def _deletion_requested(meta: ObjectMeta) -> datetime | None:
     """The time of a request for deletion; None where a grace beyond all calendars hides it."""
     try:
         grace = timedelta(seconds=meta.deletion_grace_period_seconds or 0)

@@ -66,7 +66,7 @@ class ShadowEndpointSlices(Controller[Key]):
         self._client = peer.context.client
         self.memories = KeyMemories()
         self._failures: dict[Key, int] = self.memories.add({})
-        self._told: dict[Key, str] = self.memories.add({})
+        self._reported: dict[Key, str] = self.memories.add({})
         self._ranges: dict[Key, str] = {}
         """The CIDR of each of this cluster's Networks."""
         self._ended: set[Key] = self.memories.add(set())
@@ -93,7 +93,7 @@ class ShadowEndpointSlices(Controller[Key]):
             self._networks,
             *inside,
             name="shadow endpoint slices",
-            beside=(self._follow_reach, self._follow_networks, self._follow_tunnel),
+            tasks=(self._follow_reach, self._follow_networks, self._follow_tunnel),
             concurrency=WORKERS,
         )
 
@@ -164,7 +164,7 @@ class ShadowEndpointSlices(Controller[Key]):
         if unreachable:
             if live is not None:
                 await self._remove(key, live)
-            self._tell(key, unreachable)
+            self._report(key, unreachable)
             return None
         return await self._make(key, shadow)
 
@@ -178,14 +178,14 @@ class ShadowEndpointSlices(Controller[Key]):
         if (
             fits
             and store.part is not None
-            and store.part.room(key, store.get(key), shadow.too_large)
+            and store.part.fits(key, store.get(key), shadow.too_large)
         ):
             await self._shadows.informer.refresh(key)
             return None
         why = f"it has more than {MAX_ENDPOINT_BYTES >> 20} MiB: make several slices of it"
         if fits:
             why = f"its cluster has too much here already: {remedy('max_bytes')}"
-        if self._tell(key, f"{STAYS}: {why}"):
+        if self._report(key, f"{STAYS}: {why}"):
             said = (TOO_LARGE, f"{STAYS}: {why}")
             await recorder.record(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
         return self._timings.room_again if fits else None
@@ -196,7 +196,7 @@ class ShadowEndpointSlices(Controller[Key]):
         if way == "none":
             return "pod_network is none: this peer's addresses are not reachable"
         if way == "tunnel" and network.ranges is None:
-            yet = " yet" if network.begun else ""
+            yet = " yet" if network.started else ""
             return f"this peer's addresses are not reachable{yet}: {network.waits}"
         return ""
 
@@ -243,11 +243,11 @@ class ShadowEndpointSlices(Controller[Key]):
         except AlreadyExists:
             return await self._occupied(key, shadow)
         except (Forbidden, Invalid) as error:
-            self._tell(key, str(error))
+            self._report(key, str(error))
             return self._pause(key)
         self._failures.pop(key, None)
         refused = (f"{address}: {why}" for address, why in sorted(translated.refused.items()))
-        self._tell(key, "; ".join(refused))
+        self._report(key, "; ".join(refused))
         return None
 
     async def _occupied(self, key: Key, shadow: ShadowEndpointSlice) -> float:
@@ -256,7 +256,7 @@ class ShadowEndpointSlices(Controller[Key]):
         if found is None:
             return LAG
         if not _owned(found, shadow):
-            self._tell(key, f"an EndpointSlice named {key[1]} exists and is not this one's")
+            self._report(key, f"an EndpointSlice named {key[1]} exists and is not this one's")
         elif found.metadata.labels.get(labels.MANAGED_BY) is None:
             mark = {labels.MANAGED_BY: labels.MANAGED_BY_SHADOW_ENDPOINT_SLICE}
             patch = {"metadata": {"labels": mark}}
@@ -278,15 +278,15 @@ class ShadowEndpointSlices(Controller[Key]):
         count = self._failures[key] = self._failures.get(key, 0) + 1
         return self._timings.pauses.delay(count)
 
-    def _tell(self, key: Key, problem: str) -> bool:
+    def _report(self, key: Key, problem: str) -> bool:
         """Report what is not relayed, once for each new reason; whether it is new."""
-        if self._told.get(key, "") == problem:
+        if self._reported.get(key, "") == problem:
             return False
         if problem:
-            self._told[key] = problem
+            self._reported[key] = problem
             logger.warning("endpoint slice %s/%s: %s", *key, problem)
         else:
-            self._told.pop(key, None)
+            self._reported.pop(key, None)
         self._peer.report(EndpointsRefused(namespace=key[0], name=key[1], reason=problem))
         return True
 

@@ -105,7 +105,7 @@ class ShadowPods(Controller[Key]):
             namespaces,
             *watches,
             name="shadow pods",
-            beside=(self._give_turns,),
+            tasks=(self._give_turns,),
             concurrency=WORKERS,
         )
         self._edit_limiter = EditLimiter(peer, self.queue)
@@ -195,24 +195,26 @@ class ShadowPods(Controller[Key]):
         if plan.metadata is not None and pod is not None:
             await self._follow(key, pod, plan.metadata)
         if plan.doubtful:
-            return await self._tell_if_true(key, shadow, plan)
+            return await self._report_if_true(key, shadow, plan)
         if plan.status is not None:
             await self._status.write(key, shadow, plan.status)
         if plan.changed and pod is not None:
             return await self._pod_updates.follow(key, shadow, pod)
-        return await self._ask_for_room(key, shadow) if shadow.too_much else None
+        return await self._recheck_capacity(key, shadow) if shadow.too_much else None
 
-    async def _ask_for_room(self, key: Key, shadow: Shadow) -> float | None:
+    async def _recheck_capacity(self, key: Key, shadow: Shadow) -> float | None:
         """Read a ShadowPod anew once there is room for it."""
         part, size = self._shadows.store.part, shadow.too_large
         if size > self._guests.max_pod_bytes or shadow.metadata.deletion_timestamp is not None:
             return None
-        if part is None or not part.room(key, self._shadows.store.get(key), size):
+        if part is None or not part.fits(key, self._shadows.store.get(key), size):
             return self._timings.room_again
         await self._shadows.informer.refresh(key)
         return None
 
-    async def _tell_if_true(self, key: Key, shadow: Shadow, plan: rules.ShadowPlan) -> float | None:
+    async def _report_if_true(
+        self, key: Key, shadow: Shadow, plan: rules.ShadowPlan
+    ) -> float | None:
         """Write what the stores say against an earlier word, if the API server says so too."""
         live = await self._client.find(PODS, key[1], key[0], decode=GuestPod)
         if rules.decide(shadow, live, self._peer.id) != plan or plan.status is None:
@@ -277,7 +279,7 @@ class ShadowPods(Controller[Key]):
             return self._pause(key)
         if self._ledger.holds(key):
             self.queue.add(WAKE)  # what is made anew may take less than the pod before it
-        verdict = self._ledger.ask(key, shadow)
+        verdict = self._ledger.book(key, shadow)
         if not verdict.admitted:
             await self._refuse(key, shadow, verdict.reason, verdict.message)
             return None

@@ -9,7 +9,7 @@ import trio
 
 from liqod.apimachinery.kinds import NODES
 from liqod.cli import qr
-from liqod.cli.meet import OfferConfirmation, asked_of
+from liqod.cli.meet import OfferConfirmation, request_of
 from liqod.cli.typed import seconds
 from liqod.errors import ConfigError, Misuse
 from liqod.handshake.protocol import advertcodec
@@ -151,7 +151,7 @@ async def test_who_says_no_denies_what_was_asked(tmp_path: Path):
 
     async with meeting("rome", "milan") as [rome, milan]:
         token = await invite(rome, borrow=True, resources={"cpu": "4"})
-        await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ensure_request(milan.admin, "liqo", by_token(token, lend=True))
         await eventually(lambda: waiting(milan))
         lender = OfferConfirmation(No(), milan.admin, "liqo", {}, yes=False)  # type: ignore[arg-type]
         with pytest.raises(SystemExit):
@@ -220,18 +220,18 @@ async def test_what_belongs_to_a_zone_is_not_taken_for_a_look(words: tuple[str, 
 def test_an_invitation_is_read_from_standard_input_too(monkeypatch: pytest.MonkeyPatch):
     line = format_token(TOKEN)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(f"{line}\n".encode())))
-    read = asked_of("-", ResourceRequest(), replace=False, networking=True)
+    read = request_of("-", ResourceRequest(), replace=False, networking=True)
     assert (read.invitation, read.key) == (("invitation-1", b"s" * 16), "0" * 64)
     assert "sss" not in repr(read)
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
     with pytest.raises(Misuse, match="no invitation on standard input"):
-        asked_of("-", ResourceRequest(), replace=False, networking=True)
+        request_of("-", ResourceRequest(), replace=False, networking=True)
 
 
 def test_a_damaged_invitation_is_said_without_its_secret():
     line = format_token(TOKEN)
     with pytest.raises(ConfigError) as caught:
-        asked_of(line[:-2], ResourceRequest(), replace=False, networking=True)
+        request_of(line[:-2], ResourceRequest(), replace=False, networking=True)
     assert line.partition("#")[2][:20] not in str(caught.value)
 
 

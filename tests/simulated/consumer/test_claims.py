@@ -375,7 +375,7 @@ async def test_the_claims_of_a_namespace_are_counted():
             await both.here.create(CLAIMS, claim(f"c-{number}", **word), SHOP)
 
         async def full() -> bool:
-            return holdings.held(holdings.owner(SHOP)) > 900_000
+            return holdings.used(holdings.owner(SHOP)) > 900_000
 
         await eventually(full)
-        assert holdings.held(holdings.owner(SHOP)) <= 1 << 20
+        assert holdings.used(holdings.owner(SHOP)) <= 1 << 20

@@ -59,7 +59,7 @@ async def test_admission_knows_which_claims_follow(cluster, nursery):
         await nursery.start(OffloadingController(context).run)
         hook = PodWebhook(context, Account())
         await nursery.start(hook.run)
-        await nursery.start(hook.lead)
+        await nursery.start(hook.run_as_leader)
         await offload(context.client, "shop")
         await context.client.create(CLAIMS, claim("db"), "shop")
         await context.client.create(CLAIMS, claim("nfs", spec={"storageClassName": "nfs"}), "shop")

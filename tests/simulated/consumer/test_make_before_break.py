@@ -102,7 +102,7 @@ async def shops(*peers: str, **offloading: Any) -> AsyncIterator[list[Member]]:
         rome = made[0]
         hook = PodWebhook(rome.context, Account())
         await rome.nursery.start(hook.run)
-        await rome.nursery.start(hook.lead)
+        await rome.nursery.start(hook.run_as_leader)
         await rome.nursery.start(MissedPods(rome.context, hook.doubt).run)
         for peer in made[1:]:
             await rome.peer(peer)

@@ -67,7 +67,7 @@ def tolerated(value):
 async def started(context, nursery, timings=ORDINARY):
     hook = PodWebhook(context, Account(), timings=timings)
     await nursery.start(hook.run)
-    await nursery.start(hook.lead)
+    await nursery.start(hook.run_as_leader)
     return hook
 
 
@@ -303,7 +303,7 @@ async def test_webhook_switched_off_is_withdrawn(cluster, nursery):
     async with trio.open_nursery() as second:
         text = "[webhook]\nenabled = false\n"
         async with borrower(cluster, text) as context:
-            await second.start(PodWebhook(context, Account()).lead)
+            await second.start(PodWebhook(context, Account()).run_as_leader)
             assert await context.client.find(MUTATING_WEBHOOKS, webhook.NAME) is None
             second.cancel_scope.cancel()
 

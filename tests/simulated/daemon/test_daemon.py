@@ -10,7 +10,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES, SECRETS
 from liqod.cli import inspector
-from liqod.cluster.ownid import known_as, notes
+from liqod.cluster.ownid import notes, original_id
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Act, ActionPlan, Preview, RequestDone
 from liqod.kube.definitions import name_of
@@ -129,7 +129,7 @@ async def test_it_waits_for_a_missing_definition_and_for_its_own_id(tmp_path: Pa
         await rome.start()
 
         async def known() -> bool:
-            return await known_as(rome.admin, "liqo") == "rome"
+            return await original_id(rome.admin, "liqo") == "rome"
 
         await eventually(known)
         assert await rome.stop() < 10
@@ -198,10 +198,10 @@ async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
         await rome.liqod("unpeer", "milan", "--yes")
         async with inspector.connect(rome.daemon.inspector) as viewer:
             with pytest.raises(ConfigError, match="no cluster oslo was seen"):
-                await viewer.ask(Preview(id=1, verb="peer", subject="oslo"), ActionPlan)
-            plan = await viewer.ask(Preview(id=2, verb="peer", subject="milan"), ActionPlan)
+                await viewer.request(Preview(id=1, verb="peer", subject="oslo"), ActionPlan)
+            plan = await viewer.request(Preview(id=2, verb="peer", subject="milan"), ActionPlan)
             assert plan.command == f"liqod peer --remote-kubeconfig {user} --resource=cpu=3"
-            done = await viewer.ask(Act(id=3, verb="peer", subject="milan"), RequestDone)
+            done = await viewer.request(Act(id=3, verb="peer", subject="milan"), RequestDone)
             assert done.text == "peered: milan is a node here"
         assert await ready()
 

@@ -217,6 +217,6 @@ async def test_one_that_takes_a_free_port_takes_nothing_back(monkeypatch: pytest
             0,
         )
         assert milan.handshake is not None
-        assert said == [milan.handshake.met_at]
+        assert said == [milan.handshake.advertised_address]
         keys = await milan.admin.get(SECRETS, labels.KEYS_SECRET, "liqo")
-        assert keys["metadata"]["annotations"][labels.MET_AT] == milan.handshake.met_at
+        assert keys["metadata"]["annotations"][labels.MET_AT] == milan.handshake.advertised_address

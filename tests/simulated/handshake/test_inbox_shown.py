@@ -61,7 +61,7 @@ async def test_a_viewer_sees_who_asks_and_what_would_be_granted_and_accepts():
         assert row.granted == {"cpu": "2", "memory": "1Gi", "pods": "9"}
         with pytest.raises(RequestError, match="was let in already: `liqod revoke rome`"):
             await actions(milan).plan("deny", row.name, {})
-        collector.leave()
+        collector.release()
         assert await collector.collect(whole=False) != LiveState()
 
 

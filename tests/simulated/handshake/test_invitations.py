@@ -34,7 +34,7 @@ async def test_an_invitation_is_all_that_is_needed_and_unpeering_leaves_nothing(
     async with meeting("rome", "milan") as [rome, milan]:
         before = rome.everything(), milan.everything()
         token = await invite(milan, resources={"cpu": "2", "memory": "4Gi"})
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         done = await peered(rome, token.id)
         assert done.status.cluster_id == "milan"
         assert done.status.granted["cpu"] == "2"
@@ -56,7 +56,7 @@ async def test_one_invitation_lets_in_one_of_many_that_bring_it_at_once():
     async with meeting("rome", "turin", "milan") as [rome, turin, milan]:
         token = await invite(milan)
         for guest in (rome, turin):
-            await peeringrequest.ask(guest.admin, "liqo", by_token(token))
+            await peeringrequest.ensure_request(guest.admin, "liqo", by_token(token))
         ends: list[str] = []
 
         async def end(guest: Member) -> None:
@@ -81,7 +81,7 @@ async def test_what_is_over_says_so_to_whoever_brings_it_and_nothing_else():
         token = await invite(milan)
         over = {"spec": {"expires": times.of(times.seconds(times.now()) - 60)}}
         await milan.admin.patch(INVITATIONS, token.id, over, "liqo")
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         with pytest.raises(ConfigError, match="the invitation has expired"):
             await peered(rome, token.id)
         await rome.gone(SECRETS, secret_of(token.id), "liqo")
@@ -93,7 +93,7 @@ async def test_a_provider_whose_api_server_nobody_reaches_is_reached_by_its_daem
     plugins = loader.load(sources=loader.built_in())
     async with meeting("rome", "milan", advertise=DEAD, plugins=plugins) as [rome, milan]:
         token = await invite(milan, resources={"cpu": "2", "memory": "4Gi", "pods": "9"})
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         await peered(rome, token.id)
         identity = await rome.until(IDENTITIES, "controlplane-milan", "liqo-tenant-milan", bool)
         way = identity["spec"]["authParams"]["proxyURL"]
@@ -118,7 +118,7 @@ async def test_a_provider_that_is_reached_directly_later_is_gone_to_so_and_no_wa
         trio.open_nursery() as nursery,
     ):
         token = await invite(milan)
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         await peered(rome, token.id)
         peer = rome.components.peers["milan"]
         link = peer.link

@@ -46,9 +46,9 @@ async def reads(member: Member, sample: str, value: float) -> None:
 async def test_requests_are_counted_by_phase_and_answers_by_what_was_said():
     async with meeting("rome", "turin", "milan") as [rome, turin, milan]:
         token = await invite(milan)
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         await peered(rome, token.id)
-        await peeringrequest.ask(turin.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(turin.admin, "liqo", by_token(token))
         with pytest.raises(ConfigError, match="has been used"):
             await peered(turin, token.id)
         await reads(milan, 'liqod_peering_requests{direction="in",phase="Done"}', 1)
@@ -73,7 +73,7 @@ async def test_channels_are_shown_while_they_are_open_and_their_bytes_afterwards
     plugins = loader.load(sources=loader.built_in())
     async with meeting("rome", "milan", advertise=DEAD, plugins=plugins) as [rome, milan]:
         token = await invite(milan, resources={"cpu": "2", "memory": "4Gi"})
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         await peered(rome, token.id)
         await reads(rome, 'liqod_channels{peer="milan"}', 1)
         await reads(milan, 'liqod_channels{peer="rome"}', 1)

@@ -100,7 +100,7 @@ async def test_clocks_that_differ_by_an_hour_do_no_harm(seconds: float):
     async with apart(seconds) as [rome, milan]:
         token = await invite(milan, lifetime=600, resources={"cpu": "2"})
         with ahead(seconds):
-            await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+            await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
             await peered(rome, token.id)
         assert await rome.admin.find(NODES, "milan") is not None
         await eventually(lambda: are(milan, "Done"))
@@ -121,11 +121,11 @@ async def test_an_invitation_lasts_by_the_clusters_clock_whatever_that_of_its_op
         with ahead(seconds):
             token = await invite(milan, lifetime=60)
         await trio.sleep(30)
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         await peered(rome, token.id)
         with ahead(seconds):
             token = await invite(milan, lifetime=60)
         await trio.sleep(70)
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
         with pytest.raises(ConfigError, match="the invitation has expired"):
             await peered(rome, token.id)

@@ -75,7 +75,7 @@ async def test_who_is_stopped_while_asking_leaves_no_secret(monkeypatch: pytest.
             name="milan", cluster_id="milan", invitation=("invitation-x", b"s" * 16)
         )
         with pytest.raises(Unreachable):
-            await peeringrequest.ask(rome.admin, "liqo", request)
+            await peeringrequest.ensure_request(rome.admin, "liqo", request)
         assert {each["metadata"]["name"] for each in await rome.admin.list(SECRETS)} <= before
 
 
@@ -89,13 +89,13 @@ async def test_who_was_sent_away_since_asks_again_and_is_not_told_that_all_is_we
         lent = {"metadata": {"name": "milan"}, "spec": spec}
         await rome.admin.create(RESOURCE_SLICES, lent, namespace)
         first = await made(rome, phase="Done", clusterID="milan", key=FIRST)
-        await peeringrequest.ask(rome.admin, "liqo", request)
+        await peeringrequest.ensure_request(rome.admin, "liqo", request)
         assert (await found(rome)).metadata.uid == first.metadata.uid
 
         told = {"type": "Authentication", "status": "Denied", "reason": PERMISSION_WITHDRAWN}
         status = {"status": {"conditions": [told]}}
         await rome.admin.patch(RESOURCE_SLICES, "milan", status, namespace, subresource="status")
-        await peeringrequest.ask(rome.admin, "liqo", request)
+        await peeringrequest.ensure_request(rome.admin, "liqo", request)
         again = await found(rome)
         assert again.metadata.uid != first.metadata.uid
         assert again.status.phase == ""

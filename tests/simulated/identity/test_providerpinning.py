@@ -46,7 +46,7 @@ async def reaches(rome: Member, milan: Member) -> None:
 
     async def looked() -> bool:
         peer = rome.components.peers["milan"]
-        return bool(peer.link.up and peer.link.asked)
+        return bool(peer.link.up and peer.link.probed)
 
     await eventually(looked, seconds=30)
     assert milan.cluster.server == (await given(rome))["apiServer"]

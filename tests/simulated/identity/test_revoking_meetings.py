@@ -39,7 +39,7 @@ async def test_of_several_who_used_one_invitation_one_is_revoked_and_its_line_en
         its_own = await invite(milan, for_key=await key_of(rome))
         other = await invite(milan)
         for guest in (rome, turin):
-            await peeringrequest.ask(guest.admin, "liqo", by_token(token))
+            await peeringrequest.ensure_request(guest.admin, "liqo", by_token(token))
             await peered(guest, token.id)
 
         def channels() -> set[str]:
@@ -61,7 +61,7 @@ async def test_of_several_who_used_one_invitation_one_is_revoked_and_its_line_en
             return channels() == {"turin"}
 
         await eventually(ended)
-        await peeringrequest.ask(oslo.admin, "liqo", by_token(token))
+        await peeringrequest.ensure_request(oslo.admin, "liqo", by_token(token))
         with pytest.raises(ConfigError, match="there is no such invitation"):
             await peered(oslo, token.id)
         assert await turin.admin.find(NODES, "milan") is not None

@@ -149,7 +149,7 @@ async def by_channel() -> AsyncIterator[list[Member]]:
         milan,
     ]:
         token = await invite(milan)
-        await peeringrequest.ask(rome.admin, "liqo", by_token(token, resources=ASKED))
+        await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token, resources=ASKED))
         await peered(rome, token.id)
         yield [rome, milan]
 

@@ -23,7 +23,7 @@ from liqod import __main__ as program
 from liqod import config
 from liqod.apimachinery.kinds import SECRETS
 from liqod.cli import app, inspector
-from liqod.cli.meet import asked_of
+from liqod.cli.meet import request_of
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.protocol.invitationtokens import InvitationToken, format_token
 from liqod.inspect import protocol
@@ -202,11 +202,11 @@ async def test_no_secret_is_anywhere_but_in_secrets(tmp_path: Path, secrets: set
         async with looking(members, tmp_path, secrets) as seen:
             token = await invite(milan, resources={"cpu": "2", "memory": "4Gi"})
             secrets |= of_token(token)
-            await peeringrequest.ask(rome.admin, "liqo", by_token(token))
+            await peeringrequest.ensure_request(rome.admin, "liqo", by_token(token))
             before = set(secrets)
             await peered(rome, token.id)
             assert secrets > before, "the kubeconfig that milan gives"
-            await peeringrequest.ask(turin.admin, "liqo", by_token(token))
+            await peeringrequest.ensure_request(turin.admin, "liqo", by_token(token))
             with pytest.raises(ConfigError, match="the invitation has been used"):
                 await peered(turin, token.id)
             secrets |= of_text((await take_its_place(milan)).decode())
@@ -304,7 +304,7 @@ def test_no_program_repeats_an_invitation(
 def test_nothing_of_a_damaged_invitation_is_repeated(at: int, to: str, cut: int):
     damaged = (LINE[:at] + to + LINE[at + 1 :])[: max(cut, 60)]
     try:
-        asked_of(damaged, ResourceRequest(), replace=False, networking=True)
+        request_of(damaged, ResourceRequest(), replace=False, networking=True)
     except LiqodError as error:
         told = "".join(traceback.format_exception(error))
         assert not any(LINE[i : i + 12] in told for i in range(LINE.index("#"), len(LINE) - 12))

@@ -261,15 +261,15 @@ async def check_metrics(port: int) -> None:
 async def check_objects(rome: Site) -> None:
     async with inspector.connect(rome.daemon.inspector) as looker:
         ask = GetObject(id=1, kind="Pod", namespace="shop", name="web")
-        here = await looker.ask(ask, Text)
+        here = await looker.request(ask, Text)
         assert "kind: Pod" in here.text
         assert PLANTED not in here.text
         ask = GetObject(id=2, kind="Pod", namespace="shop", name="web", peer="milan")
-        there = await looker.ask(ask, Text)
+        there = await looker.request(ask, Text)
         assert "nodeName: milan" in there.text
-        logs = await looker.ask(GetLogs(id=3, namespace="shop", pod="web", tail=5), Text)
+        logs = await looker.request(GetLogs(id=3, namespace="shop", pod="web", tail=5), Text)
         assert logs.text
-        found = await looker.ask(Examine(id=4), Findings)
+        found = await looker.request(Examine(id=4), Findings)
         assert [ladder.peer for ladder in found.ladders] == ["", "milan"]
 
 
@@ -324,27 +324,29 @@ async def check_actions(rome: Site, milan: Site) -> None:
     """Each says what it will do, and does what the command line does."""
     async with inspector.connect(milan.daemon.inspector) as looker:
         assert "cordon" in looker.hello.verbs
-        plan = await looker.ask(Preview(id=1, verb="drain", subject="rome"), ActionPlan)
+        plan = await looker.request(Preview(id=1, verb="drain", subject="rome"), ActionPlan)
         assert plan.destructive
         assert plan.command == "liqod drain tenant rome --yes"
         assert "deletes the slice milan" in plan.changes
-        await looker.ask(Act(id=2, verb="cordon", subject="rome"), RequestDone)
+        await looker.request(Act(id=2, verb="cordon", subject="rome"), RequestDone)
         (tenant,) = await milan.admin.list(TENANTS)
         assert tenant["spec"]["tenantCondition"] == "Cordoned"
-        await looker.ask(Act(id=3, verb="uncordon", subject="rome"), RequestDone)
+        await looker.request(Act(id=3, verb="uncordon", subject="rome"), RequestDone)
         assert (await looker.snapshot())[1].pulses["rome"].backlog == 0
         with pytest.raises(ConfigError, match="no tenant oslo"):
-            await looker.ask(Preview(id=4, verb="cordon", subject="oslo"), ActionPlan)
+            await looker.request(Preview(id=4, verb="cordon", subject="oslo"), ActionPlan)
     async with inspector.connect(rome.daemon.inspector) as looker:
-        plan = await looker.ask(Preview(id=1, verb="unoffload", subject="shop"), ActionPlan)
+        plan = await looker.request(Preview(id=1, verb="unoffload", subject="shop"), ActionPlan)
         assert plan.changes == ("deletes shop-rome on milan, with every pod and object in it",)
         await rome.admin.create(NAMESPACES, {"metadata": {"name": "yard"}})
         options = {"selector": "liqo.io/type in (virtual-node)"}
-        await looker.ask(Act(id=2, verb="offload", subject="yard", options=options), RequestDone)
+        await looker.request(
+            Act(id=2, verb="offload", subject="yard", options=options), RequestDone
+        )
         await eventually(lambda: offloaded(rome, "yard"))
-        plan = await looker.ask(Preview(id=3, verb="unpeer", subject="milan"), ActionPlan)
+        plan = await looker.request(Preview(id=3, verb="unpeer", subject="milan"), ActionPlan)
         assert "deletes VirtualNode milan" in plan.changes
-        done = await looker.ask(Act(id=4, verb="unpeer", subject="milan"), RequestDone)
+        done = await looker.request(Act(id=4, verb="unpeer", subject="milan"), RequestDone)
         assert "unpeered from milan" in done.text
         assert await rome.admin.list(VIRTUAL_NODES) == []
 

@@ -144,9 +144,9 @@ class NotedProber(Prober):
         self.machine = machine
 
     async def run(self) -> NoReturn:
-        self.machine.heard, self.machine.tells = self._heard, self._tells
+        self.machine.heard, self.machine.tells = self._on_result, self._own_hello
         if self.machine.says is not None:
-            self._heard(self.machine.says)
+            self._on_result(self.machine.says)
         try:
             await trio.sleep_forever()
         finally:

@@ -226,7 +226,7 @@ async def test_what_only_says_to_be_an_ips_takes_no_memory() -> None:
         assert held <= 1 << 20
         holdings = context.context.informers.holdings
         assert holdings is not None
-        assert held <= holdings.held(holdings.owner("shop")) + 4096
+        assert held <= holdings.used(holdings.owner("shop")) + 4096
 
 
 async def test_a_host_of_ipv6_is_lent_with_a_service_of_its_family() -> None:

@@ -41,7 +41,7 @@ class Site:
         gateway = Gateway(
             side="server", backend="wireguard", name=name, uid=made.metadata.uid, mtu=1340
         )
-        self.ends.know(TunnelEndpoints(gateway, looked=True))
+        self.ends.set(TunnelEndpoints(gateway, looked=True))
 
     async def pod(self, status: str) -> Json:
         """The one pod, once its condition Ready has this status."""
@@ -106,14 +106,14 @@ async def test_a_tunnel_that_cannot_be_is_not_ready_and_comes_back():
     async with site() as milan:
         await milan.begin()
         await milan.ready(1)
-        milan.connections.tell(TunnelState("Error", "nft refuses"))
+        milan.connections.report(TunnelState("Error", "nft refuses"))
         pod = await milan.pod("False")
         assert condition(pod, "Ready")["message"] == "nft refuses"
         assert pod["status"]["phase"] == "Pending"
         await milan.ready(0)
         assert milan.made.peer.network.gateways == {"server": False}
         # That the other side is silent is no fault of this gateway.
-        milan.connections.tell(TunnelState("Connecting", "the peer has not answered yet"))
+        milan.connections.report(TunnelState("Connecting", "the peer has not answered yet"))
         await milan.ready(1)
 
 
@@ -152,13 +152,13 @@ async def test_without_a_gateway_there_is_none_and_at_rest_nothing_is_written():
         await milan.begin()
         await milan.ready(1)
         before = (await milan.pod("True"))["metadata"]["resourceVersion"]
-        milan.connections.tell(TunnelState("Connected", latency=0.002))
-        milan.connections.tell(TunnelState("Connected", latency=0.003))
+        milan.connections.report(TunnelState("Connected", latency=0.002))
+        milan.connections.report(TunnelState("Connected", latency=0.003))
         await trio.testing.wait_all_tasks_blocked(0.2)
         pods = await milan.made.admin.list(PODS, Selection(TENANT))
         [after] = [each["metadata"]["resourceVersion"] for each in pods]
         assert before == after
-        milan.ends.know(TunnelEndpoints(looked=True))
+        milan.ends.set(TunnelEndpoints(looked=True))
 
         async def gone() -> bool:
             return await milan.made.admin.find(DEPLOYMENTS, "gw-rome", TENANT) is None

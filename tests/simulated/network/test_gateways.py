@@ -312,15 +312,15 @@ async def test_the_connection_shows_the_way_and_rests():
             return look
 
         await until(shows("Connecting"))
-        milan.connections.tell(TunnelState("Connected", latency=0.00125))
+        milan.connections.report(TunnelState("Connected", latency=0.00125))
         found = await until(shows("Connected"))
         assert found["status"]["latency"]["value"] == "1.25ms"
         # One that hardly differs is not worth a write.
-        milan.connections.tell(TunnelState("Connected", latency=0.0013))
+        milan.connections.report(TunnelState("Connected", latency=0.0013))
         await milan.lender.settled()
         again = await until(shows("Connected"))
         assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
-        milan.connections.tell(TunnelState("Error", "the probes are lost"))
+        milan.connections.report(TunnelState("Error", "the probes are lost"))
         await until(shows("Error"))
 
 

@@ -133,7 +133,7 @@ async def test_of_a_lender_that_dials_the_gateway_dials_too(monkeypatch):
     settings = ALONE.replace("[network]\nenabled = false\n", "")
     async with two(monkeypatch, settings=settings, meets=True) as (rome, milan):
         token = await invite(rome, borrow=True, resources={"cpu": "2"})
-        await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ensure_request(milan.admin, "liqo", by_token(token, lend=True))
         entry = await eventually(lambda: first(milan))
         await answering.decide(milan.admin, "liqo", entry, answering.acceptance(entry, {}))
         await peered(milan, token.id)

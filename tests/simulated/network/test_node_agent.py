@@ -13,7 +13,7 @@ from liqod.install import noderights
 from liqod.install.overlayremoval import overlay_down
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
-from liqod.kube.controller import tell_failures
+from liqod.kube.controller import report_failures
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network.dataplane.values import Namespace
 from liqod.network.overlay import agent as agents
@@ -58,7 +58,7 @@ class Noting(NodeKernel):
         self.removed += 1
         return []
 
-    async def leave(self, cluster: str) -> list[str]:
+    async def remove_all(self, cluster: str) -> list[str]:
         self.left.append(cluster)
         return []
 
@@ -116,7 +116,7 @@ class Host:
     informers: Informers
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
-        return tell_failures(lambda key, reason: None, topic)
+        return report_failures(lambda key, reason: None, topic)
 
 
 async def api_servers() -> tuple[str, ...]:

@@ -244,8 +244,8 @@ async def test_what_a_node_says_of_itself_changes_nothing():
 async def test_how_each_node_fares_is_known_to_those_who_show_it():
     async with two_nodes() as made, written(made) as kernel:
         await until(lambda: so(kernel.plans))
-        await until(lambda: so(kernel.machine.ways.nodes))
-        (way,) = kernel.machine.ways.nodes
+        await until(lambda: so(kernel.machine.node_reachability.nodes))
+        (way,) = kernel.machine.node_reachability.nodes
         assert (way.name, way.told, way.problem) == ("two", None, "")
         said = {"type": "Applied", "status": "False", "reason": "NotApplied", "message": "no lqx"}
         dated = {**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -253,7 +253,7 @@ async def test_how_each_node_fares_is_known_to_those_who_show_it():
         await made.client.patch(INTERNAL_NODES, "two", status, subresource="status")
 
         async def failing() -> bool | None:
-            return True if kernel.machine.ways.nodes[0].problem == "no lqx" else None
+            return True if kernel.machine.node_reachability.nodes[0].problem == "no lqx" else None
 
         await until(failing)
 

@@ -54,16 +54,16 @@ async def test_it_stands_in_whichever_order_the_objects_come(monkeypatch, gatewa
         assert spec.side == ("server" if gateway is GATEWAY_SERVERS else "client")
         await site.shows("Connecting")
         await eventually(site.machine.listens)
-        assert site.lender.peer.network.stands is None, "nobody has judged it yet"
+        assert site.lender.peer.network.connected is None, "nobody has judged it yet"
         heard = site.machine.heard
         assert heard is not None
         assert site.machine.tells().seen_as == (ALIAS, "10.72.0.0/16")
         heard(ProbeResult(True, 0.001))
         await site.shows("Connected")
-        assert site.lender.peer.network.stands
+        assert site.lender.peer.network.connected
         heard(ProbeResult(False, why="nobody answers"))
         await site.shows("Connecting")
-        assert site.lender.peer.network.stands is False
+        assert site.lender.peer.network.connected is False
 
 
 async def remote(site: Joined) -> Json:
@@ -84,19 +84,19 @@ async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch)
         await site.lender.admin.create(NODES, {"metadata": {"name": "one"}, "status": node})
         first = ("10.244.0.0/16",)
         for each in ("10.0.0.0/8", "10.247.0.1/16", "x/9", "10.249.0.0/16", "10.244.7.0/24"):
-            heard(ProbeResult(True, 0.001, told=PeerHello(own=ClusterCidrs((*first, each)))))
+            heard(ProbeResult(True, 0.001, hello=PeerHello(own=ClusterCidrs((*first, each)))))
             await site.lender.settled()
         assert await remote(site) == {"pod": list(first), "external": ["10.70.0.0/16"]}
         # Whatever order they are told in, aliases stand in the order of those that are known.
         later = ClusterCidrs(("10.243.0.0/16", *first), ("10.70.0.0/16",))
-        heard(ProbeResult(True, 0.001, told=PeerHello(own=later)))
+        heard(ProbeResult(True, 0.001, hello=PeerHello(own=later)))
 
         async def known() -> bool:
             return bool((await remote(site))["pod"] == [*first, "10.243.0.0/16"])
 
         await eventually(known)
         # None is taken back by being told no more.
-        heard(ProbeResult(True, 0.001, told=PeerHello(own=ClusterCidrs(first))))
+        heard(ProbeResult(True, 0.001, hello=PeerHello(own=ClusterCidrs(first))))
         await site.lender.settled()
         assert await known()
 
@@ -114,7 +114,7 @@ async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
         assert site.machine.tells().websocket is None, "a client offers none"
         # An older one says nothing of it, and what was said last holds.
         for says, port in ((None, 443), (False, 0), (None, 0), (True, 443), (False, 0)):
-            heard(ProbeResult(True, 0.001, told=PeerHello(websocket=says)))
+            heard(ProbeResult(True, 0.001, hello=PeerHello(websocket=says)))
             await eventually(partial(_uses, specs, port))
             await site.lender.settled()
             assert specs[-1].websocket == port
@@ -156,10 +156,10 @@ async def test_a_peer_that_does_not_know_all_ranges_is_named(monkeypatch):
         async def quiet() -> bool:
             return not await named()
 
-        heard(ProbeResult(True, 0.001, told=PeerHello(seen_as=("10.66.0.0/16",))))
+        heard(ProbeResult(True, 0.001, hello=PeerHello(seen_as=("10.66.0.0/16",))))
         await eventually(named)
         assert (await said()).startswith("failed")
-        heard(ProbeResult(True, 0.001, told=PeerHello(seen_as=("10.66.0.0/16", "10.67.0.0/16"))))
+        heard(ProbeResult(True, 0.001, hello=PeerHello(seen_as=("10.66.0.0/16", "10.67.0.0/16"))))
         await eventually(quiet)
 
 
@@ -220,7 +220,7 @@ async def test_a_tunnel_that_goes_another_way_says_so_once(monkeypatch):
     async with joined(monkeypatch) as site:
 
         def told() -> list[tuple[str, str]]:
-            seen = (each.told for each in site.lender.peer.context.hub.history)
+            seen = (each.payload for each in site.lender.peer.context.hub.history)
             found = (each for each in seen if isinstance(each, TunnelChanged))
             return [(each.path, each.endpoint) for each in found if each.path]
 
@@ -258,12 +258,12 @@ async def test_what_is_lent_meanwhile_says_nothing_of_a_tunnel_that_stands(monke
         network = site.lender.peer.network
         before = network.ranges
         assert before is not None
-        network.know(msgspec.structs.replace(before, lent={"10.60.0.5": "192.0.2.5"}))
+        network.set_ranges(msgspec.structs.replace(before, lent={"10.60.0.5": "192.0.2.5"}))
         await site.machine.until("begin", "up", "apply")
-        assert network.stands
-        network.know(before)
+        assert network.connected
+        network.set_ranges(before)
         await site.machine.until("begin", "up", "apply")
-        assert network.stands
+        assert network.connected
 
 
 async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
@@ -363,14 +363,14 @@ async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
 
             async def tell(ends: Observable[TunnelEndpoints] = ends) -> None:
                 await trio.lowlevel.checkpoint()
-                ends.know(TunnelEndpoints(waits="told", refused=True, looked=True))
+                ends.set(TunnelEndpoints(waits="told", refused=True, looked=True))
 
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(PeerTunnel(peer, machine, ends, connections, lambda: "").run)
                 nursery.start_soon(tell)
 
                 async def heard(connections: Connections = connections) -> bool:
-                    return connections.way.why == "told"
+                    return connections.state.why == "told"
 
                 await eventually(heard)
                 nursery.cancel_scope.cancel()

@@ -15,7 +15,7 @@ from liqod.procedures import testnetwork
 from liqod.procedures.testnetwork import NetworkTestOptions
 from liqod.procedures.testnetwork import test_network as try_network
 from liqod.procedures.testplan import NAMESPACE, ProbeLocation, passed
-from liqod.reflection.statuswriter import tell
+from liqod.reflection.statuswriter import write_event
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.prepared import installed
@@ -109,8 +109,10 @@ async def test_node_ports_are_not_tried_where_the_peer_lets_guests_choose_none(c
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     refusal = "no turin: Service refused by turin: ports of choice are not for guests"
     source = {"metadata": {"name": "port-0", "namespace": NAMESPACE, "uid": "u"}}
-    await tell(client, SERVICES, source, Reason("ReflectionRefused", refusal), "milan")
-    await tell(client, SERVICES, source, Reason("LeftOut", "refused by turin: a label"), "turin")
+    await write_event(client, SERVICES, source, Reason("ReflectionRefused", refusal), "milan")
+    await write_event(
+        client, SERVICES, source, Reason("LeftOut", "refused by turin: a label"), "turin"
+    )
     assert await testnetwork.refused_node_ports(client, own, [milan, turin]) == {"milan"}
     clients, rows = testnetwork.probe_clients(
         ASKED, [own], [milan, turin], {}, {f"port-{n}": PORT for n in range(3)}, {"milan"}

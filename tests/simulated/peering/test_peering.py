@@ -306,7 +306,9 @@ async def test_certificates_are_renewed_in_place():
             for name in ("kubeconfig-controlplane-milan", "kubeconfig-resourceslice-milan"):
                 secret = await rome.admin.get(SECRETS, name, AT_ROME)
                 config = msgspec.convert(secret["data"]["kubeconfig"], bytes)
-                found[name] = certificates.read(from_kubeconfig(config).client_cert or b"").ends
+                found[name] = certificates.read(
+                    from_kubeconfig(config).client_cert or b""
+                ).not_after
             return found
 
         first = await ends()

@@ -115,7 +115,7 @@ async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has()
             assert "max_bytes under [guests]" in status["message"]
             holdings = made.context.informers.holdings
             assert holdings is not None
-            assert holdings.held(SHOP) <= 1.25 * MIB
+            assert holdings.used(SHOP) <= 1.25 * MIB
             await made.settled()
             before = {each["metadata"]["uid"] for each in await admin.list(PODS, Selection(SHOP))}
             assert len(before) >= 9

@@ -130,9 +130,9 @@ async def test_addresses_of_this_cluster_are_refused_by_name(cluster):
 
         async def told():
             reasons = [
-                event.told.reason
+                event.payload.reason
                 for event in made.context.hub.history
-                if isinstance(event.told, EndpointsRefused)
+                if isinstance(event.payload, EndpointsRefused)
             ]
             return any(all(address in reason for address in bad) for reason in reasons)
 
@@ -282,19 +282,19 @@ async def test_endpoints_behind_a_tunnel_are_relayed_under_their_aliases(cluster
         assert "aliases" in made.peer.network.waits
         await configuration(made)
         await addresses(made, "10.71.0.1")
-        made.peer.network.stand(True)
+        made.peer.network.set_connected(True)
         # Its API server is frozen, and packets get through: nothing is withdrawn.
         made.link.set(False, "it accepts connections but answers nothing")
         await made.settled()
         await addresses(made, "10.71.0.1")
         made.link.set(True, "its API server answers")
-        made.peer.network.stand(False, "nothing comes back")
+        made.peer.network.set_connected(False, "nothing comes back")
         await addresses(made, "10.71.0.1", ready=False)
         # A daemon that starts does not know it yet, and leaves it so.
-        made.peer.reach.know(None)
+        made.peer.reach.set(None)
         await configuration(made, alias="10.72.0.0/16")
         await addresses(made, "10.72.0.1", ready=False)
-        made.peer.network.stand(True)
+        made.peer.network.set_connected(True)
         await configuration(made, alias="10.73.0.0/16")
         await addresses(made, "10.73.0.1")
         await made.admin.delete(CONFIGURATIONS, "rome", TENANT)
@@ -311,7 +311,7 @@ async def test_a_slice_of_that_name_that_is_not_ours_is_left_alone(cluster):
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)
 
         async def told():
-            return any("not this one's" in str(event.told) for event in made.context.hub.history)
+            return any("not this one's" in str(event.payload) for event in made.context.hub.history)
 
         await eventually(told)
         assert await made.admin.get(ENDPOINT_SLICES, "web-1", SHOP) == before

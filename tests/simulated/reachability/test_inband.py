@@ -172,5 +172,5 @@ async def test_that_nothing_is_joined_is_known_at_once() -> None:
         await nursery.start(PeerCIDRs(milan).run)
         with trio.fail_after(1.0):
             await milan.network.looked.wait()
-        assert not milan.network.begun
+        assert not milan.network.started
         nursery.cancel_scope.cancel()

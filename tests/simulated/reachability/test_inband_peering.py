@@ -60,13 +60,13 @@ async def test_the_way_is_found_by_the_providers_ip(
     async with two(monkeypatch) as (rome, milan):
         here, there = sites(rome, milan)
         with pytest.raises(ConfigError, match=r"in_band of its daemon must name rome"):
-            await InBandOptions(asked=True).proxy(here, there, rome.progress)
+            await InBandOptions(requested=True).proxy(here, there, rome.progress)
         await shown(milan, address, annotations)
         with pytest.raises(ConfigError, match="needs joined networks"):
-            await InBandOptions(asked=True).proxy(here, there, rome.progress)
+            await InBandOptions(requested=True).proxy(here, there, rome.progress)
         await join(rome, milan)
         alias = await external(rome)
-        found = await InBandOptions(asked=True).proxy(here, there, rome.progress)
+        found = await InBandOptions(requested=True).proxy(here, there, rome.progress)
         assert found == url.format(alias)
 
 
@@ -83,7 +83,7 @@ async def test_the_provider_is_told_the_proxy_and_gives_it_back() -> None:
 
         async def peer(url: str) -> None:
             async with Client(user) as remote:
-                way = InBandOptions(asked=True, proxy_url=url)
+                way = InBandOptions(requested=True, proxy_url=url)
                 with trio.fail_after(30):
                     await kubeconfigpeering.peer(
                         rome.admin, remote, None, progress=rome.progress, in_band=way

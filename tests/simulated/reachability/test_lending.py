@@ -51,7 +51,7 @@ async def asks(milan: Member) -> IncomingPeering:
 
 async def lends(milan: Member, token: InvitationToken, **granted: str) -> None:
     """Lends as `liqod peer` does with a line that wants to borrow, and its operator's yes."""
-    await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
+    await peeringrequest.ensure_request(milan.admin, "liqo", by_token(token, lend=True))
     entry = await asks(milan)
     await answering.decide(milan.admin, "liqo", entry, answering.acceptance(entry, granted))
     await peered(milan, token.id)
@@ -177,7 +177,7 @@ async def test_after_a_restart_of_either_side_the_lender_dials_again() -> None:
 async def test_either_side_is_restarted_while_the_lender_s_operator_thinks() -> None:
     async with behind_nat() as [rome, milan]:
         token = await invite(rome, borrow=True, resources=ASKED)
-        await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ensure_request(milan.admin, "liqo", by_token(token, lend=True))
         first = await asks(milan)
         assert rome.handshake is not None
         rome.settings = rome.settings.replace("port = 0", f"port = {rome.handshake.port}")
@@ -204,7 +204,7 @@ async def test_either_side_is_restarted_while_the_lender_s_operator_thinks() -> 
 async def test_the_lender_s_operator_lends_less_or_nothing_whatever_is_asked() -> None:
     async with behind_nat() as [rome, milan]:
         token = await invite(rome, borrow=True, resources={"cpu": "64"}, uses=2)
-        await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ensure_request(milan.admin, "liqo", by_token(token, lend=True))
         entry = await asks(milan)
         assert await rome.admin.find(NODES, "milan") is None
         await answering.decide(milan.admin, "liqo", entry, answering.denial())
@@ -223,11 +223,13 @@ async def test_the_lender_s_operator_lends_less_or_nothing_whatever_is_asked() -
 async def test_an_invitation_to_lend_lets_nobody_borrow_and_the_other_way_round() -> None:
     async with behind_nat() as [rome, milan]:
         wants = await invite(rome, borrow=True, resources=ASKED)
-        await peeringrequest.ask(milan.admin, "liqo", by_token(wants))  # as if it granted something
+        await peeringrequest.ensure_request(
+            milan.admin, "liqo", by_token(wants)
+        )  # as if it granted something
         with pytest.raises(ConfigError, match="for who is to lend to this cluster"):
             await peered(milan, wants.id)
         grants = await invite(rome, resources=ASKED)
-        await peeringrequest.ask(milan.admin, "liqo", by_token(grants, lend=True))
+        await peeringrequest.ensure_request(milan.admin, "liqo", by_token(grants, lend=True))
         with pytest.raises(ConfigError, match="for who is to borrow from this cluster"):
             await peered(milan, grants.id)
         assert await entries(rome) == await entries(milan) == []
@@ -241,7 +243,7 @@ async def test_one_invitation_to_lend_is_used_by_one_of_two_and_names_who() -> N
     async with behind_nat("turin") as [rome, milan, turin]:
         token = await invite(rome, borrow=True, resources=ASKED)
         await lends(milan, token)
-        await peeringrequest.ask(turin.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ensure_request(turin.admin, "liqo", by_token(token, lend=True))
         with pytest.raises(ConfigError, match="the invitation has been used"):
             await peered(turin, token.id)
         here = await rome.admin.list(OUTGOING_PEERINGS, Selection("liqo"), decode=OutgoingPeering)
@@ -251,7 +253,7 @@ async def test_one_invitation_to_lend_is_used_by_one_of_two_and_names_who() -> N
 async def test_who_takes_back_what_was_asked_of_a_lender_is_not_asked_to_borrow_again() -> None:
     async with behind_nat() as [rome, milan]:
         token = await invite(rome, borrow=True, resources=ASKED)
-        await peeringrequest.ask(milan.admin, "liqo", by_token(token, lend=True))
+        await peeringrequest.ensure_request(milan.admin, "liqo", by_token(token, lend=True))
         await asks(milan)
         await rome.admin.delete(OUTGOING_PEERINGS, await record_of(milan), "liqo")
         with pytest.raises(ConfigError, match=r"nothing is lent to rome"):

@@ -55,7 +55,7 @@ async def link(cluster, nursery):
 async def becomes(link, up):
     """Wait for it; returns the reason."""
     with trio.fail_after(5):
-        while link.up is not up or not link.asked:
+        while link.up is not up or not link.probed:
             await link.wait_changed()
     return link.reason
 

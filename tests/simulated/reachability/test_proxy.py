@@ -108,7 +108,7 @@ async def test_requests_and_watches_go_through_it(cluster):
         place = cluster.server.removeprefix("https://")
         assert set(proxy.asked) == {place}
         line = await dial_server(behind(cluster, proxy.url))
-        await line.ask(5.0)
+        await line.probe(5.0)
         line.close()
         assert len(proxy.asked) == client.stats.connections + 1
 

@@ -21,7 +21,7 @@ from tests.simulated.reflection.remembered import holders
 
 NAME = "bazaar"
 THERE = f"{NAME}-rome"
-BOUNDED = {"CertificateIssuer._signed", "KeyedQueue._heap", "Seldom._said"}
+BOUNDED = {"CertificateIssuer._signed", "KeyedQueue._heap", "Seldom._logged_at"}
 """Held until the next is signed, or until there are some more of them."""
 LINGERS = {"Context._names", "Context.unmapped", "KeyedQueue._due"}
 """Held for some seconds after the last pod of a namespace, or until another is mapped."""

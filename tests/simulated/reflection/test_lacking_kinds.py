@@ -67,7 +67,7 @@ async def reflected(*faults: Fault, defined: bool = True) -> AsyncIterator[Pair]
 
 def blind(both: Pair, kind: str) -> str:
     """The reason reported to the doctor that a kind there cannot be read; empty where it can."""
-    told = [each.told for each in both.context.hub.history if isinstance(each.told, KindRead)]
+    told = [each.payload for each in both.context.hub.history if isinstance(each.payload, KindRead)]
     return next((each.problem for each in reversed(told) if each.kind == kind), "")
 
 

@@ -237,7 +237,7 @@ async def test_a_remote_pod_that_leaves_the_watch_by_its_phase_is_looked_for_and
 async def test_pods_on_own_nodes_are_not_followed_and_others_whatever_was_left_out():
     async with pair() as both:
         own = both.context.own_pods
-        own.leave_out(["milan", "worker"])  # a node that had the virtual node's name
+        own.exclude(["milan", "worker"])  # a node that had the virtual node's name
         async with lending_to(both):
             await both.pod("elsewhere", node="worker")
             await both.pod("web")
@@ -248,7 +248,7 @@ async def test_pods_on_own_nodes_are_not_followed_and_others_whatever_was_left_o
                 return set() if informer is None else {key[1] for key in informer.store}
 
             assert followed() == {"web"}
-            own.leave_out(["another"])
+            own.exclude(["another"])
             await both.pod("late")
             await here(both, "late")
             await here(both, "web")

@@ -25,7 +25,7 @@ def reason(code: str) -> Any:
 
 def statuses(both: Pair) -> list[str]:
     """The reasons that were shown on pods, in order."""
-    told = (event.told for event in both.context.hub.history)
+    told = (event.payload for event in both.context.hub.history)
     return [
         each.reason
         for each in told
@@ -129,7 +129,8 @@ async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
 
         async def doubted() -> bool:
             return any(
-                event.told.facts().get("action") == "waiting" for event in both.context.hub.history
+                event.payload.facts().get("action") == "waiting"
+                for event in both.context.hub.history
             )
 
         await eventually(doubted)
@@ -254,7 +255,7 @@ async def test_what_happens_between_two_watches_of_pods_is_made_up_for(monkeypat
                 yield informer
 
         monkeypatch.setattr(both.context.informers, "share", late)
-        both.context.own_pods.leave_out(["worker"])
+        both.context.own_pods.exclude(["worker"])
         await trio.sleep(0.1)
         await both.here.delete(PODS, "web", SHOP, grace=0)
         await both.second_slice("second")

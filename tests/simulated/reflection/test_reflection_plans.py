@@ -210,7 +210,7 @@ async def test_a_reflector_that_raises_fails_for_that_object_alone():
 
         async def named() -> bool:
             return any(
-                event.told.facts().get("failed") == FAULT for event in both.context.hub.history
+                event.payload.facts().get("failed") == FAULT for event in both.context.hub.history
             )
 
         await eventually(named)

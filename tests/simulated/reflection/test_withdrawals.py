@@ -30,8 +30,8 @@ def withdrawn(message: str) -> Any:
 
 
 def joined(both: Pair) -> None:
-    both.peer.network.know(PeerRanges())
-    both.peer.network.stand(True)
+    both.peer.network.set_ranges(PeerRanges())
+    both.peer.network.set_connected(True)
 
 
 async def test_pods_follow_the_tunnel_whatever_the_api_server_does():
@@ -43,13 +43,13 @@ async def test_pods_follow_the_tunnel_whatever_the_api_server_does():
         both.link.set(False, "it accepts connections but answers nothing")
         await trio.sleep(0.5)
         assert condition(await here(both, "web"), "Ready") == before
-        both.peer.network.stand(False, "nothing comes back")
+        both.peer.network.set_connected(False, "nothing comes back")
         await here(both, "web", withdrawn(TUNNEL), seconds=SOON)
-        both.peer.network.stand(True)
+        both.peer.network.set_connected(True)
         assert condition(await here(both, "web"), "Ready")["status"] == "True"
         # The API server answers, so statuses are reflected, and Ready is not among them.
         both.link.set(True, "its API server answers")
-        both.peer.network.stand(False, "nothing comes back")
+        both.peer.network.set_connected(False, "nothing comes back")
         await here(both, "web", withdrawn(TUNNEL), seconds=SOON)
         late = await both.pod("late")
         running = await here(both, "late", lambda pod: condition(pod, "Ready"))
@@ -95,7 +95,7 @@ async def test_no_worker_that_waits_for_the_peer_holds_it_up():
         for name in names:  # a change of each waits to be written there
             await both.here.patch(PODS, name, {"metadata": {"labels": {"a": "b"}}}, SHOP)
         await trio.sleep(0.5)
-        both.peer.network.stand(False, "nothing comes back")
+        both.peer.network.set_connected(False, "nothing comes back")
         with trio.fail_after(SOON):
             for name in names:
                 await here(both, name, withdrawn(TUNNEL))

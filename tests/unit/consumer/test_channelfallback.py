@@ -131,7 +131,7 @@ async def test_one_try_does_where_the_channel_leads_nowhere_and_it_is_made_at_on
     await trio.sleep(LEAST + 1)
     peer.accepts = peer.proves = True
     peer.up = peer.channel = False
-    peer.news.tell()
+    peer.news.notify()
     await trio.sleep(0.1)
     assert await peer.connect() == "direct"
     nursery.cancel_scope.cancel()
@@ -146,7 +146,7 @@ async def test_a_direct_way_that_answers_no_more_behind_its_port_is_left(
     await trio.sleep(3 * BETWEEN)
     assert await peer.connect() == "direct"
     peer.up = False
-    peer.news.tell()
+    peer.news.notify()
     await trio.sleep(0.1)
     assert await peer.connect() == "channel"
     nursery.cancel_scope.cancel()
@@ -158,7 +158,7 @@ async def test_news_without_end_makes_few_tries(
     nursery.start_soon(peer.follow)
     for _ in range(600):
         await trio.sleep(0.1)
-        peer.news.tell()
+        peer.news.notify()
     assert 10 <= len(peer.tried) <= 60 / LEAST
     nursery.cancel_scope.cancel()
 

@@ -28,20 +28,20 @@ def test_what_is_grave_makes_a_link_unsound_and_says_why(caplog):
     caplog.set_level("INFO")
     link = answering()
     assert (link.healthy, link.why, link.degraded) == (True, ANSWERS, False)
-    link.degradations.tell("reflection", SLOW)
+    link.degradations.report("reflection", SLOW)
     assert (link.healthy, link.degraded) == (True, True)
-    link.degradations.tell("replication", BROKEN)
+    link.degradations.report("replication", BROKEN)
     assert not link.healthy
     assert link.why == f"{ANSWERS}, but {SLOW.text}; {BROKEN.text}"
     for room in ("reflection", "replication"):
-        link.degradations.tell(room, None)
+        link.degradations.report(room, None)
     assert (link.healthy, link.why) == (True, ANSWERS)
     assert len(caplog.records) == 2
 
 
 def test_while_the_server_does_not_answer_that_is_the_reason():
     link = answering()
-    link.degradations.tell("reflection", BROKEN)
+    link.degradations.report("reflection", BROKEN)
     link.up, link.reason = False, "milan answers 500"
     assert (link.healthy, link.why, link.degraded) == (False, "milan answers 500", False)
 
@@ -59,7 +59,7 @@ async def test_who_waits_for_a_change_is_told_once():
         nursery.start_soon(count)
         await trio.testing.wait_all_tasks_blocked()
         for _ in range(3):
-            link.degradations.tell("reflection", SLOW)
+            link.degradations.report("reflection", SLOW)
             await trio.testing.wait_all_tasks_blocked()
         nursery.cancel_scope.cancel()
     assert changes == 1

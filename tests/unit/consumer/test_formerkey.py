@@ -63,8 +63,8 @@ def test_a_certificate_and_a_request_go_with_the_pair_that_they_are_for():
     assert OWN.of(signed(COMES)) is OWN
     for other in (signed(stranger), b"nonsense", b""):
         assert OWN.of(other) is OWN
-    assert OWN.asked_with(certificaterequests.make_csr(WAS, "rome", "liqo.io")) is FORMER
-    assert OWN.asked_with(b"nonsense") is OWN
+    assert OWN.requested_with(certificaterequests.make_csr(WAS, "rome", "liqo.io")) is FORMER
+    assert OWN.requested_with(b"nonsense") is OWN
     alone = msgspec.structs.replace(OWN, former=None)
     assert alone.of(signed(WAS)) is alone
 

@@ -67,7 +67,7 @@ class FakeLine:
         self.broken = trio.Event()
         self.closed = self.parted = False
 
-    async def ask(self, deadline):
+    async def probe(self, deadline):
         with trio.move_on_after(deadline):
             await trio.sleep(self.host.stall)
             if self.host.state == "well":
@@ -76,7 +76,7 @@ class FakeLine:
         raise Unreachable("milan accepts connections but answers nothing")
 
     async def read_lease(self, deadline):
-        return await self.ask(deadline), *self.host.seen()
+        return await self.probe(deadline), *self.host.seen()
 
     async def idle(self, seconds):
         with trio.move_on_after(seconds):
@@ -160,7 +160,7 @@ async def linked():
     async with trio.open_nursery() as nursery:
         nursery.start_soon(partial(link.run, remotes, said.append, dial=host.dial))
         await link.wait_changed()
-        assert (link.up, link.reason, link.asked) == (True, ANSWERS, True)
+        assert (link.up, link.reason, link.probed) == (True, ANSWERS, True)
         yield host, remotes, link, said
         nursery.cancel_scope.cancel()
     assert all(line.closed for line in host.lines)
@@ -253,7 +253,7 @@ async def test_without_an_identity_nothing_is_asked(autojump_clock):
     async with linked() as (host, remotes, link, _):
         remotes.set(None)
         await link.wait_changed()
-        assert (link.up, link.reason, link.asked) == (True, IDLE, False)
+        assert (link.up, link.reason, link.probed) == (True, IDLE, False)
         dials = host.dials
         await trio.sleep(100)
         assert host.dials == dials
@@ -391,9 +391,9 @@ async def test_what_kind_of_trouble_it_is_is_told_by_the_error(
 async def test_what_is_known_of_a_link_is_one_value():
     link = PeerLink()
     assert link.facts() == LinkFacts(reason=IDLE, since=link.since)
-    link.asked, link.reason = True, ANSWERS
+    link.probed, link.reason = True, ANSWERS
     link.rounds.extend((0.1, None, 0.3))
-    link.degradations.tell("reflection", Degradation("pods cannot be written", grave=True))
+    link.degradations.report("reflection", Degradation("pods cannot be written", grave=True))
     found = link.facts()
     assert (found.state, found.rtt, found.lost, found.grave) == ("up", 0.3, 0.333, True)
     assert found.why == link.why == f"{ANSWERS}, but pods cannot be written"

@@ -49,7 +49,7 @@ def told(word):
 @pytest.mark.parametrize(("word", "shut"), [("some", False), ("none", True)])
 def test_nodes_of_the_peer_that_are_not_ready_are_shown_and_none_takes_new_pods(word, shut):
     node = told(word)
-    taints = [each["key"] for each in nodeplan.wanted_taints(node, UP)]
+    taints = [each["key"] for each in nodeplan.desired_taints(node, UP)]
     assert (labels.CLOSED_TAINT in taints) is shut
     found = live(node)["status"]["conditions"]
     said = conditions.find(found, labels.PEER_NODES_READY) or {}
@@ -167,10 +167,10 @@ def test_another_reason_keeps_the_transition_time():
 )
 def test_network(pod_network, reason):
     facts = msgspec.structs.replace(UP, pod_network=pod_network)
-    conditions = nodeplan.wanted_status(virtual_node(), facts, (), NOW)["conditions"]
+    conditions = nodeplan.desired_status(virtual_node(), facts, (), NOW)["conditions"]
     assert (conditions[-1]["status"], conditions[-1]["reason"]) == ("False", reason)
     unchecked = virtual_node(disableNetworkCheck=True)
-    conditions = nodeplan.wanted_status(unchecked, facts, (), NOW)["conditions"]
+    conditions = nodeplan.desired_status(unchecked, facts, (), NOW)["conditions"]
     assert [c["type"] for c in conditions if c["type"] == "NetworkUnavailable"] == []
 
 
@@ -185,14 +185,14 @@ def test_network(pod_network, reason):
 )
 def test_a_tunnel_says_how_far_it_is(facts, reason, words):
     known = msgspec.structs.replace(UP, pod_network="tunnel", **facts)
-    condition = nodeplan.wanted_status(virtual_node(), known, (), NOW)["conditions"][-1]
+    condition = nodeplan.desired_status(virtual_node(), known, (), NOW)["conditions"][-1]
     assert (condition["status"], condition["reason"]) == ("False", reason)
     assert words in condition["message"]
 
 
 def test_what_is_not_joined_says_why_there_is_no_network():
     known = msgspec.structs.replace(UP, pod_network="none", unjoined="the networks are not joined")
-    condition = nodeplan.wanted_status(virtual_node(), known, (), NOW)["conditions"][-1]
+    condition = nodeplan.desired_status(virtual_node(), known, (), NOW)["conditions"][-1]
     assert (condition["status"], condition["reason"]) == ("False", "PodNetworkNone")
     assert "the networks are not joined" in condition["message"]
 

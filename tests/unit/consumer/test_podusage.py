@@ -61,7 +61,7 @@ class World:
 
 async def test_ten_scrapers_cost_one_request(autojump_clock: trio.testing.MockClock) -> None:
     world = World()
-    assert world.usage.asked is None
+    assert world.usage.requested_at is None
     await trio.sleep(ORDINARY.usage_fresh)
     assert world.asked == [], "nobody scrapes, nobody is asked"
     one = [body("shop")]

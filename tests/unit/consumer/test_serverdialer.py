@@ -54,8 +54,8 @@ class Noted(StreamWire):
 def network() -> PeerNetwork:
     """A network that is joined, with a tunnel that stands."""
     made = PeerNetwork()
-    made.know(RANGES)
-    made.stand(True)
+    made.set_ranges(RANGES)
+    made.set_connected(True)
     return made
 
 
@@ -145,11 +145,11 @@ async def test_without_a_tunnel_that_stands_nothing_else_is_tried(
 ) -> None:
     servers.does[DIRECT] = "refuses"
     for stands in (False, None):
-        network.stand(stands)
+        network.set_connected(stands)
         with pytest.raises(Unconnected, match=r"refuses$"):
             await dial(*DIRECT)
-    network.stand(True)
-    network.know(None, "they are not known")
+    network.set_connected(True)
+    network.set_ranges(None, "they are not known")
     with pytest.raises(Unconnected, match=r"refuses$"):
         await dial(*DIRECT)
     assert IN_BAND not in servers.tried

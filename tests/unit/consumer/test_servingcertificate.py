@@ -81,7 +81,7 @@ class World:
 
     def borrow(self) -> None:
         self.ways["milan"] = cast("Any", object())
-        self.ways.came.tell()
+        self.ways.came.notify()
 
     @property
     def signed(self) -> bool:
@@ -158,7 +158,7 @@ async def test_what_is_signed_stays_until_it_ends_and_then_it_is_our_own(
     assert world.serving.problem == "taken away"
     await trio.sleep(3 * 3600)
     assert not world.signed
-    assert certificates.read(world.shown[-1].certificate).ends > world.now()
+    assert certificates.read(world.shown[-1].certificate).not_after > world.now()
 
 
 async def test_another_key_or_address_is_not_shown(autojump_clock: Clock, world: World) -> None:

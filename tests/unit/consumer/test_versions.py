@@ -18,7 +18,7 @@ class Way:
 
     def __init__(self) -> None:
         self.up = True
-        self.asked = True
+        self.probed = True
         self.version = ""
         self.answers: list[bytes | Exception] = []
         self.reads = 0

@@ -60,7 +60,7 @@ def test_old_authority_stays_in_the_bundle_until_it_has_expired():
     assert second is not None
     assert first.bundle in second.bundle
     assert second.bundle.count(b"BEGIN CERTIFICATE") == 2
-    assert certificates.read(second.bundle).begins > START + DAY
+    assert certificates.read(second.bundle).not_before > START + DAY
     assert read(certificate.data(second)) == second
     much_later = certificate.renewed(first, ["10.0.0.1"], 2 / 3, START + 6 * 365 * DAY)
     assert much_later is not None

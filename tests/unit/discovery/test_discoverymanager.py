@@ -88,7 +88,7 @@ class Watched:
         host = PluginHost(Plugins(discovery=providers))
         self.inbox = DiscoveryManager(context, host, self.adverts)
         self.events: list[Any] = []
-        context.hub.listen(lambda event: self.events.append(event.told))
+        context.hub.listen(lambda event: self.events.append(event.payload))
         self.running: dict[str, str] = {}
 
     async def introduce(self, context: Any, peer: str, path: Any) -> None:

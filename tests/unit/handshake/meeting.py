@@ -97,7 +97,7 @@ def exchange(outputs: Outputs, one, other) -> tuple[list[Output], list[Output]]:
 def met(listening=None, **changed) -> tuple[DiallerMachine, ListenerMachine]:
     """A dialler and a listener that know each other."""
     one, other = dialler(**changed), listener(**(listening or {}))
-    exchange(one.begin(), one, other)
+    exchange(one.start(), one, other)
     assert one.stage == other.stage == "met"
     return one, other
 

@@ -59,7 +59,7 @@ from tests.unit.handshake.meeting import (
 def test_both_know_each_other_by_key_and_words(kind):
     one = dialler(private=private("rome", kind))
     other = listener()
-    there, here = exchange(one.begin(), one, other)
+    there, here = exchange(one.start(), one, other)
     assert isinstance(there[0], PeerVerified)
     assert isinstance(here[0], PeerVerified)
     assert known(one).cluster_id == "milan"
@@ -255,8 +255,8 @@ def test_whoever_loses_the_channel_may_try_again():
 # What comes at the wrong time.
 
 EVERY = {
-    "hello": said(dialler("turin").begin())[0],
-    "welcome": said(listener("turin").receive(*said(dialler().begin())))[0],
+    "hello": said(dialler("turin").start())[0],
+    "welcome": said(listener("turin").receive(*said(dialler().start())))[0],
     "prove": encode(Prove(nonce=NONCE, signature=pack(b"s" * 64))),
     "proved": encode(Proved(signature=pack(b"s" * 64))),
     "ask": encode(ASK),
@@ -279,7 +279,7 @@ def at(stage: str):
         return dialler(), listener()
     if stage in ("greeted", "proving"):
         one, other = dialler(), listener()
-        answer = other.receive(*said(one.begin()))
+        answer = other.receive(*said(one.start()))
         if stage == "proving":
             one.receive(*said(answer))
         return one, other
@@ -337,7 +337,7 @@ def test_a_decision_at_the_wrong_time_does_nothing(stage):
     if stage != "met":
         assert one.ask(ASK) == one.attach() == ()
     if stage != "new":
-        assert one.begin() == ()
+        assert one.start() == ()
     assert other.stage == ("proving" if stage == "greeted" else stage)
     assert one.stage == stage
 

@@ -269,7 +269,7 @@ def problem(text: str) -> str:
 def one_greeted() -> DiallerMachine:
     """A dialler that waits for a welcome."""
     one = dialler()
-    one.begin()
+    one.start()
     return one
 
 

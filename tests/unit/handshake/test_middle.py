@@ -57,7 +57,7 @@ class Middle:
 
     def run(self) -> None:
         """One meeting, as far as it goes."""
-        text = said(self.one.begin())
+        text = said(self.one.start())
         for kind in ("hello", "welcome", "prove", "proved"):
             if not text:
                 return
@@ -87,7 +87,7 @@ class Middle:
     def own(self, kind: str, text: str) -> str:
         """The message that it would send by itself to the receiver of this one."""
         if kind == "hello":
-            return said(self.to_other.begin())[0]
+            return said(self.to_other.start())[0]
         side = self.to_other if kind == "prove" else self.to_one
         heard = {"welcome": "hello", "prove": "welcome", "proved": "prove"}[kind]
         found = said(side.receive(self.heard[heard]))
@@ -130,7 +130,7 @@ class Middle:
 def old_meeting() -> dict[str, str]:
     """All that was said when rome and milan met before."""
     one, other = dialler(), listener()
-    (hello,) = said(one.begin())
+    (hello,) = said(one.start())
     (welcome,) = said(other.receive(hello))
     (prove,) = said(one.receive(welcome))
     (proved,) = said(other.receive(prove))
@@ -199,11 +199,11 @@ def test_the_words_cannot_be_chosen_unless_the_commitment_is_not_held(held, monk
     if not held:
         monkeypatch.setattr(proof, "keeps", lambda *_: True)
     one, to_middle, from_middle, other = two_meetings()
-    (hello,) = said(one.begin())
+    (hello,) = said(one.start())
     assert not hasattr(decode(hello), "nonce")
     one.receive(*said(to_middle.receive(*said(one.receive(*said(to_middle.receive(hello)))))))
     assert one.peer is not None
-    (hello,) = said(from_middle.begin())
+    (hello,) = said(from_middle.start())
     (welcome,) = said(other.receive(hello))
     greeting = decode(welcome)
     assert isinstance(greeting, Welcome)
@@ -223,10 +223,10 @@ def test_the_words_of_two_meetings_are_equal_by_chance_alone(monkeypatch):
         one, to_middle, from_middle, other = two_meetings()
         one.receive(
             *said(
-                to_middle.receive(*said(one.receive(*said(to_middle.receive(*said(one.begin()))))))
+                to_middle.receive(*said(one.receive(*said(to_middle.receive(*said(one.start()))))))
             )
         )
-        other.receive(*said(from_middle.receive(*said(other.receive(*said(from_middle.begin()))))))
+        other.receive(*said(from_middle.receive(*said(other.receive(*said(from_middle.start()))))))
         assert one.peer is not None
         assert other.peer is not None
         equal += one.peer.words == other.peer.words
@@ -246,4 +246,4 @@ def test_an_older_hello_alone_opens_nothing():
 
 def test_a_key_that_is_expected_is_the_only_one():
     one = dialler(shown=MIDDLE, expected=ExpectedPeer(key=KEY["milan"]))
-    assert said(one.begin()) == []
+    assert said(one.start()) == []

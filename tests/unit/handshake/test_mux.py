@@ -86,9 +86,9 @@ def test_nobody_sends_more_than_is_taken_and_reading_widens_the_window() -> None
     here, there = opened(one, other)
     one.give(here, bytes(2 * WINDOW))
     exchange(one, other)
-    assert there.held == FIRST_WINDOW
+    assert there.buffered == FIRST_WINDOW
     seen = [len(other.take(there))]
-    while here.unsent or there.held:
+    while here.unsent or there.buffered:
         exchange(one, other)
         seen.append(len(other.take(there)))
     assert sum(seen) == 2 * WINDOW
@@ -101,7 +101,7 @@ def test_windows_grow_from_one_store_which_is_given_back() -> None:
     streams = [opened(one, other) for _ in range(40)]
     for here, there in streams:
         one.give(here, bytes(2 * WINDOW))
-        while here.unsent or there.held:
+        while here.unsent or there.buffered:
             exchange(one, other)
             other.take(there)
     assert sum(there.window - FIRST_WINDOW for _, there in streams) == GROWTH
@@ -110,7 +110,7 @@ def test_windows_grow_from_one_store_which_is_given_back() -> None:
     exchange(one, other)
     here, there = opened(one, other)
     one.give(here, bytes(2 * WINDOW))
-    while here.unsent or there.held:
+    while here.unsent or there.buffered:
         exchange(one, other)
         other.take(there)
     assert there.window == WINDOW
@@ -264,7 +264,7 @@ def test_whatever_comes_is_taken_or_refused_and_little_is_kept(messages: list[by
             break
         if heard is not None and heard[0] is FrameKind.OPEN:
             listener.accept(heard[1])
-        assert all(state.held <= state.window for state in listener.streams.values())
+        assert all(state.buffered <= state.window for state in listener.streams.values())
 
 
 class Sides(RuleBasedStateMachine):
@@ -337,7 +337,7 @@ class Sides(RuleBasedStateMachine):
         for key, data in self.got.items():
             assert self.sent.get(key, b"").startswith(data)
         for mux in self.sides:
-            assert all(each.held <= each.window <= WINDOW for each in mux.streams.values())
+            assert all(each.buffered <= each.window <= WINDOW for each in mux.streams.values())
 
     def teardown(self) -> None:
         """When all has been delivered and ended, neither side has anything left."""

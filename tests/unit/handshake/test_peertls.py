@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.handshake.transport.peerlistener import ListenerKey, chosen
-from liqod.handshake.transport.peertls import called, wanted
+from liqod.handshake.transport.peertls import called, expected_key
 from liqod.sharedport import program_of
 from tests.unit.handshake.meeting import own
 
@@ -17,7 +17,7 @@ PRESENT, FORMER = ListenerKey.of(own("rome")), ListenerKey.of(own("milan"))
 def test_what_is_called_names_the_key_and_is_a_daemon_s_for_versions_before(host, named):
     key = PRESENT.key if named else ""
     name = called(host, key)
-    assert wanted(name) == key[:16]
+    assert expected_key(name) == key[:16]
     assert program_of(name) == "liqod-peering"
 
 

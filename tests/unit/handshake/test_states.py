@@ -215,7 +215,7 @@ class World(RuleBasedStateMachine):
         shown = certificate(provider)
         stranger = DiallerMachine(own("turin"), ExpectedPeer(), shown, os.urandom(32))
         listener = ListenerMachine(own(provider), shown, os.urandom(32))
-        (hello,) = said(stranger.begin())
+        (hello,) = said(stranger.start())
         (welcome,) = said(listener.receive(hello))
         listener.receive(prove("turin", provider, hello, welcome, os.urandom(32)))
         assert listener.peer is None, "a nonce was chosen after the other one was known"

@@ -115,10 +115,10 @@ class Wanted:
         listener = ListenerMachine(own(listens, **able), shown, os.urandom(32))
         if self.lender_dials:
             self.one, self.other = listener, dialler
-            self.serve(dialler.begin())
+            self.serve(dialler.start())
         else:
             self.one, self.other = dialler, listener
-            self.hear(dialler.begin())
+            self.hear(dialler.start())
 
     def disconnect(self) -> None:
         """Close the connection: messages under way are lost, on either side."""

@@ -20,8 +20,8 @@ def test_a_signed_request_becomes_a_certificate_with_its_subject_and_life():
     facts = certificates.read(certificates.sign_client(ca, csr, seconds=600, now=NOW))
     assert facts.common_name == "milan"
     assert facts.organizations == ("liqo.io",)
-    assert facts.ends == NOW + 600
-    assert facts.begins == NOW - certificates.SKEW
+    assert facts.not_after == NOW + 600
+    assert facts.not_before == NOW - certificates.SKEW
     assert keys.same_public(facts.public_key, keys.public_pem(private))
     assert certificates.renewal(facts, 0.5) == NOW + 270
 

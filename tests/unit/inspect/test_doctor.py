@@ -73,7 +73,7 @@ async def test_a_verdict_is_as_old_as_its_last_turn():
     assert (row.evidence, row.since) == ("timed out", 152)
     found["now"] = ok("fine")
     assert (await patient.after(2))["api"].since == 156
-    told = [(each.told.topic, each.told.facts()["verdict"]) for each in patient.hub.history]
+    told = [(each.payload.topic, each.payload.facts()["verdict"]) for each in patient.hub.history]
     assert told == [("doctor", "failing"), ("doctor", "ok")]
 
 

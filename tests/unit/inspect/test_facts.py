@@ -63,7 +63,7 @@ async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock
         nodes=(),
         queues={},
         context=SimpleNamespace(events=events),
-        told=lambda: (),
+        reasons=lambda: (),
     )
     borrowing: Any = SimpleNamespace(
         engine=engine,
@@ -152,7 +152,7 @@ async def test_the_daemon_knows_the_reasons_of_objects_and_the_clusters_that_are
     )
     writer = SimpleNamespace(writer=SimpleNamespace(counts={}))
     engine = SimpleNamespace(
-        told=lambda: iter(told),
+        reasons=lambda: iter(told),
         queues={},
         nodes=(),
         mapping=SimpleNamespace(desired=set(), accepted={}, known=True),

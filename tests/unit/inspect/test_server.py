@@ -42,10 +42,10 @@ async def test_a_client_is_greeted_and_follows(tmp_path: Path):
 
 async def test_requests_are_answered_refused_and_cancelled(tmp_path: Path):
     async with serving(tmp_path) as served, served.look() as viewer:
-        assert (await viewer.ask(Examine(id=1), RequestDone)).text == "done"
+        assert (await viewer.request(Examine(id=1), RequestDone)).text == "done"
         with pytest.raises(ConfigError, match="no such metric"):
-            await viewer.ask(GetHistory(id=2, metric="x"), RequestDone)
-        await viewer.ask(GetLogs(id=3, namespace="shop", pod="web", follow=True), Text)
+            await viewer.request(GetHistory(id=2, metric="x"), RequestDone)
+        await viewer.request(GetLogs(id=3, namespace="shop", pod="web", follow=True), Text)
         await viewer.send(CancelRequest(id=3))
         while not isinstance(message := await viewer.receive(), RequestDone):
             assert isinstance(message, Text)
@@ -66,7 +66,7 @@ async def test_a_fault_of_ours_costs_that_client_only(tmp_path: Path):
     async with serving(tmp_path) as served:
         with pytest.raises(Unreachable):
             async with served.look() as viewer:
-                await viewer.ask(GetHistory(id=1, metric="bug"), RequestDone)
+                await viewer.request(GetHistory(id=1, metric="bug"), RequestDone)
         await responds(served)
 
 
@@ -208,7 +208,7 @@ async def test_the_daemon_of_another_cluster_of_the_same_id_is_passed_over(tmp_p
         near.symlink_to(served.path)
         assert await inspector.of_cluster("one-of-two", "of-rome") == near
         assert await inspector.of_cluster("one-of-two", "") == near
-        assert await live.ask(None, "one-of-two", "of-another") is None
+        assert await live.fetch_report(None, "one-of-two", "of-another") is None
         with pytest.raises(inspector.NoDaemon, match="another cluster of the id one-of-two"):
             await inspector.of_cluster("one-of-two", "of-another")
         # That of the right one is found beside it.

@@ -130,7 +130,7 @@ def test_a_busy_hour_of_objects_does_not_push_out_the_rest():
             Reflected(reflector="pods", namespace="shop", name=str(number), action="create"),
             "milan",
         )
-    assert isinstance(hub.history[0].told, LinkChanged)
+    assert isinstance(hub.history[0].payload, LinkChanged)
     assert len(hub.history) == 1 + KEPT_OBJECTS
 
 
@@ -146,5 +146,5 @@ def test_a_listener_that_fails_is_dropped_and_the_publisher_does_not_notice(capl
     told = [HeldUp(seconds=1, by="one"), HeldUp(seconds=2, by="two")]
     for each in told:
         hub.publish(each)
-    assert [event.told for event in heard] == told
+    assert [event.payload for event in heard] == told
     assert caplog.text.count("was dropped") == 1

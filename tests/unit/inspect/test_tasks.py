@@ -55,7 +55,7 @@ async def test_what_a_plugin_waits_in_is_shown_behind_its_wall(autojump_clock, n
 
 
 async def test_queues_enter_themselves_while_they_are_worked_on(autojump_clock):
-    known, room = registry.begin(), Room()
+    known, room = registry.new_registry(), Room()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(room.run)
         room.queue.add("a")
@@ -71,7 +71,7 @@ async def test_queues_enter_themselves_while_they_are_worked_on(autojump_clock):
 
 async def test_each_daemon_of_a_process_sees_its_own_queues(autojump_clock, nursery):
     async def daemon(found: list[registry.Registry]) -> None:
-        found.append(registry.begin())
+        found.append(registry.new_registry())
         nursery.start_soon(Room().run)
 
     rome: list[registry.Registry] = []

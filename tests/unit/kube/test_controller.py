@@ -151,8 +151,8 @@ async def test_namespaces_are_followed_and_left_while_it_runs():
             maps.follow("place")
             maps.follow("place")
             await until(lambda: seen(room, 1))
-            maps.leave("place")
-            maps.leave("place")
+            maps.unfollow("place")
+            maps.unfollow("place")
             await context.client.create(CONFIG_MAPS, config_map("b"), "place")
 
             async def shown() -> bool:
@@ -174,7 +174,7 @@ async def test_what_fails_comes_again_and_is_published():
                 return len(room.looked) > len(set(room.looked))
 
             await until(again)
-        (told,) = [each.told for each in context.hub.history if each.told.topic == "looks"]
+        (told,) = [each.payload for each in context.hub.history if each.payload.topic == "looks"]
         assert isinstance(told, KeyFailed)
         assert told.failed == "not now"
         assert room.looked.count(told.key) == 2
@@ -206,7 +206,7 @@ async def test_what_is_waited_for_brings_keys_and_a_budget_is_charged():
         async def run() -> None:
             await room.whenever(wait, lambda: ("x", "y"))
 
-        beside = Looks(context, beside=(run,))
+        beside = Looks(context, tasks=(run,))
         async with at_work(room, beside):
             changed.set()
             await until(lambda: seen(room, 2))

@@ -70,7 +70,7 @@ async def test_waiting_is_no_work():
     turn = Turn(budget)
     began = time.thread_time()
     await trio.sleep(0.3)
-    turn.leave_out(time.thread_time() - began)
+    turn.exclude(time.thread_time() - began)
     began = time.perf_counter()
     for _ in range(TURN_OBJECTS):
         await turn.spend(1)

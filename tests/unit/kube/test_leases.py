@@ -116,7 +116,7 @@ class Candidates:
         )
         with self.scopes[name]:
             try:
-                async with client, election.held():
+                async with client, election.leadership():
                     assert not self.leading
                     self.leading.add(name)
                     self.events.append((trio.current_time(), name, "leads"))
@@ -287,7 +287,7 @@ async def test_errors_of_the_body_let_go_too(autojump_clock):
         peer = Peer(nursery, server)
         client = Client(CREDENTIALS, dial=peer.dial)
         with pytest.raises(ExceptionGroup) as caught:
-            async with LeaderElection(client, "daemon", "liqo", "one").held():
+            async with LeaderElection(client, "daemon", "liqo", "one").leadership():
                 raise ValueError("broken")
         assert caught.group_contains(ValueError, match="broken")
         assert server.lease is not None

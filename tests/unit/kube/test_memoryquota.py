@@ -41,7 +41,7 @@ def test_what_is_beyond_is_a_stub_and_what_is_far_beyond_is_not_kept(caplog):
     fill(store, "shop", 100)
     assert whole(store, "shop") == 10
     assert 10 < len(store) < 20
-    assert holdings.held(holdings.owner("shop")) <= 1.25 * ROOM
+    assert holdings.used(holdings.owner("shop")) <= 1.25 * ROOM
     assert [each.message for each in caplog.records] == ["no room for more objects"]
     assert caplog.records[0].setting == "guests.max_bytes"
 
@@ -69,7 +69,7 @@ def test_a_namespace_brings_along_what_was_held_of_it():
     fill(store, "b", 6)
     holdings.belongs("a", "milan")
     holdings.belongs("b", "milan")
-    assert holdings.held("milan") == sum(cost(key, store.get(key)) for key in store)
+    assert holdings.used("milan") == sum(cost(key, store.get(key)) for key in store)
     fill(store, "a", 1, first=50)
     assert len(store) == 12
     holdings.belongs("b", None)
@@ -77,7 +77,7 @@ def test_a_namespace_brings_along_what_was_held_of_it():
     assert len(store) == 13
     for key in list(store):
         store.remove(key)
-    assert (holdings.held("milan"), holdings.held(holdings.owner("b"))) == (0, 0)
+    assert (holdings.used("milan"), holdings.used(holdings.owner("b"))) == (0, 0)
 
 
 def test_what_goes_makes_room_and_growing_counts():
@@ -125,7 +125,7 @@ def test_by_a_label_alone_nobody_has_ever_more_held():
     fill(made, "theirs", 50)
     assert len(made) == 12
     listed(made, {("theirs", f"more-{number}"): body(number) for number in range(50)})
-    assert holdings.held(holdings.owner("theirs")) <= 1.25 * ROOM
+    assert holdings.used(holdings.owner("theirs")) <= 1.25 * ROOM
 
 
 def test_a_namespace_that_is_called_like_a_peer_is_not_that_peer_s():
@@ -133,9 +133,9 @@ def test_a_namespace_that_is_called_like_a_peer_is_not_that_peer_s():
     made = IndexedStore(part=holdings.part(keep_excess))
     holdings.belongs("of-milan", "milan")
     fill(made, "milan", 10)
-    assert holdings.held("milan") == 0
+    assert holdings.used("milan") == 0
     fill(made, "of-milan", 1)
-    assert holdings.held("milan") > 0
+    assert holdings.used("milan") > 0
 
 
 def listed(store: IndexedStore, bodies: dict[Key, bytes]) -> Relist:
@@ -173,8 +173,8 @@ def test_a_store_that_goes_gives_back_what_it_held():
     holdings = MemoryQuota(ROOM, "")
     part = holdings.part(small)
     fill(IndexedStore(part=part), "shop", 5)
-    part.leave()
-    assert holdings.held("shop") == 0
+    part.close()
+    assert holdings.used("shop") == 0
 
 
 def test_a_provider_that_has_too_much_is_not_followed():

@@ -37,7 +37,7 @@ async def test_unfinished_requests_hold_so_much_together():
     tracemalloc.start()
     try:
         async with (
-            running(places=ConnectionLimiter(4096, held=MIB)) as port,
+            running(places=ConnectionLimiter(4096, max_buffered=MIB)) as port,
             trio.open_nursery() as nursery,
         ):
             before = tracemalloc.get_traced_memory()[0]
@@ -117,7 +117,7 @@ async def test_a_burst_of_ordinary_questions_uses_up_no_credit():
 
 async def test_those_who_say_nothing_take_no_place_of_who_was_answered():
     strangers, known = ConnectionLimiter(4), ConnectionLimiter(2)
-    async with running(places=strangers, known=known) as port, await dial(port) as kept:
+    async with running(places=strangers, answered=known) as port, await dial(port) as kept:
         await kept.send_all(GET)
         await kept.receive_some(65536)
         assert (len(strangers), len(known)) == (0, 1)
@@ -133,7 +133,7 @@ async def test_those_who_say_nothing_take_no_place_of_who_was_answered():
 async def test_who_is_refused_stays_a_stranger():
     strangers, known = ConnectionLimiter(4), ConnectionLimiter(2)
     async with (
-        running(busy(401), places=strangers, known=known) as port,
+        running(busy(401), places=strangers, answered=known) as port,
         await dial(port) as stream,
     ):
         await stream.send_all(GET)
@@ -149,7 +149,7 @@ async def test_where_all_that_were_answered_are_busy_one_more_is_refused():
 
         return HttpResponse(200, body())
 
-    async with running(endless, places=ConnectionLimiter(4), known=ConnectionLimiter(1)) as port:
+    async with running(endless, places=ConnectionLimiter(4), answered=ConnectionLimiter(1)) as port:
         first, second = await dial(port), await dial(port)
         async with first, second:
             await first.send_all(GET)
@@ -162,14 +162,14 @@ async def test_requests_ahead_of_their_answers_count():
     inbox = RequestParser(Limits())
     inbox.feed(b"GET / HTTP/1.1\r\n\r\n" * 500)
     assert len(inbox.ready) == 500
-    assert inbox.held > 500 * 1000
+    assert inbox.buffered > 500 * 1000
 
 
 async def test_nothing_of_an_answered_request_is_kept():
     inbox = RequestParser(Limits())
     inbox.feed(b"POST / HTTP/1.1\r\ncontent-length: 100000\r\n\r\n" + b"x" * 100_000)
     inbox.ready.clear()
-    assert inbox.held == 0
+    assert inbox.buffered == 0
 
 
 @pytest.mark.parametrize(

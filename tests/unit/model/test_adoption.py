@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.crossing.adoption import is_adopted, stands_for
+from liqod.model.crossing.adoption import is_adopted, made_for
 
 BORN = "2026-11-21T01:57:10Z"
 BEFORE = "2026-11-21T01:57:09Z"
@@ -29,7 +29,7 @@ def pod(**status: str):
     ],
 )
 def test_whether_a_remote_pod_stands_for_a_pod(local, notes, created, expected):
-    assert stands_for(local, notes, created) is expected
+    assert made_for(local, notes, created) is expected
 
 
 def test_what_is_adopted_stays_so():

@@ -60,11 +60,13 @@ def test_a_slice_says_of_what_it_has_more_than_there_is(granted: Any, word: str)
 
 def test_a_provider_s_word_counts_for_what_is_granted_alone():
     granted = {"cpu": "400", "memory": "1Gi"}
-    assert capacity.told({"liqod.io/beyond-nodes": "cpu"}, granted) == (
+    assert capacity.overcommit_warning({"liqod.io/beyond-nodes": "cpu"}, granted) == (
         "more cpu is granted than the nodes there have in all"
     )
     said = "memory,gold\x1b[2J,cpu,cpu"
-    assert "more cpu, memory is granted" in capacity.told({"liqod.io/beyond-nodes": said}, granted)
-    assert "gold" not in capacity.told({"liqod.io/beyond-nodes": said}, granted)
-    assert capacity.told({"liqod.io/beyond-nodes": ""}, {"": 1, **granted}) == ""
-    assert capacity.told({}, granted) == ""
+    assert "more cpu, memory is granted" in capacity.overcommit_warning(
+        {"liqod.io/beyond-nodes": said}, granted
+    )
+    assert "gold" not in capacity.overcommit_warning({"liqod.io/beyond-nodes": said}, granted)
+    assert capacity.overcommit_warning({"liqod.io/beyond-nodes": ""}, {"": 1, **granted}) == ""
+    assert capacity.overcommit_warning({}, granted) == ""

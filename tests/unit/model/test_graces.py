@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.crossing.graces import asked, note, noted
+from liqod.model.crossing.graces import note, noted, requested_grace
 
 
 @pytest.mark.parametrize(
@@ -21,11 +21,11 @@ from liqod.model.crossing.graces import asked, note, noted
 def test_only_another_grace_than_the_pods_own_is_told(own, given, phase, expected):
     meta = {"deletionTimestamp": "2026-11-21T02:00:00Z", "deletionGracePeriodSeconds": given}
     spec = {} if own is None else {"terminationGracePeriodSeconds": own}
-    assert asked({"metadata": meta, "spec": spec, "status": {"phase": phase}}) == expected
+    assert requested_grace({"metadata": meta, "spec": spec, "status": {"phase": phase}}) == expected
 
 
 def test_a_pod_that_is_not_deleted_asks_for_nothing():
-    assert asked({"metadata": {"name": "web"}, "spec": {}}) is None
+    assert requested_grace({"metadata": {"name": "web"}, "spec": {}}) is None
 
 
 def test_what_is_noted_is_read():

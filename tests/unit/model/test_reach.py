@@ -13,7 +13,7 @@ UNKNOWN = None
 def test_a_tunnel_decides_whatever_the_api_server_does(asked, answers, settled):
     def said(stands):
         facts = ReachFacts(
-            tunnel=True, stands=stands, asked=asked, answers=answers, settled=settled
+            tunnel=True, connected=stands, probed=asked, answers=answers, settled=settled
         )
         return unreachable(facts)
 
@@ -26,13 +26,13 @@ def test_a_tunnel_decides_whatever_the_api_server_does(asked, answers, settled):
 @pytest.mark.parametrize(
     ("facts", "expected"),
     [
-        (ReachFacts(asked=True, answers=True), THROUGH),
-        (ReachFacts(asked=True, answers=False), SERVER),
-        (ReachFacts(asked=True, answers=False, settled=True), SERVER),
+        (ReachFacts(probed=True, answers=True), THROUGH),
+        (ReachFacts(probed=True, answers=False), SERVER),
+        (ReachFacts(probed=True, answers=False, settled=True), SERVER),
         (ReachFacts(), UNKNOWN),
         (ReachFacts(settled=True), THROUGH),  # nothing is borrowed, and nobody asks
-        (ReachFacts(tunnel=True, settled=True, asked=True, answers=False), SERVER),
-        (ReachFacts(tunnel=True, settled=True, asked=True), THROUGH),
+        (ReachFacts(tunnel=True, settled=True, probed=True, answers=False), SERVER),
+        (ReachFacts(tunnel=True, settled=True, probed=True), THROUGH),
     ],
 )
 def test_where_no_tunnel_is_or_nobody_has_looked_at_it(facts, expected):

@@ -122,7 +122,7 @@ def test_what_a_hostile_peer_says_of_a_claim_is_bounded(size, shown):
     assert found == (None if shown is None else {"storage": shown})
     assert volumeclaims.believed({"capacity": "much"}) is None
     assert (
-        len(volumeclaims.answered("milan", False, "x" * 9000)["message"])
+        len(volumeclaims.claim_condition("milan", False, "x" * 9000)["message"])
         == volumeclaims.MESSAGE_LIMIT
     )
 

@@ -3,7 +3,7 @@
 import pytest
 
 from liqod.apimachinery import labels
-from liqod.model.view.whereabouts import Whereabouts, ask, noted, read, start
+from liqod.model.view.whereabouts import Whereabouts, daemon_step, noted, read, start
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from liqod.model.view.whereabouts import Whereabouts, ask, noted, read, start
 def test_what_fits_how_it_runs_is_said(found: Whereabouts, how: str, where: str):
     assert read(noted(found)) == found
     assert start(found, "liqo") == how
-    assert ask(found, "liqo", "events") == where
+    assert daemon_step(found, "liqo", "events") == where
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"host": 7}'])

@@ -125,7 +125,7 @@ class Candidate:
             self.synced = world.now
             world.later(API, self.watched(world.lease))
         for name, (first, had, at) in self.asking.items():
-            mine.asked(name, first, had, at)
+            mine.on_question(name, first, had, at)
         probe = mine.probe
         if probe is not None and mine.claim is not None:
             probe.judge(world.now)
@@ -136,12 +136,12 @@ class Candidate:
                 had = self.had.get(there.name, 0)
                 world.send(self.name, there.name, lambda: there.ask(self, key, had))
         if world.now >= self.busy_until:
-            if mine.wants_to_take(world.now):
+            if mine.should_take(world.now):
                 assert mine.claim is not None
                 before = mine.claim
                 others = tuple({before.holder, *before.others} - {self.name, ""})
                 self.write(Claim(self.name, mine.epoch + 1, before.version, others))
-            elif mine.wants_to_renew(world.now):
+            elif mine.should_renew(world.now):
                 assert mine.claim is not None
                 before = mine.claim
                 self.write(Claim(self.name, before.epoch, before.version, mine.company))
@@ -193,6 +193,6 @@ class Candidate:
         def arrive() -> None:
             if not who.dead:
                 who.had[self.name] = number
-                who.election.answered(key, claim, world.now)
+                who.election.on_answer(key, claim, world.now)
 
         world.send(self.name, who.name, arrive)

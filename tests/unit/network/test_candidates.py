@@ -96,14 +96,14 @@ def test_a_question_counts_when_it_confirms_an_answer():
         # Anyone who has recorded a question can send it again; that makes nobody's company.
         assert first.name == "a"
         assert first.version == ""
-        assert answers.asked() == {}
+        assert answers.standbys() == {}
         second = ask(asking, 2, first.number)
         assert second.version == "77"
-        (known,) = answers.asked().values()
-        assert known.acknowledged <= known.first <= known.heard
+        (known,) = answers.standbys().values()
+        assert known.acknowledged <= known.first <= known.last_seen
         # Under another version it begins anew.
         answers.publish(Claim("a", 3, "78"), at_work=True, epoch=3)
-        assert answers.asked() == {}
+        assert answers.standbys() == {}
         assert ask(asking, 3, second.number).version == "78"
 
 
@@ -116,7 +116,7 @@ def test_a_question_that_is_sent_again_later_counts_no_more():
         found = read(asking.recv(1000), KEY)
         assert isinstance(found, Answer)
         assert found.version == ""
-        assert answers.asked() == {}
+        assert answers.standbys() == {}
 
 
 def test_one_that_is_fenced_does_not_say_that_it_works():

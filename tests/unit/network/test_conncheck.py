@@ -177,12 +177,12 @@ async def test_each_side_says_where_it_answers_and_how_it_sees_the_other(monkeyp
         assert (message["podAddress"], message["seenAs"]) == ("10.244.3.1", list(RANGES))
         await other.send({**message, "msgType": "PONG", "seenAs": ["10.1.0.0/16"]})
         await until(lambda: bool(verdicts))
-        assert verdicts[-1].told == NOTHING, "who repeats what it was sent has said nothing"
+        assert verdicts[-1].hello == NOTHING, "who repeats what it was sent has said nothing"
         told = {"podAddress": "10.9.0.1", "seenAs": ["10.66.0.0/16"]}
         await other.send({"clusterID": "rome", "msgType": "PING", **told})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other.answer)
-            await until(lambda: verdicts[-1].told == PeerHello("10.9.0.1", ("10.66.0.0/16",)))
+            await until(lambda: verdicts[-1].hello == PeerHello("10.9.0.1", ("10.66.0.0/16",)))
             nursery.cancel_scope.cancel()
 
 
@@ -195,11 +195,11 @@ async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.Mon
         assert message["websocket"] is False
         await other.send({**message, "msgType": "PONG"})
         await until(lambda: bool(verdicts))
-        assert verdicts[-1].told == NOTHING, "who repeats what it was sent has said nothing"
+        assert verdicts[-1].hello == NOTHING, "who repeats what it was sent has said nothing"
         await other.send({"clusterID": "rome", "msgType": "PING", "websocket": True})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other.answer)
-            await until(lambda: verdicts[-1].told == PeerHello(websocket=True))
+            await until(lambda: verdicts[-1].hello == PeerHello(websocket=True))
             nursery.cancel_scope.cancel()
     assert read(b'{"msgType": "PING", "websocket": "no"}') is None
 
@@ -224,9 +224,9 @@ async def test_own_ranges_are_told_to_who_speaks_as_liqod_does(monkeypatch: pyte
         await other.send({"clusterID": "rome", "msgType": "TELL", **theirs})
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other.answer)
-            await until(lambda: bool(verdicts) and bool(verdicts[-1].told.own.pod), 5.0)
+            await until(lambda: bool(verdicts) and bool(verdicts[-1].hello.own.pod), 5.0)
             nursery.cancel_scope.cancel()
-        said = verdicts[-1].told
+        said = verdicts[-1].hello
         assert said.own == ClusterCidrs(("10.1.0.0/16", "10.2.0.0/16"), ("10.9.0.0/24",))
         assert said.seen_as == ("10.66.0.0/16",)
 

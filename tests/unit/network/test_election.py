@@ -42,7 +42,7 @@ def test_a_gateway_alone_writes_once_and_is_never_fenced():
     world.live(3600.0, step=1.0)
     assert world.all["a"].works
     assert world.lease.version == version
-    assert world.all["a"].election.held_for(world.now) is None
+    assert world.all["a"].election.lease_left(world.now) is None
 
 
 @pytest.mark.parametrize("names", ["ab", "abcd"])
@@ -98,7 +98,7 @@ def test_without_an_api_server_all_goes_on_while_candidates_hear_each_other():
     world.cut = {frozenset((each, "api")) for each in "abc"}
     world.live(120.0, step=0.01)
     assert world.all["a"].works
-    assert world.all["a"].election.held_for(world.now) == KERNEL
+    assert world.all["a"].election.lease_left(world.now) == KERNEL
 
 
 def test_one_that_neither_hears_a_standby_nor_can_write_is_fenced():
@@ -131,9 +131,9 @@ def test_a_daemon_that_is_killed_at_any_time_has_nine_seconds_left(standby: str)
     world.live(0.01)
     for turn in range(3000):
         mine = world.all["a"].election
-        held = mine.held_for(world.now)
+        held = mine.lease_left(world.now)
         if holding.is_due(held, world.now):
-            holding.told(held, world.now)
+            holding.confirm(held, world.now)
             told += 1
             until = world.now + (held or 0.0)
         least = min(least, until - world.now)
@@ -151,14 +151,14 @@ def test_a_daemon_that_is_killed_at_any_time_has_nine_seconds_left(standby: str)
 def test_the_kernel_is_told_less_at_once_and_more_in_time():
     holding = FenceDeadline()
     assert holding.is_due(0.0, 5.0)
-    holding.told(0.0, 5.0)
+    holding.confirm(0.0, 5.0)
     assert not holding.is_due(0.0, 6.0)
     assert holding.due(6.0) == inf
     assert holding.is_due(None, 6.0)
-    holding.told(None, 6.0)
+    holding.confirm(None, 6.0)
     assert not holding.is_due(None, 7.0)
     assert holding.is_due(KERNEL, 7.0)
-    holding.told(KERNEL, 7.0)
+    holding.confirm(KERNEL, 7.0)
     assert holding.due(7.0) == 7.0 + KERNEL - LEFT
     assert not holding.is_due(KERNEL, 8.0)
     assert holding.is_due(KERNEL, 7.0 + KERNEL - LEFT)
@@ -172,7 +172,7 @@ def test_the_kernel_is_told_less_at_once_and_more_in_time():
 def test_a_daemon_that_stays_away_is_followed_after_the_kernel_fenced_it():
     world = settled()
     died = world.now
-    held = world.all["a"].election.held_for(died)
+    held = world.all["a"].election.lease_left(died)
     assert held == KERNEL
     world.all["a"].dead = True
     world.live(DURATION + 1)
@@ -211,7 +211,7 @@ def test_an_answer_of_another_epoch_or_holder_keeps_nobody_alive():
     ):
         assert mine.probe is not None
         mine.probe.sent(number, 0.1)
-        mine.answered(number, claim, 0.1)
+        mine.on_answer(number, claim, 0.1)
         assert mine.probe.alive is None
         mine.probe.judge(0.15)
         assert mine.probe.alive is None
@@ -223,9 +223,9 @@ def test_word_of_a_newer_epoch_fences_until_a_write_says_otherwise():
     mine.trying(0.1)
     mine.wrote(Claim("a", 3, "v10", ("b",)), 0.1, 0.11)
     assert mine.at_work(0.2)
-    mine.told(4)
+    mine.on_epoch(4)
     assert not mine.at_work(0.2)
-    assert mine.wants_to_renew(0.3)
+    assert mine.should_renew(0.3)
     mine.wrote(Claim("a", 3, "v11", ("b",)), 0.3, 0.31)
     assert mine.at_work(0.4)
 

@@ -36,7 +36,7 @@ def test_own_ranges_are_shown_as_the_other_side_says_that_it_sees_them():
     own = ClusterCidrs(pod=("10.244.0.0/16",), external=("10.70.0.0/16",))
     ranges = PeerRanges(own=own, peer=RANGES.peer, seen=RANGES.seen)
     told = PeerHello(seen_as=("10.65.0.0/16", "10.66.0.0/16", "10.67.0.0/16"))
-    found = facts("", ENDS, ranges, "", CONNECTED, ProbeResult(True, told=told), None)
+    found = facts("", ENDS, ranges, "", CONNECTED, ProbeResult(True, hello=told), None)
     assert found.own == ("10.244.0.0/16 as 10.65.0.0/16", "10.70.0.0/16 as 10.66.0.0/16")
     assert facts("", ENDS, ranges, "", CONNECTED, ProbeResult(True), None).own == ()
 

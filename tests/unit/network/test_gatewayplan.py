@@ -16,7 +16,7 @@ from liqod.network.gateway.gatewayplan import (
     judged,
     port_of,
     refusal,
-    told_websocket,
+    reported_websocket,
     websocket_of,
 )
 from liqod.network.joining import own_ports
@@ -218,11 +218,11 @@ def test_where_a_server_takes_websockets_is_read_from_its_status():
             last_transition_time="2026-01-01T00:00:00Z",
         )
         status = GatewayServerStatus(websocket_port=port, conditions=(said,))
-        return told_websocket(msgspec.structs.replace(server(), status=status))
+        return reported_websocket(msgspec.structs.replace(server(), status=status))
 
     assert told("in other words", 443) == 443
     assert told("TCP 444") == 444, "a server of a version before that field"
-    assert told("TCP x") == told("") == told_websocket(server()) == 0
+    assert told("TCP x") == told("") == reported_websocket(server()) == 0
 
 
 def test_a_websocket_beside_is_what_the_configuration_says_and_clients_are_told():

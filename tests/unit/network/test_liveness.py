@@ -34,7 +34,7 @@ class Way:
             if self.now >= end:
                 return
             if answer <= due:
-                self.liveness.answered(heapq.heappop(self._answers)[1], self.now)
+                self.liveness.on_answer(heapq.heappop(self._answers)[1], self.now)
             if self.liveness.judge(self.now):
                 self.verdicts.append((self.now, self.liveness.alive))
             if self.liveness.sends(self.now):
@@ -103,7 +103,7 @@ def test_one_that_was_never_there_is_said_not_to_be():
 def test_a_program_that_was_held_up_raises_no_alarm():
     liveness = Liveness(0.0)
     liveness.sent("a", 0.0)
-    liveness.answered("a", 0.01)
+    liveness.on_answer("a", 0.01)
     assert liveness.judge(0.01)
     due = liveness.due(0.01)
     late = due + 5.0
@@ -115,17 +115,17 @@ def test_a_program_that_was_held_up_raises_no_alarm():
 
 def test_answers_to_what_was_not_asked_count_for_nothing():
     liveness = Liveness(0.0)
-    assert not liveness.answered("forged", 0.1)
+    assert not liveness.on_answer("forged", 0.1)
     liveness.sent("a", 0.1)
-    assert liveness.answered("a", 0.2)
-    assert not liveness.answered("a", 0.3)
+    assert liveness.on_answer("a", 0.2)
+    assert not liveness.on_answer("a", 0.3)
     assert liveness.latency == pytest.approx(0.1)
 
 
 def test_a_miss_is_followed_by_many():
     liveness = Liveness(0.0)
     liveness.sent("a", 0.0)
-    liveness.answered("a", 0.01)
+    liveness.on_answer("a", 0.01)
     liveness.judge(0.01)
     liveness.sent("b", 0.5)
     assert 0.5 < liveness.due(0.51) < 0.5 + 2 * 0.01 + 0.06
@@ -140,11 +140,11 @@ def test_what_waited_for_the_tunnel_to_be_made_is_not_taken_for_the_way():
     for number in range(20):
         liveness.sent(number, number * 0.05)
     for number in range(20):  # the handshake was lost, and all come at once
-        liveness.answered(number, 1.7)
+        liveness.on_answer(number, 1.7)
     assert liveness.latency == pytest.approx(0.75)
     liveness.sent("alone", 2.0)
-    liveness.answered("alone", 2.1)
+    liveness.on_answer("alone", 2.1)
     assert liveness.latency == pytest.approx(0.1)
     liveness.sent("later", 3.0)
-    liveness.answered("later", 3.9)
+    liveness.on_answer("later", 3.9)
     assert liveness.latency == pytest.approx(0.2)

@@ -27,7 +27,7 @@ RANGES = PeerRanges(
     peer=ClusterCidrs(pod=("10.244.0.0/16", "fd00::/64")),
     seen=ClusterCidrs(pod=("10.71.0.0/16", "fd71::/64")),
 )
-ALIVE = ProbeResult(True, 0.001, told=PeerHello("10.244.3.1"))
+ALIVE = ProbeResult(True, 0.001, hello=PeerHello("10.244.3.1"))
 
 
 @dataclass
@@ -126,14 +126,14 @@ async def test_nothing_is_sent_before_the_other_side_answers(autojump_clock):
 
 async def test_where_answers_take_long_they_are_waited_for(autojump_clock):
     async with measuring() as (way, measures, _):
-        measures.heard(msgspec.structs.replace(ALIVE, latency=0.7))
+        measures.on_result(msgspec.structs.replace(ALIVE, latency=0.7))
         await trio.sleep(2)
         assert way.slow == 0.7
 
 
 async def test_routes_follow_what_the_way_carries_down_at_once_and_up_seldom(autojump_clock):
     async with measuring() as (way, measures, turns):
-        measures.heard(ALIVE)
+        measures.on_result(ALIVE)
         await trio.sleep(2)
         assert measures.carries(1340) == 1340
         before = len(turns)
@@ -156,7 +156,7 @@ async def test_routes_follow_what_the_way_carries_down_at_once_and_up_seldom(aut
 async def test_nothing_is_made_for_less_than_ipv6_needs(autojump_clock):
     async with measuring() as (way, measures, _):
         way.carries = 900
-        measures.heard(ALIVE)
+        measures.on_result(ALIVE)
         await trio.sleep(2)
         assert measures.passes == 900
         assert measures.carries(1340) == 1280
@@ -165,7 +165,7 @@ async def test_nothing_is_made_for_less_than_ipv6_needs(autojump_clock):
 async def test_a_gateway_that_answers_no_echo_changes_nothing(autojump_clock):
     async with measuring() as (way, measures, _):
         way.carries = None
-        measures.heard(ALIVE)
+        measures.on_result(ALIVE)
         await trio.sleep(2)
         assert measures.passes is None
         assert measures.carries(1340) == 1340
@@ -173,7 +173,7 @@ async def test_a_gateway_that_answers_no_echo_changes_nothing(autojump_clock):
 
 async def test_a_trip_goes_from_a_pods_address_to_one_of_the_peers(autojump_clock):
     async with measuring() as (way, measures, turns):
-        measures.heard(ALIVE)
+        measures.on_result(ALIVE)
         await trio.sleep(2)
         assert way.trips == [("10.244.0.1", "10.71.3.1")]
         assert measures.pods.text == "reached"
@@ -189,7 +189,7 @@ async def test_a_trip_goes_from_a_pods_address_to_one_of_the_peers(autojump_cloc
 
 async def test_a_peer_that_names_no_address_is_not_said_to_be_reached(autojump_clock):
     async with measuring() as (way, measures, _):
-        measures.heard(ProbeResult(True, 0.001))
+        measures.on_result(ProbeResult(True, 0.001))
         await trio.sleep(2)
         assert way.trips == []
         assert measures.pods.text.startswith("untried: ")
@@ -225,7 +225,7 @@ async def test_what_is_answered_at_once_is_asked_no_more_often(autojump_clock, a
     """An endpoint that cannot be listened for, and a stranger who sends many."""
     async with measuring(port=51840) as (way, measures, _):
         way.deaf, way.arrivals = True, arrivals
-        measures.heard(ProbeResult(False))
+        measures.on_result(ProbeResult(False))
         await trio.sleep(60)
         assert 5 <= way.listened <= 11
 
@@ -233,12 +233,12 @@ async def test_what_is_answered_at_once_is_asked_no_more_often(autojump_clock, a
 async def test_datagrams_are_listened_for_while_nothing_answers_only(autojump_clock):
     async with measuring(port=51840) as (way, measures, _):
         way.arrivals = 5
-        measures.heard(ALIVE)
+        measures.on_result(ALIVE)
         await trio.sleep(30)
         measures.arrived_at, way.listened = -inf, 0
         await trio.sleep(300)
         assert (way.listened, measures.arrived_at) == (0, -inf)
-        measures.heard(ProbeResult(False))
+        measures.on_result(ProbeResult(False))
         await trio.sleep(13)
         assert way.listened
         assert measures.arrived_at > 0
@@ -256,7 +256,7 @@ async def test_handshakes_that_are_refused_are_told_from_silence_for_as_long_as_
     """As WireGuard tries them: each 5 s and a third of one."""
     async with measuring(port=51840) as (way, measures, _):
         way.every = 5.33
-        measures.heard(ProbeResult(False))
+        measures.on_result(ProbeResult(False))
         await trio.sleep(30)
         for _ in range(100):
             await trio.sleep(1)
@@ -266,7 +266,7 @@ async def test_handshakes_that_are_refused_are_told_from_silence_for_as_long_as_
 async def test_what_cannot_be_measured_hinders_nothing_else(autojump_clock):
     async with measuring() as (way, measures, _):
         way.fails = "no such namespace"
-        measures.heard(ALIVE)
+        measures.on_result(ALIVE)
         await trio.sleep(2)
         assert measures.pods.text == "reached"
 
@@ -288,7 +288,7 @@ async def test_who_takes_away_what_is_mended_is_known_by_that(autojump_clock):
 
 async def test_who_looks_is_served_each_second_at_most(autojump_clock):
     async with measuring() as (way, measures, _):
-        measures.heard(ALIVE)
+        measures.on_result(ALIVE)
         await trio.sleep(5)
         asked = 0
 

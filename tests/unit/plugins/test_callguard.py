@@ -46,7 +46,7 @@ def slow(monkeypatch) -> Callable[[float], Callable[[], None]]:
 async def test_what_a_plugin_raises_names_it_and_ends_nothing(error: BaseException, said: str):
     gauge = CallGuard("reflector", "gadgets")
     with pytest.raises(PluginError) as caught:
-        gauge.ask(raising(error))
+        gauge.call(raising(error))
     assert str(caught.value) == f"the reflector gadgets raised {said}"
     assert caught.value.__cause__ is error
 
@@ -107,7 +107,7 @@ async def test_a_cancellation_that_a_plugin_makes_up_is_a_failure_like_any_other
         raise error
 
     with pytest.raises(PluginError, match="the discovery dns raised Cancelled"):
-        gauge.ask(raising(error))
+        gauge.call(raising(error))
     with pytest.raises(PluginError, match="the discovery dns raised Cancelled"):
         await gauge.run(waits)
     assert gauge.failures == 2
@@ -189,7 +189,7 @@ async def test_what_is_not_to_be_awaited_is_said():
 async def test_calls_are_timed(slow):
     gauge = CallGuards().of("reflector", "gadgets")
     for seconds in (0.1, 0.3, 0.2):
-        gauge.ask(slow(seconds))
+        gauge.call(slow(seconds))
     assert gauge.calls == 3
     assert gauge.spent == pytest.approx(0.6)
     assert gauge.worst == pytest.approx(0.3)
@@ -199,32 +199,32 @@ async def test_calls_are_timed(slow):
 async def test_who_is_slow_again_and_again_is_parked_ever_longer(slow, autojump_clock):
     gauge = CallGuard("reflector", "gadgets")
     for _ in range(callguard.PATIENCE):
-        gauge.ask(slow(ORDINARY.slow))
+        gauge.call(slow(ORDINARY.slow))
     assert not gauge.rests
-    gauge.ask(slow(ORDINARY.slow))
+    gauge.call(slow(ORDINARY.slow))
     assert gauge.rests == ORDINARY.parked
     assert "was slow 4 times" in gauge.trouble
     await trio.sleep(ORDINARY.parked)
     assert not gauge.rests
-    gauge.ask(slow(ORDINARY.stuck))
+    gauge.call(slow(ORDINARY.stuck))
     assert gauge.rests == 2 * ORDINARY.parked
     await trio.sleep(2 * ORDINARY.forgiven)
-    gauge.ask(slow(ORDINARY.stuck))
+    gauge.call(slow(ORDINARY.stuck))
     assert gauge.rests == ORDINARY.parked
 
 
 async def test_who_is_slow_now_and_then_is_not_parked(slow, autojump_clock):
     gauge = CallGuard("reflector", "gadgets")
     for _ in range(20):
-        gauge.ask(slow(ORDINARY.slow))
+        gauge.call(slow(ORDINARY.slow))
         await trio.sleep(ORDINARY.within / 2)
     assert not gauge.rests
 
 
 async def test_one_that_gets_stuck_is_parked_at_once_but_for_what_is_liqods_own(slow, caplog):
     gauge, own = CallGuard("reflector", "gadgets"), CallGuard("reflector", "pods", own=True)
-    gauge.ask(slow(ORDINARY.stuck))
-    own.ask(slow(ORDINARY.stuck))
+    gauge.call(slow(ORDINARY.stuck))
+    own.call(slow(ORDINARY.stuck))
     assert gauge.rests
     assert not own.rests
     assert "the reflector gadgets is parked for 60 s: a call took 5.0 s" in caplog.text
@@ -236,10 +236,10 @@ async def test_who_always_fails_is_shown_and_one_success_ends_that():
     for _ in range(callguard.FAILING):
         assert not everyone.troubles()
         with pytest.raises(PluginError):
-            gauge.ask(raising(ValueError("odd")))
+            gauge.call(raising(ValueError("odd")))
     said = everyone.troubles()["the check gadgets"]
     assert said == "the last 3 calls failed: the check gadgets raised ValueError: odd"
-    gauge.ask(lambda: None)
+    gauge.call(lambda: None)
     assert not everyone.troubles()
 
 
@@ -248,7 +248,7 @@ async def test_objects_that_rest_are_counted_until_their_peer_goes():
     gauge.rest(("milan", "shop", "lamp"), "odd")
     gauge.rest(("turin", "shop", "lamp"), "odd")
     assert gauge.trouble == "shop/lamp and 1 other cannot be worked on: odd"
-    gauge.leave("turin")
+    gauge.forget_peer("turin")
     assert gauge.resting == {("milan", "shop", "lamp"): "odd"}
 
 
@@ -257,7 +257,7 @@ def test_who_is_running_is_found_in_the_frames():
         return running(sys._getframe())
 
     assert look() is None
-    named = CallGuard("check", "etcd").ask(look)
+    named = CallGuard("check", "etcd").call(look)
     assert named is not None
     assert str(named.gauge) == "the check etcd"
     assert "test_callguard.py" in named.place
@@ -280,14 +280,14 @@ def test_the_wall_costs_little():
     gauge, rounds = CallGuard("reflector", "gadgets"), 20_000
     began = perf_counter()
     for _ in range(rounds):
-        gauge.ask(int)
+        gauge.call(int)
     assert (perf_counter() - began) / rounds < 50e-6
 
 
 async def test_an_error_that_has_no_text_is_held_and_a_long_one_is_told_in_a_line():
     gauge = CallGuard("reflector", "gadgets")
     with pytest.raises(PluginError, match="raised Speechless: it has no text"):
-        gauge.ask(raising(Speechless()))
+        gauge.call(raising(Speechless()))
 
     async def waits() -> None:
         raise Speechless
@@ -296,7 +296,7 @@ async def test_an_error_that_has_no_text_is_held_and_a_long_one_is_told_in_a_lin
         await gauge.run(waits)
     for error in (ValueError("one\n\n two " + 3_000_000 * "x"), Unreachable("a\nb " * 1000)):
         with pytest.raises(PluginError):
-            gauge.ask(raising(error))
+            gauge.call(raising(error))
         assert len(gauge.error) < 2 * exceptions.LONGEST
         assert "\n" not in gauge.error
 

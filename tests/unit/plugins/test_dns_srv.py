@@ -129,7 +129,7 @@ async def test_a_record_that_names_no_host_is_left_out(server, record):
 
 async def test_of_a_domain_with_ever_more_records_so_many_are_looked_at():
     class Endless:
-        async def ask(self, name: str, kind: str) -> DnsAnswer:
+        async def query(self, name: str, kind: str) -> DnsAnswer:
             import dns.rdata
 
             if kind == "TXT":
@@ -150,7 +150,7 @@ class Counting:
         self.times: list[float] = []
         self._fails = fails
 
-    async def ask(self, name: str, kind: str) -> DnsAnswer:
+    async def query(self, name: str, kind: str) -> DnsAnswer:
         self.times.append(trio.current_time())
         if self._fails:
             raise TransientError("no name server answers")
@@ -180,10 +180,10 @@ async def test_while_one_domain_cannot_be_asked_the_others_are_followed(server, 
     class Partly:
         """A resolver that gets no answer about one domain."""
 
-        async def ask(self, name: str, kind: str) -> DnsAnswer:
+        async def query(self, name: str, kind: str) -> DnsAnswer:
             if name.endswith("b.example"):
                 raise TransientError("b.example: no answer")
-            return await real.ask(name, kind)
+            return await real.query(name, kind)
 
     plugin = DnsSrv(DnsSrvSettings(domains=("example.org", "b.example")), Partly())  # type: ignore[arg-type]
     for _ in range(5):

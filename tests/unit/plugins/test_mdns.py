@@ -76,7 +76,7 @@ class StaticEdge:
     def rescan(self) -> bool:
         return False
 
-    def ask(self, names: list[str]) -> None:
+    def query(self, names: list[str]) -> None:
         self.done += [("ask", each) for each in names]
 
     def forget(self, names: list[str]) -> None:

@@ -197,9 +197,9 @@ def test_interfaces_that_lead_nowhere_are_not_announced(
         (place / what).write_text(f"{text}\n")
     routes = tmp_path / "route"
     routes.write_text(ROUTES.format(way=way))
-    assert adapters.leads_out(name, tmp_path, routes) is used
+    assert adapters.is_external(name, tmp_path, routes) is used
     # Where nothing is known of it, it may be the only one there is.
-    assert adapters.leads_out("unknown", tmp_path, routes)
+    assert adapters.is_external("unknown", tmp_path, routes)
 
 
 def test_the_loopbacks_own_address_of_ipv6_is_not_bound():

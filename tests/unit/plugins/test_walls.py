@@ -98,7 +98,9 @@ async def discovering(build: Callable[..., Any]) -> AsyncIterator[Any]:
 
 def named(context: Any, plugin: str = "bad") -> bool:
     """True if a discovery is reported as failed, as an event or among the troubles."""
-    told = [each.told for each in context.hub.history if isinstance(each.told, DiscoveryFailed)]
+    told = [
+        each.payload for each in context.hub.history if isinstance(each.payload, DiscoveryFailed)
+    ]
     return (
         any(each.plugin == plugin for each in told)
         or f"the discovery {plugin}" in context.plugins.calls.troubles()

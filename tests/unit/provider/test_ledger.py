@@ -43,19 +43,19 @@ NODE = {"offloading.liqo.io/nodename": "milan"}
 @pytest.mark.parametrize("labels", [CREATOR, NODE])
 def test_a_pod_is_booked_on_its_creator_or_else_on_the_slice_of_its_node(labels):
     made = books(quota(cordoned=True), quota("other"))
-    assert made.ask(KEY, shadow(STATED, **labels)).reason == CORDONED
-    assert made.ask(KEY, shadow(STATED)).admitted
+    assert made.book(KEY, shadow(STATED, **labels)).reason == CORDONED
+    assert made.book(KEY, shadow(STATED)).admitted
 
 
 def test_a_creator_that_was_granted_nothing():
-    assert books(quota()).ask(KEY, shadow(STATED, **UNGRANTED)).reason == UNKNOWN_USER
+    assert books(quota()).book(KEY, shadow(STATED, **UNGRANTED)).reason == UNKNOWN_USER
 
 
 def test_a_creator_of_a_consumers_own_guest_means_nobody_here():
     """A Liqo that passes on what runs there for another cluster copies the label."""
     copied = {"liqo.io/creator-user": ids.slice_user("milan", "turin")}
     made = books(quota(cordoned=True), quota("other"))
-    assert made.ask(KEY, shadow(STATED, **copied, **NODE)).reason == CORDONED
+    assert made.book(KEY, shadow(STATED, **copied, **NODE)).reason == CORDONED
 
 
 @pytest.mark.parametrize(
@@ -69,31 +69,31 @@ def test_a_creator_of_a_consumers_own_guest_means_nobody_here():
     ],
 )
 def test_enforcement(mode: str, resources: Any, admitted: bool):
-    verdict = books(quota(limitsEnforcement=mode)).ask(KEY, shadow(resources, **CREATOR))
+    verdict = books(quota(limitsEnforcement=mode)).book(KEY, shadow(resources, **CREATOR))
     assert verdict.admitted == admitted
     assert admitted or verdict.reason == LIMITS_NOT_SET
 
 
 def test_a_quota_that_changes_its_user_or_goes():
     made = books(quota())
-    assert made.ask(KEY, shadow(STATED, **CREATOR)).admitted
+    assert made.book(KEY, shadow(STATED, **CREATOR)).admitted
     made.quota_changed(StoreChange(("t", "q"), quota(), quota("other")))
-    assert made.ask(("shop-rome", "web-2"), shadow(STATED, **CREATOR)).reason == UNKNOWN_USER
+    assert made.book(("shop-rome", "web-2"), shadow(STATED, **CREATOR)).reason == UNKNOWN_USER
     made.quota_changed(StoreChange(("t", "q"), quota("other"), None))
-    assert not made.ask(("shop-rome", "web-3"), shadow(STATED)).admitted
+    assert not made.book(("shop-rome", "web-3"), shadow(STATED)).admitted
 
 
 def test_nonsense_is_refused_and_grants_nothing():
-    assert not books(quota()).ask(KEY, shadow({"requests": {"cpu": "much"}}, **CREATOR)).admitted
+    assert not books(quota()).book(KEY, shadow({"requests": {"cpu": "much"}}, **CREATOR)).admitted
     made = books(quota(resources={"cpu": "much"}))
-    assert not made.ask(KEY, shadow(STATED, **CREATOR)).admitted
+    assert not made.book(KEY, shadow(STATED, **CREATOR)).admitted
 
 
 def test_what_is_freed_is_offered():
     made = books(quota())
     made.hold(KEY, shadow({"requests": {"cpu": "2"}}, **CREATOR))
     waits = ("shop-rome", "web-2")
-    assert made.ask(waits, shadow(STATED, **CREATOR)).reason == OVER_QUOTA
+    assert made.book(waits, shadow(STATED, **CREATOR)).reason == OVER_QUOTA
     assert made.within("shop-rome") == [KEY, waits]
     assert made.release(KEY)
     assert made.ready() == [waits]
@@ -105,15 +105,15 @@ SMALL = {"cpu": "2", "memory": "4Gi", "pods": "2"}
 
 def admitted(made: QuotaLedger, number: int, **labels: str) -> int:
     keys = [("shop-rome", f"web-{each}") for each in range(number)]
-    return sum(made.ask(key, shadow(STATED, **labels)).admitted for key in keys)
+    return sum(made.book(key, shadow(STATED, **labels)).admitted for key in keys)
 
 
 @pytest.mark.parametrize("labels", [{}, UNNAMED])
 def test_without_a_known_user_a_pod_is_held_to_the_strictest_limits(labels):
     made = books(quota(limitsEnforcement="Hard"), quota("other"))
-    assert made.ask(KEY, shadow({}, **labels)).reason == LIMITS_NOT_SET
-    assert made.ask(KEY, shadow(STATED, **labels)).reason == LIMITS_NOT_SET
-    assert made.ask(KEY, shadow({**STATED, "limits": STATED["requests"]}, **labels)).admitted
+    assert made.book(KEY, shadow({}, **labels)).reason == LIMITS_NOT_SET
+    assert made.book(KEY, shadow(STATED, **labels)).reason == LIMITS_NOT_SET
+    assert made.book(KEY, shadow({**STATED, "limits": STATED["requests"]}, **labels)).admitted
 
 
 @pytest.mark.parametrize("labels", [{}, UNNAMED])

@@ -43,37 +43,37 @@ def key(number: int) -> tuple[str, str]:
 
 def test_a_pod_within_the_grant_is_admitted_once():
     books = ledger()
-    assert books.ask(key(1), demand(4000)).admitted
-    assert books.ask(key(1), demand(4000)).admitted
+    assert books.book(key(1), demand(4000)).admitted
+    assert books.book(key(1), demand(4000)).admitted
     assert books.usage()[USER] == {"cpu": 4000 * MILLI}
 
 
 def test_one_over_quota_waits_and_a_smaller_one_does_not():
     books = ledger()
-    assert books.ask(key(1), demand(3000)).admitted
-    verdict = books.ask(key(2), demand(2000))
+    assert books.book(key(1), demand(3000)).admitted
+    verdict = books.book(key(2), demand(2000))
     assert (verdict.admitted, verdict.reason) == (False, OVER_QUOTA)
     assert "cpu" in verdict.message
     assert "1 of 4 left" in verdict.message
-    assert books.ask(key(3), demand(1000)).admitted
+    assert books.book(key(3), demand(1000)).admitted
 
 
 def test_freed_capacity_wakes_as_many_as_fit():
     books = ledger()
-    assert books.ask(key(1), demand(4000)).admitted
+    assert books.book(key(1), demand(4000)).admitted
     for number in range(2, 10):
-        assert not books.ask(key(number), demand(1000)).admitted
+        assert not books.book(key(number), demand(1000)).admitted
     assert books.ready() == []
     assert books.release(key(1))
     assert books.ready() == [key(2), key(3), key(4), key(5)]
-    assert books.ask(key(2), demand(1000)).admitted
+    assert books.book(key(2), demand(1000)).admitted
     assert books.ready() == [key(3), key(4), key(5)]
 
 
 def test_who_no_longer_wants_is_not_woken():
     books = ledger()
     books.hold(key(1), demand(4000))
-    books.ask(key(2), demand(1000))
+    books.book(key(2), demand(1000))
     assert not books.release(key(2))
     books.release(key(1))
     assert books.ready() == []
@@ -83,75 +83,75 @@ def test_who_no_longer_wants_is_not_woken():
 def test_pods_that_exist_are_booked_even_over_the_bound():
     books = ledger()
     books.hold(key(1), demand(9000))
-    assert not books.ask(key(2), demand(1)).admitted
-    assert books.ask(key(1), demand(9000)).admitted
+    assert not books.book(key(2), demand(1)).admitted
+    assert books.book(key(1), demand(9000)).admitted
 
 
 def test_reasons():
-    assert Ledger().ask(key(1), demand(1)).reason == NOTHING_GRANTED
-    assert ledger().ask(key(1), demand(1, user="other")).reason == UNKNOWN_USER
-    assert ledger().ask(key(1), demand(1, gpu=1000)).reason == NOT_GRANTED
+    assert Ledger().book(key(1), demand(1)).reason == NOTHING_GRANTED
+    assert ledger().book(key(1), demand(1, user="other")).reason == UNKNOWN_USER
+    assert ledger().book(key(1), demand(1, gpu=1000)).reason == NOT_GRANTED
     books = Ledger()
     books.grant(grant(USER, cordoned=True, cpu=1000))
-    assert books.ask(key(1), demand(1)).reason == CORDONED
-    assert books.ask(key(1), demand(1, user="")).reason == CORDONED
+    assert books.book(key(1), demand(1)).reason == CORDONED
+    assert books.book(key(1), demand(1, user="")).reason == CORDONED
 
 
 def test_enforcement_asks_for_stated_limits():
     books = ledger()
-    verdict = books.ask(key(1), demand(1), "container web sets no cpu limit")
+    verdict = books.book(key(1), demand(1), "container web sets no cpu limit")
     assert verdict.reason == LIMITS_NOT_SET
     assert "no cpu limit" in verdict.message
     assert books.ready() == [], "nothing that is freed helps it"
     assert list(books.waiting()) == [key(1)]
-    assert books.ask(key(1), demand(1)).admitted
-    assert books.ask(key(1), demand(1), "enforced meanwhile").admitted, "booked is booked"
+    assert books.book(key(1), demand(1)).admitted
+    assert books.book(key(1), demand(1), "enforced meanwhile").admitted, "booked is booked"
     assert list(books.waiting()) == []
 
 
 def test_pods_are_counted_where_the_grant_counts_them():
     books = ledger(cpu=4000)
-    assert books.ask(key(1), demand(1, pods=1000)).admitted
+    assert books.book(key(1), demand(1, pods=1000)).admitted
     books = ledger(cpu=4000, pods=1000)
-    assert books.ask(key(1), demand(1, pods=1000)).admitted
-    assert books.ask(key(2), demand(1, pods=1000)).reason == OVER_QUOTA
+    assert books.book(key(1), demand(1, pods=1000)).admitted
+    assert books.book(key(2), demand(1, pods=1000)).reason == OVER_QUOTA
 
 
 def test_without_a_label_the_sum_of_all_slices_is_the_bound():
     books = Ledger()
     books.grant(grant("a", cpu=1000))
     books.grant(grant("b", cpu=1000))
-    assert books.ask(key(1), demand(1500, user="")).admitted
-    assert not books.ask(key(2), demand(600, user="")).admitted
-    verdict = books.ask(key(3), demand(600, user="a"))
+    assert books.book(key(1), demand(1500, user="")).admitted
+    assert not books.book(key(2), demand(600, user="")).admitted
+    verdict = books.book(key(3), demand(600, user="a"))
     assert verdict.reason == OVER_QUOTA
     assert "the consumer" in verdict.message
-    assert books.ask(key(4), demand(500, user="a")).admitted
+    assert books.book(key(4), demand(500, user="a")).admitted
 
 
 def test_a_grant_that_shrinks_evicts_nobody():
     books = ledger()
-    books.ask(key(1), demand(4000))
+    books.book(key(1), demand(4000))
     books.grant(grant(USER, cpu=1000))
     assert books.holds(key(1))
-    assert not books.ask(key(2), demand(1)).admitted
+    assert not books.book(key(2), demand(1)).admitted
     books.revoke(USER)
-    assert books.ask(key(2), demand(1)).reason == NOTHING_GRANTED
+    assert books.book(key(2), demand(1)).reason == NOTHING_GRANTED
 
 
 def test_a_changed_wish_is_judged_anew():
     books = ledger()
-    assert books.ask(key(1), demand(1000)).admitted
-    assert not books.ask(key(1), demand(5000)).admitted
+    assert books.book(key(1), demand(1000)).admitted
+    assert not books.book(key(1), demand(5000)).admitted
     assert books.usage() == {}
-    assert books.ask(key(1), demand(2000)).admitted
+    assert books.book(key(1), demand(2000)).admitted
 
 
 def test_a_user_who_uses_nothing_any_more_is_forgotten():
     books = Ledger()
     for number in range(50):
         books.grant(grant(f"slice-{number}", cpu=1000))
-        assert books.ask(key(number), demand(1000, user=f"slice-{number}")).admitted
+        assert books.book(key(number), demand(1000, user=f"slice-{number}")).admitted
         books.release(key(number))
         books.revoke(f"slice-{number}")
     assert books.usage() == {}
@@ -177,7 +177,7 @@ def test_sums_are_those_of_the_booked_and_asking_never_exceeds(steps):
     for verb, number, cpu, user in steps:
         wish = demand(cpu, user=user)
         if verb == "ask":
-            if books.ask(key(number), wish).admitted:
+            if books.book(key(number), wish).admitted:
                 booked[key(number)] = wish
             else:
                 booked.pop(key(number), None)
@@ -204,8 +204,8 @@ def test_sums_are_those_of_the_booked_and_asking_never_exceeds(steps):
 
 def test_one_that_grows_takes_what_is_left_and_keeps_what_it_had_where_it_may_not():
     books = ledger()
-    books.ask(key(1), demand(1000))
-    books.ask(key(2), demand(1000))
+    books.book(key(1), demand(1000))
+    books.book(key(2), demand(1000))
     assert books.grow(key(1), demand(3000).amounts).admitted
     assert books.usage()[USER] == {"cpu": 4000 * MILLI}
     verdict = books.grow(key(2), demand(1001).amounts)
@@ -217,9 +217,9 @@ def test_one_that_grows_takes_what_is_left_and_keeps_what_it_had_where_it_may_no
 
 def test_one_that_shrinks_has_what_it_had_until_it_was_seen_with_less():
     books = ledger()
-    books.ask(key(1), demand(4000))
+    books.book(key(1), demand(4000))
     assert books.grow(key(1), demand(1000).amounts).admitted
-    assert not books.ask(key(2), demand(1000)).admitted
+    assert not books.book(key(2), demand(1000)).admitted
     assert books.hold(key(1), demand(1000))
     assert books.ready() == [key(2)]
     assert not books.hold(key(1), demand(1000))
@@ -227,7 +227,7 @@ def test_one_that_shrinks_has_what_it_had_until_it_was_seen_with_less():
 
 def test_nothing_grows_on_a_cordoned_slice_or_without_the_limits_that_are_enforced():
     books = ledger()
-    books.ask(key(1), demand(1000))
+    books.book(key(1), demand(1000))
     assert books.grow(key(1), demand(2000).amounts, "no limits").reason == LIMITS_NOT_SET
     books.grant(grant(USER, cordoned=True, cpu=4000))
     assert books.grow(key(1), demand(2000).amounts).reason == CORDONED

@@ -95,7 +95,7 @@ async def following():
     there, known = There(), trio.Event()
     known.set()
     said: list[Json] = []
-    cache = SimpleNamespace(used=known, known=known)
+    cache = SimpleNamespace(used=known, has_synced=known)
     mapped: Any = SimpleNamespace(
         client=there,
         namespace="shop",
@@ -109,7 +109,7 @@ async def following():
     )
     translation: Any = SimpleNamespace(event=lambda body: (told(body), "state"))
     watch = EventWatch(mapped, context, translation)
-    events.writer = SimpleNamespace(say=lambda each, known: said.append(each))  # type: ignore[assignment]
+    events.writer = SimpleNamespace(enqueue=lambda each, seen: said.append(each))  # type: ignore[assignment]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run)
         await trio.testing.wait_all_tasks_blocked()

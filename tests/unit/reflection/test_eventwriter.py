@@ -87,7 +87,7 @@ async def writing():
 async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump_clock):
     async with writing() as (context, writer):
         for count in range(1, 61):  # a probe that fails every 10 s for ten minutes
-            writer.say(event("web", count=count), known=count > 1)
+            writer.enqueue(event("web", count=count), seen=count > 1)
             await trio.sleep(10)
         await trio.sleep(ORDINARY.pace)
         assert context.there["web"]["count"] == 60
@@ -101,7 +101,7 @@ async def test_one_that_is_told_again_and_again_is_written_now_and_then(autojump
 async def test_what_was_written_is_remembered_as_long_as_the_next_has_to_wait(autojump_clock):
     async with writing() as (context, writer):
         for number in range(50):
-            writer.say(event(f"web-{number}"))
+            writer.enqueue(event(f"web-{number}"))
             await trio.sleep(ORDINARY.pace)
         assert len(context.there) == 50
         assert len([each for each in held(writer, tuple) if each[:1] == ("shop",)]) <= 2
@@ -119,7 +119,7 @@ async def test_a_thousand_pods_at_once_are_told_of_at_the_pace_of_one_kubelet(au
             for number in range(5):
                 made = local_event(found, about, "milan", "2026-05-01T12:00:00Z")
                 made["metadata"]["name"] += f"{number}"
-                writer.say(made)
+                writer.enqueue(made)
         assert writer.waiting == 5000, "none of them is left out"
         await trio.sleep(1)
         assert ORDINARY.burst <= len(context.there) <= ORDINARY.burst + ORDINARY.rate * 1.1
@@ -135,13 +135,13 @@ async def test_a_flood_is_left_out_counted_and_said_once(
 ):
     async with writing() as (context, writer):
         for number in range(20_000):
-            writer.say(event(f"flood-{number}", text="x" * 1000))
+            writer.enqueue(event(f"flood-{number}", text="x" * 1000))
         assert sum(map(len, held(writer, bytes))) + OVERHEAD * writer.waiting <= ORDINARY.most_bytes
         assert writer.counts["Normal", LEFT_OUT] + writer.waiting == 20_000
         assert writer.counts["Normal", LEFT_OUT] > 15_000
         assert len(held(writer, TokenBucket)) <= eventwriter.OBJECTS + len(TYPES)
         # Warnings have room, and a turn, of their own.
-        writer.say(event("warning", type="Warning"))
+        writer.enqueue(event("warning", type="Warning"))
         await trio.sleep(0.1)
         assert context.types()["Warning"] == 1
         assert [each.getMessage() for each in caplog.records] == [
@@ -152,20 +152,20 @@ async def test_a_flood_is_left_out_counted_and_said_once(
         await trio.sleep(20_000 / ORDINARY.rate)
         assert writer.waiting == 0
         for number in range(20_000):
-            writer.say(event(f"again-{number}", text="x" * 1000))
+            writer.enqueue(event(f"again-{number}", text="x" * 1000))
         assert writer.counts["Normal", LEFT_OUT] == 2 * left_out
 
 
 async def test_one_object_has_no_more_events_than_at_home(autojump_clock):
     async with writing() as (context, writer):
         for number in range(1000):
-            writer.say(event(f"web.{number}", uid="web"))
-        writer.say(event("other", uid="other"))
+            writer.enqueue(event(f"web.{number}", uid="web"))
+        writer.enqueue(event("other", uid="other"))
         await trio.sleep(60)
         assert len(context.there) == ORDINARY.object_burst + 1
         assert "other" in context.there
         # What is there already may go on counting.
-        writer.say(event("web.3", uid="web", count=7), known=True)
+        writer.enqueue(event("web.3", uid="web", count=7), seen=True)
         await trio.sleep(ORDINARY.pace)
         assert context.there["web.3"]["count"] == 7
 
@@ -173,8 +173,8 @@ async def test_one_object_has_no_more_events_than_at_home(autojump_clock):
 async def test_it_is_created_where_it_is_not_there_and_counted_where_it_is(autojump_clock):
     async with writing() as (context, writer):
         context.there["before"] = event("before")
-        writer.say(event("before", count=2))
-        writer.say(event("gone", count=5), known=True)
+        writer.enqueue(event("before", count=2))
+        writer.enqueue(event("gone", count=5), seen=True)
         await trio.sleep(1)
         assert context.there["before"]["count"] == 2
         assert context.there["gone"]["count"] == 5
@@ -185,16 +185,16 @@ async def test_what_cannot_be_written_now_waits_and_what_is_refused_does_not(
 ):
     async with writing() as (context, writer):
         context.error = Unreachable("it is away")
-        writer.say(event("web"))
+        writer.enqueue(event("web"))
         await trio.sleep(10)
         assert context.there == {}
-        writer.say(event("web", count=3), known=True)
+        writer.enqueue(event("web", count=3), seen=True)
         context.error = None
         await trio.sleep(120)
         assert context.there["web"]["count"] == 3
         context.error = Forbidden("no right")
         for number in range(20):
-            writer.say(event(f"no-{number}"))
+            writer.enqueue(event(f"no-{number}"))
         await trio.sleep(10)
         assert writer.waiting == 0
         assert writer.counts["Normal", REFUSED] == 20

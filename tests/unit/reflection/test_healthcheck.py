@@ -18,7 +18,7 @@ async def test_what_waits_is_called_as_soon_as_nothing_hinders(autojump_clock):
     calls: list[float] = []
     cache = SimpleNamespace(trouble=None, lacks="", mend=lambda: None)
     mapped = SimpleNamespace(caches={SHADOW_PODS: cache})
-    degradations = SimpleNamespace(tell=lambda room, what: told.append(what))
+    degradations = SimpleNamespace(report=lambda room, what: told.append(what))
     link: Any = SimpleNamespace(up=True, degradations=degradations)
     context: Any = SimpleNamespace(peer=SimpleNamespace(link=link), namespaces={"shop": mapped})
     workers = Workers(Dependencies())

@@ -57,7 +57,7 @@ async def test_an_answer_that_comes_after_the_deletion_was_observed_is_not_belie
             enqueue={REFLECTOR.name: lambda key, after: None},
         )
         nursery.start_soon(cache.run)
-        await cache.known.wait()
+        await cache.has_synced.wait()
         answer = msgspec.convert(cluster.objects["p0"], Partial)
         cluster.remove("p0")
         await settle()
@@ -86,7 +86,7 @@ async def test_what_went_is_kept_until_it_was_judged_though_another_has_its_name
             enqueue={"pods": lambda key, after: None},
         )
         nursery.start_soon(cache.run)
-        await cache.known.wait()
+        await cache.has_synced.wait()
 
         async def passes(reason: str) -> bytes:
             cluster.put("p0", status={"reason": reason})

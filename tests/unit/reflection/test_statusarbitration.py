@@ -32,11 +32,13 @@ class Talk:
     def says(self, peer: str, status: Any, *made: str, uid: str = "1") -> dict[str, Any] | None:
         """The patch that the peer's engine writes; None where it is not its turn."""
         said = DesiredStatus(status, frozenset(("ConfigMap", name) for name in made))
-        self.arbiter.say(self.reflector, LAMP, uid, peer, said, lambda: self.asked.append(peer))
+        self.arbiter.set_desired(
+            self.reflector, LAMP, uid, peer, said, lambda: self.asked.append(peer)
+        )
         return self.turn(peer)
 
     def turn(self, peer: str) -> dict[str, Any] | None:
-        wanted = self.arbiter.wanted(LAMP, peer, lambda said: {"all": sorted(said)})
+        wanted = self.arbiter.resolve(LAMP, peer, lambda said: {"all": sorted(said)})
         if wanted is None:
             return None
         patch = self.arbiter.patch(LAMP, peer, wanted, self.live)
@@ -52,7 +54,7 @@ def test_one_peer_alone_is_written_once():
     assert talk.says("milan", {"a": 1}) == {}
     assert talk.says("milan", {"b": 2}) == {"a": None, "b": 2}
     assert talk.says("milan", None) == {"b": None}
-    assert not talk.arbiter.knows(LAMP, "milan")
+    assert not talk.arbiter.tracks(LAMP, "milan")
 
 
 def test_the_first_takes_over_and_hands_on():
@@ -134,7 +136,9 @@ def test_only_what_is_still_so_is_taken_back(shown, live, patch):
 def test_what_may_have_been_written_is_taken_back_too():
     talk = Talk(Several.BY_PEER)
     talk.says("milan", {"m": 1})
-    talk.arbiter.say(talk.reflector, LAMP, "1", "milan", DesiredStatus({"n": 2}), lambda: None)
+    talk.arbiter.set_desired(
+        talk.reflector, LAMP, "1", "milan", DesiredStatus({"n": 2}), lambda: None
+    )
     talk.arbiter.writing(LAMP, "milan", {"n": 2})  # and its answer never came
     talk.arbiter.end("milan")
     assert talk.retracted[0].shown == {"m": 1, "n": 2}

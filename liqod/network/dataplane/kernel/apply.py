@@ -166,13 +166,13 @@ class _Run:
         """The owner's rules."""
         have = {rule for rule in routing.rules(self._netlink) if _is_of(rule, self._owned)}
         for rule in sorted(set(self._want.rules) - have):
-            self._do(f"{_said(rule)} added", partial(routing.add_rule, self._netlink, rule))
+            self._do(f"{_rule_text(rule)} added", partial(routing.add_rule, self._netlink, rule))
             if rule.to:
                 self._reached.append(rule.to)
         for rule in sorted(have - set(self._want.rules)):
             do = partial(routing.delete_rule, self._netlink, rule)
             # Before what they lead to.
-            self._old.insert(0, (f"{_said(rule)} deleted", do))
+            self._old.insert(0, (f"{_rule_text(rule)} deleted", do))
 
     def flows(self) -> None:
         """Where a range has a way that it had not, what began before begins anew."""
@@ -335,7 +335,7 @@ def _check(want: Namespace, owned: Owned) -> None:
     """A plan that wants what is not its owner's would leave it behind."""
     strange = [link.name for link in want.links if link.name not in owned.links]
     strange += [f"route {route.to}" for route in want.routes if route.table not in owned.tables]
-    strange += [_said(rule) for rule in want.rules if not _is_of(rule, owned)]
+    strange += [_rule_text(rule) for rule in want.rules if not _is_of(rule, owned)]
     strange += [name for name in want.tables if name not in owned.nftables]
     if strange:
         raise NetworkError(f"not of {owned.mark}: {', '.join(strange)}")
@@ -366,7 +366,7 @@ def _delete_link(name: str) -> None:
             links.delete(netlink, link.index)
 
 
-def _said(rule: Rule) -> str:
+def _rule_text(rule: Rule) -> str:
     parts = [f"rule {rule.priority}"]
     parts += [f"from {rule.source}"] if rule.source else []
     parts += [f"to {rule.to}"] if rule.to else []

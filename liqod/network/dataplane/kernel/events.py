@@ -91,18 +91,18 @@ class Monitor:
                 trio.lowlevel.notify_closing(source)
             source.close()
 
-    async def run(self, heard: Callable[[Touched], None]) -> NoReturn:
+    async def run(self, on_change: Callable[[Touched], None]) -> NoReturn:
         """Report each change until cancelled."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._read, self._routing, self._of_routing, heard)
-            nursery.start_soon(self._read, self._nftables, _of_nftables, heard)
+            nursery.start_soon(self._read, self._routing, self._of_routing, on_change)
+            nursery.start_soon(self._read, self._nftables, _of_nftables, on_change)
         raise AssertionError("reading ends by cancellation only")
 
     async def _read(
         self,
         source: socket.socket,
         understand: Callable[[int, bytes], Iterator[Touched]],
-        heard: Callable[[Touched], None],
+        on_change: Callable[[Touched], None],
     ) -> NoReturn:
         while True:
             await trio.lowlevel.wait_readable(source)
@@ -113,11 +113,11 @@ class Monitor:
             except OSError as error:
                 if error.errno != errno.ENOBUFS:
                     raise NetworkError(f"netlink: {os.strerror(error.errno or 0)}") from error
-                heard(Touched("all"))
+                on_change(Touched("all"))
                 continue
             for kind, _, _, body in netlink.messages(data):
                 for touched in understand(kind, body):
-                    heard(touched)
+                    on_change(touched)
 
     def _of_routing(self, kind: int, body: bytes) -> Iterator[Touched]:
         match kind:
@@ -151,9 +151,9 @@ class Monitor:
         return Touched("link", self._names.get(index, ""))
 
 
-async def hear(
+async def receive(
     namespace: str | None,
-    tell: Callable[[Touched], None],
+    report: Callable[[Touched], None],
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Report each change in a namespace until cancelled; started once nothing is missed any more.
@@ -169,7 +169,7 @@ async def hear(
     monitor = await Monitor.open(namespace)
     try:
         task_status.started()
-        await monitor.run(tell)
+        await monitor.run(report)
     finally:
         monitor.close()
 

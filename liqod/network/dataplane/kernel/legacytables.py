@@ -66,14 +66,14 @@ def _drops(kind: _Kind) -> bool:
     with socket.socket(kind.family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as made:
         for _ in range(3):
             asked = TABLE.encode().ljust(32, b"\0")
-            info = _asked(made, kind.level, _GET_INFO, asked.ljust(_INFO.size, b"\0"))
+            info = _getsockopt(made, kind.level, _GET_INFO, asked.ljust(_INFO.size, b"\0"))
             _, hooks, *rest, _, size = _INFO.unpack(info)
             policy = rest[5 + _FORWARD]
             if not hooks & 1 << _FORWARD:
                 return False
             try:
                 whole = _HEAD.pack(asked, size) + bytes(size)
-                rules = _asked(made, kind.level, _GET_ENTRIES, whole)[_HEAD.size :]
+                rules = _getsockopt(made, kind.level, _GET_ENTRIES, whole)[_HEAD.size :]
             except OSError as error:
                 if error.errno == errno.EAGAIN:
                     continue  # it was changed in between
@@ -84,7 +84,7 @@ def _drops(kind: _Kind) -> bool:
     return False
 
 
-def _asked(sock: socket.socket, level: int, what: int, data: bytes) -> bytes:
+def _getsockopt(sock: socket.socket, level: int, what: int, data: bytes) -> bytes:
     """The kernel's answer, which it writes to where it reads the question.
 
     Raises:

@@ -66,7 +66,7 @@ class Process:
             listener = trio.SocketListener(trio.socket.from_stdlib_socket(made))
             try:
                 async with trio.open_nursery() as self._nursery:
-                    self._nursery.start_soon(serve_listeners, self._asked, [listener])
+                    self._nursery.start_soon(serve_listeners, self._serve, [listener])
                     await self._unused()
                     self._nursery.cancel_scope.cancel()
             finally:
@@ -80,7 +80,7 @@ class Process:
             if self._tunnels:
                 since = trio.current_time()
 
-    async def _asked(self, stream: trio.SocketStream) -> None:
+    async def _serve(self, stream: trio.SocketStream) -> None:
         """Answer one request of the daemon's."""
         with suppress(OSError, trio.BrokenResourceError, trio.TooSlowError):
             async with stream:
@@ -103,7 +103,7 @@ class Process:
             name = request.tunnel
             await self._do(request, files)
         except (ValueError, OSError, ssl.SSLError) as error:
-            return {**self._status(name), "error": _said(error)}
+            return {**self._status(name), "error": _error_text(error)}
         return self._status(name)
 
     async def _do(self, request: TunnelRequest, files: list[int]) -> None:
@@ -170,7 +170,7 @@ def _user(stream: trio.SocketStream) -> int:
     return int(struct.unpack("=iII", said)[1])
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, PermissionError):
         return (
             "this process may not listen there: it needs CAP_NET_BIND_SERVICE for a port below "

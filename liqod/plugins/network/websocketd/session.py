@@ -72,7 +72,7 @@ class TunnelSession:
     Attributes:
         way: of a client, what was dialled.
         opened: when both ends had proved themselves, by Trio's clock.
-        heard: when something came last.
+        last_received: when something came last.
         closed: set when it is over.
         why: why it is over.
         drained: called when all that was given has gone to the kernel.
@@ -89,7 +89,7 @@ class TunnelSession:
     ) -> None:
         self.where = where
         self.way: object = None
-        self.opened = self.heard = 0.0
+        self.opened = self.last_received = 0.0
         self.closed = trio.Event()
         self.why = ""
         self.drained: Callable[[], None] = lambda: None
@@ -138,7 +138,7 @@ class TunnelSession:
             raise ConnectionFailed(
                 f"the connection broke: {error or type(error).__name__}"
             ) from None
-        self.opened = self.heard = trio.current_time()
+        self.opened = self.last_received = trio.current_time()
 
     async def _shake_hands(self) -> None:
         done = False
@@ -320,7 +320,7 @@ class TunnelSession:
             if not size:
                 self.why = self.why or "the other end hung up"
                 return
-            self.heard = trio.current_time()
+            self.last_received = trio.current_time()
 
     def _take(self, packet: Callable[[bytes], None]) -> None:
         """Read all that is there."""
@@ -346,7 +346,7 @@ class TunnelSession:
     async def _keep(self, pause: float, patience: float) -> None:
         while True:
             await trio.sleep(pause)
-            silent = trio.current_time() - self.heard
+            silent = trio.current_time() - self.last_received
             if silent >= patience:
                 raise ConnectionFailed(f"nothing came for {silent:.0f} s")
             if silent >= pause and self._socket.state is State.OPEN:

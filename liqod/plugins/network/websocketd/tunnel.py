@@ -41,7 +41,7 @@ class CarriedTunnel:
         self._device = device
         self._account = account
         self._carrier = Carrier(device)
-        self._wanted: Wanted | None = None
+        self._desired: Wanted | None = None
         self._part: Dialer | Listener | None = None
         self._scope, self._ended = trio.CancelScope(), trio.CancelScope()
         self._closed = trio.Event()
@@ -77,11 +77,11 @@ class CarriedTunnel:
         """How it is, as is answered."""
         newest, part = self._carrier.newest, self._part
         why = part.why if part is not None and newest is None else ""
-        if self._wanted is not None and self._wanted.quiet:
+        if self._desired is not None and self._desired.quiet:
             why = "it stands by"
         return {
             "version": VERSION,
-            "digest": self._wanted.digest if self._wanted is not None else "",
+            "digest": self._desired.digest if self._desired is not None else "",
             "endpoint": newest.where if newest is not None else "",
             "age": trio.current_time() - newest.opened if newest is not None else None,
             "why": why or ("" if newest is not None else "no connection stands yet"),
@@ -95,7 +95,7 @@ class CarriedTunnel:
         Raises:
             OSError, ssl.SSLError: it cannot be; what was before has ended.
         """
-        old = self._wanted
+        old = self._desired
         if new == old:
             return
         how = context("server" if new.side == "server" else "client", new.identity, new.peer)
@@ -104,12 +104,12 @@ class CarriedTunnel:
         if new.quiet or not same:
             await self._carrier.break_off("it stands by, or its keys are others")
         self._carrier.mark(new.mark)
-        self._scope, self._wanted, self._part = trio.CancelScope(), None, None
+        self._scope, self._desired, self._part = trio.CancelScope(), None, None
         if not new.quiet:
-            self._part = await self._begin(new, how)
-        self._wanted = new
+            self._part = await self._start(new, how)
+        self._desired = new
 
-    async def _begin(self, new: Wanted, how: ssl.SSLContext) -> Dialer | Listener:
+    async def _start(self, new: Wanted, how: ssl.SSLContext) -> Dialer | Listener:
         carry = partial(self._carry, new)
         if new.side == "server":
             own = (self._folder, self._name, new.mark)
@@ -140,7 +140,7 @@ class CarriedTunnel:
 
     def _carry(self, wanted: Wanted, session: TunnelSession) -> None:
         """Have packets go by a session; it lives on when where to dial or to listen changes."""
-        if wanted is not self._wanted:
+        if wanted is not self._desired:
             # It came to stand while something else was being asked for.
             session.discard()
             return

@@ -93,7 +93,7 @@ def decoded(line: bytes) -> TunnelRequest:
     """Of a line. Raises ValueError: it is no request."""
     try:
         found = json.loads(line)
-        wanted = _wanted(found["wanted"]) if found.get("wanted") is not None else None
+        wanted = _decode(found["wanted"]) if found.get("wanted") is not None else None
         request = TunnelRequest(found["do"], found["tunnel"], wanted)
     except (TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it is no request: {type(error).__name__}") from None
@@ -108,7 +108,7 @@ def _plain(wanted: Wanted) -> dict[str, Any]:
     return {**wanted._asdict(), "peer": b64encode(wanted.peer).decode()}
 
 
-def _wanted(plain: Mapping[str, Any]) -> Wanted:
+def _decode(plain: Mapping[str, Any]) -> Wanted:
     made = dict(plain)
     made["peer"] = b64decode(made["peer"])
     made["targets"] = tuple(Target(*each) for each in made["targets"])

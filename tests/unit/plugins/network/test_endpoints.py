@@ -39,12 +39,12 @@ class World:
         self._do(step)
         if step.race:
             heard = [each for each in step.race if each in self.answering and self.knows]
-            step = self.race.answered(next(iter(heard), ""), self.current, self.now)
+            step = self.race.on_first_answer(next(iter(heard), ""), self.current, self.now)
             self._do(step)
-        elif step.ask:
-            self.asked.append(step.ask)
-            heard = [each for each in step.ask if each in self.answering and self.knows]
-            step = self.race.heard(heard, self.candidates, self.current, self.now)
+        elif step.probe:
+            self.asked.append(step.probe)
+            heard = [each for each in step.probe if each in self.answering and self.knows]
+            step = self.race.on_answers(heard, self.candidates, self.current, self.now)
             self._do(step)
         return step.again
 
