@@ -68,7 +68,7 @@ format: $(VENV)/.liqod-dev
 	@$(VENV)/bin/ruff check --fix . ; $(VENV)/bin/ruff format .
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) build dist *.egg-info simulator/build simulator/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -241,6 +241,11 @@ class EventWriter:
         """
         self._lanes[event["type"]].enqueue(event, seen=seen)
 
+    @property
+    def waiting(self) -> int:
+        """The number of Events that wait."""
+        return sum(len(each.queue) for each in self._lanes.values())
+
     async def run(self) -> NoReturn:
         """Write until cancelled: Warnings beside Normals, neither behind the other."""
         async with trio.open_nursery() as nursery:
