@@ -58,11 +58,11 @@ def _own(kubeconfig: "Path | None", context: str) -> "tuple[Path | None, str]":
     """The socket here of the daemon of the kubeconfig's cluster, or why there is none."""
     import trio
 
-    from liqod.cli import inspector
+    from liqod.cli import inspectorclient
     from liqod.errors import ConfigError
 
     try:
-        return trio.run(inspector.preferred, kubeconfig, context)
+        return trio.run(inspectorclient.preferred, kubeconfig, context)
     except ConfigError as error:
         return None, str(error)
 

@@ -21,7 +21,7 @@ from liqod.consumer.providercleanup import ProviderCleanup
 from liqod.consumer.remotes import Remotes
 from liqod.consumer.replication import Replication
 from liqod.consumer.serverdialer import ServerDialer
-from liqod.consumer.slices.slices import Slices
+from liqod.consumer.slices.borrowedslices import Slices
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.credentials.credentials import Credentials
 from liqod.plugins.host import PluginHost

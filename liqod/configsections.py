@@ -10,7 +10,7 @@ from msgspec import Meta
 from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.kube.http import proxies
-from liqod.model.crossing import keys
+from liqod.model.crossing import allowedkeys
 from liqod.model.crossing.addresses import is_network
 from liqod.model.network.rangechecks import malformed
 from liqod.model.objects.quantities import is_quantity
@@ -223,7 +223,7 @@ class GuestSettings(Table, frozen=True):
         volumes: types of volumes that their pods may have.
         priority_class: PriorityClass of their pods; empty leaves it to the cluster's default.
         annotations: keys of annotations that their objects may have
-        (:mod:`liqod.model.crossing.keys`). labels: keys of labels that they may have.
+        (:mod:`liqod.model.crossing.allowedkeys`). labels: keys of labels that they may have.
         ingress_hosts: hosts of their Ingresses; ``{peer}`` stands for the consumer's id.
         ingress_classes: classes of their Ingresses. storage_classes: classes of their claims.
         load_balancer_classes: classes of their Services of the type LoadBalancer.
@@ -254,8 +254,8 @@ class GuestSettings(Table, frozen=True):
         *("persistentVolumeClaim", "projected", "secret"),
     )
     priority_class: str = ""
-    annotations: tuple[str, ...] = keys.GUEST_ANNOTATIONS
-    labels: tuple[str, ...] = keys.GUEST_LABELS
+    annotations: tuple[str, ...] = allowedkeys.GUEST_ANNOTATIONS
+    labels: tuple[str, ...] = allowedkeys.GUEST_LABELS
     ingress_hosts: tuple[str, ...] = ()
     ingress_classes: tuple[str, ...] = ("*",)
     storage_classes: tuple[str, ...] = ("*",)
@@ -348,8 +348,8 @@ class PeerSettings(Table, frozen=True):
         resources: what to ask for, by resource name, when it does.
         pod_cidrs: where pods' own addresses cross, the networks that the peer's lie in.
         believed_labels: keys of labels that it may declare for its virtual nodes, as patterns
-            (:mod:`liqod.model.crossing.keys`); others are left out, so that no selector goes by
-            them.
+            (:mod:`liqod.model.crossing.allowedkeys`); others are left out, so that no selector goes
+            by them.
         node_labels: labels that its virtual nodes have by this cluster's own word.
         api_server: which of this cluster's pods at it may speak with this cluster's API server, by
             tokens that its administrators can read: none; those that are annotated
@@ -386,12 +386,12 @@ def check_boundary(
         ConfigError: one is not.
     """
     for field, problem_of in (
-        ("annotations", keys.pattern_problem),
-        ("labels", keys.pattern_problem),
-        ("ingress_hosts", keys.host_problem),
-        ("ingress_classes", keys.class_problem),
-        ("storage_classes", keys.class_problem),
-        ("load_balancer_classes", keys.class_problem),
+        ("annotations", allowedkeys.pattern_problem),
+        ("labels", allowedkeys.pattern_problem),
+        ("ingress_hosts", allowedkeys.host_problem),
+        ("ingress_classes", allowedkeys.class_problem),
+        ("storage_classes", allowedkeys.class_problem),
+        ("load_balancer_classes", allowedkeys.class_problem),
     ):
         _check(f"guests.{field}", getattr(guests, field), problem_of)
     named: list[tuple[str, PeerSettings | PeerDefaults]] = [("peers", each) for each in peers]
@@ -404,7 +404,7 @@ def check_boundary(
                 f'{name}: with pod_network = "routed" say which networks the peer\'s pods are in, '
                 'such as pod_cidrs = ["10.245.0.0/16"]: it may name addresses in these alone'
             )
-        _check(f"{name}.believed_labels", each.believed_labels, keys.pattern_problem)
+        _check(f"{name}.believed_labels", each.believed_labels, allowedkeys.pattern_problem)
 
 
 def _check(where: str, patterns: Iterable[str], problem_of: Callable[[str], str]) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import trio
 
 from liqod.config import HealthSettings as Settings
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse, Limits
 from liqod.kube.http.listener import listen
-from liqod.kube.http.server import HttpRequest, HttpResponse, Limits
 from liqod.runtime.connectionlimit import ConnectionLimiter
 
 LIMITS = Limits(head=8192, headers=50, body=0, idle=60.0, paced=True)

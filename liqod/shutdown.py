@@ -19,7 +19,7 @@ from typing import Final
 
 import trio
 
-from liqod.inspect.tasks import frames, tree, waits
+from liqod.inspect.tasktree import frames, tree, waits
 from liqod.plugins.currentplugin import place, running
 
 GRACE: Final = 8.0

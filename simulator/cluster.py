@@ -23,7 +23,7 @@ import yaml
 
 from liqod.identity import certificates
 from liqod.identity.certificates import Pair
-from liqod.kube.http.server import Limits, Open, serve
+from liqod.kube.http.httpserver import Limits, Open, serve
 from simulator import bootstrap, builtins, controllers
 from simulator.access.identities import MASTERS
 from simulator.catalog import Catalog

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 import msgspec
 import trio
 
-from liqod.kube.http.server import Drop, HttpRequest, Silence
+from liqod.kube.http.httpserver import Drop, HttpRequest, Silence
 from simulator.wire.failures import ApiError, expired
 
 

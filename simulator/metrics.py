@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from simulator.wire.handlers import APPLY
 from simulator.wire.routes import Route
 

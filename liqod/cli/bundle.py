@@ -51,7 +51,7 @@ from liqod.runtime import programinfo
 from liqod.runtime.progress import Step
 
 if TYPE_CHECKING:
-    from liqod.cli.inspector import InspectorClient
+    from liqod.cli.inspectorclient import InspectorClient
 
 BUNDLED = ("rtt", "loss", "lag", "backlog", "cpu", "rss")
 """Metrics of which a bundle has the last ten minutes."""

@@ -20,7 +20,7 @@ import typer
 from liqod.apimachinery import labels
 from liqod.cli import clusters, files, options, output, presence, terminal
 from liqod.cli.channels import Channels
-from liqod.cli.progress import ProgressDisplay
+from liqod.cli.progressdisplay import ProgressDisplay
 from liqod.cli.timings import TIMINGS, CommandTimings
 from liqod.errors import (
     Forbidden,
@@ -38,7 +38,7 @@ from liqod.model.text import printable
 from liqod.runtime.supervise import leaves
 
 if TYPE_CHECKING:
-    from liqod.cli.inspector import InspectorClient
+    from liqod.cli.inspectorclient import InspectorClient
 
 P = ParamSpec("P")
 
@@ -96,19 +96,20 @@ class Frame:
             NoDaemon: none answers; where it does, as far as its cluster shows.
             ConfigError: nothing says which of several is meant.
         """
-        from liqod.cli import inspector  # brings the websocket, which other commands do without
+        # It brings the websocket, which other commands do without.
+        from liqod.cli import inspectorclient
 
         try:
-            where = await inspector.place(
+            where = await inspectorclient.place(
                 self.socket, self.cluster_id, self.kubeconfig, self.context
             )
-        except inspector.NoDaemon as error:
+        except inspectorclient.NoDaemon as error:
             elsewhere = await presence.elsewhere(self.kubeconfig, self.context, self.verb)
             if not elsewhere:
                 raise
-            remedy = f"{elsewhere}; {inspector.KUBECONFIG_ONLY}"
-            raise inspector.NoDaemon(error.what, remedy) from error
-        async with inspector.connect(where) as viewer:
+            remedy = f"{elsewhere}; {inspectorclient.KUBECONFIG_ONLY}"
+            raise inspectorclient.NoDaemon(error.what, remedy) from error
+        async with inspectorclient.connect(where) as viewer:
             yield viewer
 
     def allow(self, seconds: float) -> None:

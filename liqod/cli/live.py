@@ -5,7 +5,7 @@ from typing import Final
 
 import trio
 
-from liqod.cli import inspector
+from liqod.cli import inspectorclient
 from liqod.cli.frame import Frame, sentence
 from liqod.cli.report import Seen
 from liqod.errors import LiqodError
@@ -20,7 +20,7 @@ READ_ANEW: Final = 0.3
 
 async def _where(path: Path | None, cluster_id: str, uid: str) -> Path:
     """The socket that was named, else that of the cluster; raises as :func:`see`."""
-    return inspector.find(path) if path else await inspector.of_cluster(cluster_id, uid)
+    return inspectorclient.find(path) if path else await inspectorclient.of_cluster(cluster_id, uid)
 
 
 async def see(path: Path | None, cluster_id: str, ask: Examine = ALL, uid: str = "") -> Seen:
@@ -37,7 +37,7 @@ async def see(path: Path | None, cluster_id: str, ask: Examine = ALL, uid: str =
         ConfigError: several run here, and nothing says which is meant.
         LiqodError: it does not say it.
     """
-    async with inspector.connect(await _where(path, cluster_id, uid)) as viewer:
+    async with inspectorclient.connect(await _where(path, cluster_id, uid)) as viewer:
         found = await viewer.request(ask, Findings)
         first, state = await viewer.snapshot()
         return Seen(viewer.hello.cluster_id, first.at, state, found.ladders)
@@ -56,12 +56,12 @@ async def instead(frame: Frame, error: LiqodError) -> Seen:
     try:
         if path is None and not frame.cluster_id:
             found = await credentials.load(frame.kubeconfig, frame.context or None)
-            path = await inspector.daemon_socket(found.server)
-            if path is None and inspector.here():
+            path = await inspectorclient.daemon_socket(found.server)
+            if path is None and inspectorclient.here():
                 raise LiqodError("no daemon of this machine works with it; else say --cluster-id")
         return await see(path, frame.cluster_id)
     except LiqodError as other:
-        if path is None and isinstance(other, inspector.NoDaemon):
+        if path is None and isinstance(other, inspectorclient.NoDaemon):
             raise error from None
         text = f"{sentence(error)}; nor can the daemon be asked: {other}"
         raise LiqodError(text) from error
@@ -88,7 +88,7 @@ async def networks(path: Path | None, cluster_id: str, uid: str = "") -> dict[st
         LiqodError: the socket was named and does not answer.
     """
     try:
-        async with inspector.connect(await _where(path, cluster_id, uid)) as viewer:
+        async with inspectorclient.connect(await _where(path, cluster_id, uid)) as viewer:
             await viewer.snapshot()
             # Now that somebody looks the figures are read anew.
             await trio.sleep(READ_ANEW)

@@ -17,7 +17,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.apimachinery.objects import UNREADABLE
+from liqod.apimachinery.rawobjects import UNREADABLE
 from liqod.config import Config
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.memoryquota import MemoryQuota

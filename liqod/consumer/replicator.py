@@ -24,8 +24,8 @@ from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.consumer.providercleanup import ProviderCleanup
 from liqod.consumer.remote import Remote
 from liqod.consumer.replicas import ReplicaPlan, plan
+from liqod.consumer.slices.borrowedslices import deny
 from liqod.consumer.slices.sliceobjects import is_source
-from liqod.consumer.slices.slices import deny
 from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client

@@ -13,12 +13,12 @@ import yaml
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.cluster.context import ClusterContext
-from liqod.inspect import history, settings, tasks
+from liqod.inspect import metrichistory, settings, tasktree
 from liqod.inspect.access import Guest
 from liqod.inspect.actions import Actions
 from liqod.inspect.components import Components
-from liqod.inspect.facts import FactsInMemory
-from liqod.inspect.history import Histories
+from liqod.inspect.memoryfacts import FactsInMemory
+from liqod.inspect.metrichistory import Histories
 from liqod.inspect.protocol import (
     Act,
     ActionPlan,
@@ -106,7 +106,7 @@ class Answers:
         self._histories = histories
         self._facts = facts
         self._doctor = doctor
-        self._snapshots = tasks.TaskObserver()
+        self._snapshots = tasktree.TaskObserver()
         self._actions = Actions(context, components, doctor)
         self.verbs = self._actions.verbs
         self._by_type: dict[type[Any], Answer] = {
@@ -125,13 +125,15 @@ class Answers:
         await self._by_type[type(request)](request, guest, reply)
 
     async def _history(self, ask: GetHistory, guest: Guest, reply: Tell) -> None:
-        metrics = history.PEER if ask.peer else history.DAEMON
+        metrics = metrichistory.PEER if ask.peer else metrichistory.DAEMON
         if not ask.metric:
             await reply(
-                Metrics(id=ask.id, peer=_helps(history.PEER), daemon=_helps(history.DAEMON))
+                Metrics(
+                    id=ask.id, peer=_helps(metrichistory.PEER), daemon=_helps(metrichistory.DAEMON)
+                )
             )
             return
-        if ask.metric not in metrics and not ask.peer and ask.metric in history.PEER:
+        if ask.metric not in metrics and not ask.peer and ask.metric in metrichistory.PEER:
             raise RequestError("missing", f"{ask.metric} is a peer's: say whose (--peer)")
         if ask.metric not in metrics:
             raise RequestError("missing", f"there is no metric {ask.metric}: {', '.join(metrics)}")
@@ -159,9 +161,9 @@ class Answers:
         found = Tasks(
             id=ask.id,
             tasks=await self._snapshots.tasks(),
-            queues=tasks.queues(self._registry),
-            watches=tasks.watches(self._registry),
-            traffic=tasks.traffic(self._context.client, self._components),
+            queues=tasktree.queues(self._registry),
+            watches=tasktree.watches(self._registry),
+            traffic=tasktree.traffic(self._context.client, self._components),
             lag=(lags[-1], max(lags)) if lags else (0.0, 0.0),
             took=round(time.process_time() - began, 4),
         )

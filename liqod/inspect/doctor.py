@@ -13,7 +13,7 @@ import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.errors import PluginError
-from liqod.inspect.facts import FactsInMemory
+from liqod.inspect.memoryfacts import FactsInMemory
 from liqod.inspect.probing import CheckProbes
 from liqod.model.view.rows import CheckRow, Ladder
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, PeerFacts, examine

@@ -19,15 +19,15 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownid import cluster_uid
 from liqod.config import InspectorSettings as Settings
 from liqod.errors import ConfigError, LiqodError
-from liqod.inspect import server
+from liqod.inspect import inspectorserver
 from liqod.inspect.access import Guest, Reviewer
 from liqod.inspect.answers import Answers
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
-from liqod.inspect.facts import FactsInMemory
-from liqod.inspect.history import Histories, Sampler
+from liqod.inspect.inspectorsession import InspectorSession
+from liqod.inspect.memoryfacts import FactsInMemory
+from liqod.inspect.metrichistory import Histories, Sampler
 from liqod.inspect.probing import CheckProbes
-from liqod.inspect.session import InspectorSession
 from liqod.inspect.stream import Collector, Stream
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.daemonfacts import LEADING
@@ -118,9 +118,9 @@ class Inspector:
 
     async def _serve(self, stack: AsyncExitStack, nursery: trio.Nursery) -> None:
         settings = self.context.config.inspector
-        serving = server.Server(self._talk, Reviewer(self.context.client), self.callers)
+        serving = inspectorserver.Server(self._talk, Reviewer(self.context.client), self.callers)
         try:
-            path = server.place(settings, os.environ, self.context.cluster_id)
+            path = inspectorserver.place(settings, os.environ, self.context.cluster_id)
             if path is None:
                 log.info("no folder for the inspector's socket; set inspector.socket")
             else:
@@ -136,19 +136,21 @@ class Inspector:
         settings = self.context.config.inspector
         group = _group(settings.group)
         if not settings.socket:
-            with suppress(server.Taken):
-                return await stack.enter_async_context(server.unix_listener(path, group)), path
+            with suppress(inspectorserver.Taken):
+                return await stack.enter_async_context(
+                    inspectorserver.unix_listener(path, group)
+                ), path
             path = path.with_stem(f"{path.stem}-{os.getpid()}")
-        return await stack.enter_async_context(server.unix_listener(path, group)), path
+        return await stack.enter_async_context(inspectorserver.unix_listener(path, group)), path
 
     async def _serve_tcp(
-        self, serving: server.Server, settings: Settings, nursery: trio.Nursery
+        self, serving: inspectorserver.Server, settings: Settings, nursery: trio.Nursery
     ) -> None:
         if not settings.host:
             return
-        certificate = server.Certificate(settings.cert_file, settings.key_file)
+        certificate = inspectorserver.Certificate(settings.cert_file, settings.key_file)
         certificate.context()
-        listeners = await server.tcp_listeners(settings.host, settings.port)
+        listeners = await inspectorserver.tcp_listeners(settings.host, settings.port)
         nursery.start_soon(serving.run, listeners, certificate.context)
         port = listeners[0].socket.getsockname()[1]
         log.info("the inspector listens at %s:%d", settings.host, port)

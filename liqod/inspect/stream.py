@@ -18,8 +18,8 @@ import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.inspect import protocol
-from liqod.inspect.facts import FactsInMemory
-from liqod.inspect.objects import WatchedObjects
+from liqod.inspect.memoryfacts import FactsInMemory
+from liqod.inspect.objectcaches import WatchedObjects
 from liqod.inspect.protocol import StateSnapshot, Update
 from liqod.model.view import objectfacts, viewrows
 from liqod.model.view.facts import PeerFacts

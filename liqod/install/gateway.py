@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.install import noderights
+from liqod.keeper.keepermessages import VARIABLE
 from liqod.keeper.server import DEFAULT
-from liqod.keeper.wire import VARIABLE
 
 Manifest = dict[str, Any]
 

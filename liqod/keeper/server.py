@@ -17,7 +17,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
-from liqod.keeper.wire import LOCK, VARIABLE, Message, receive, send, user
+from liqod.keeper.keepermessages import LOCK, VARIABLE, Message, receive, send, user
 
 DEFAULT: Final = "/run/liqod-network/keeper.sock"
 OWN: Final = "/proc/self/ns/net"

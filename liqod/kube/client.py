@@ -12,10 +12,10 @@ from typing import Any, Self, TypeVar, overload
 
 import msgspec
 
-from liqod.apimachinery import objects
+from liqod.apimachinery import rawobjects
 from liqod.apimachinery.kinds import LEASES, Kind
 from liqod.apimachinery.meta import Partial
-from liqod.apimachinery.objects import MAX_OBJECT, decode_as
+from liqod.apimachinery.rawobjects import MAX_OBJECT, decode_as
 from liqod.errors import Expired, NotFound
 from liqod.kube import restrequest
 from liqod.kube.cache.outage import Outage
@@ -362,7 +362,7 @@ class Client:
         self, kind: Kind, obj: Object, namespace: str | None = None, *, subresource: str = ""
     ) -> Partial:
         """Replace an object (PUT). Raises Conflict where its ``resourceVersion`` is old."""
-        body, key = objects.encode(obj, kind)
+        body, key = rawobjects.encode(obj, kind)
         response = await self._send(
             "PUT",
             kind.path(restrequest.namespace_of(kind, namespace, key), key[1], subresource),
@@ -407,7 +407,7 @@ class Client:
 
         Raises Conflict without ``force`` where another manager owns one of them.
         """
-        body, key = objects.encode(obj, kind)
+        body, key = rawobjects.encode(obj, kind)
         response = await self._send(
             "PATCH",
             kind.path(restrequest.namespace_of(kind, namespace, key), key[1]),
@@ -559,7 +559,7 @@ class Client:
         *,
         dry_run: bool = False,
     ) -> bytes:
-        body, key = objects.encode(obj, kind)
+        body, key = rawobjects.encode(obj, kind)
         query = {"fieldManager": MANAGER}
         if dry_run:
             query["dryRun"] = "All"

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
-from liqod.apimachinery import objects
+from liqod.apimachinery import rawobjects
 from liqod.apimachinery.kinds import Kind
-from liqod.apimachinery.objects import MAX_OBJECT, UNREADABLE, Key, Slim
+from liqod.apimachinery.rawobjects import MAX_OBJECT, UNREADABLE, Key, Slim
 from liqod.errors import ProtocolError
 from liqod.kube.cache import deepjson
 from liqod.kube.failures import TooLarge
@@ -100,7 +100,7 @@ async def read_page(body: bytes, kind: Kind, budget: CpuBudget | None = None) ->
             skipped.append(deepjson.key_of(bytes(raw)))
         else:
             try:
-                found.append(objects.slim_raw(raw, kind))
+                found.append(rawobjects.slim_raw(raw, kind))
             except RecursionError:
                 skipped.append(deepjson.key_of(bytes(raw)))
         await turn.spend(size)

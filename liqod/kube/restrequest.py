@@ -5,7 +5,7 @@ from urllib.parse import urlencode
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
-from liqod.apimachinery.objects import Key, decode_as
+from liqod.apimachinery.rawobjects import Key, decode_as
 from liqod.errors import ProtocolError
 
 Query = Mapping[str, str | Sequence[str]]

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from liqod.apimachinery import objects
+from liqod.apimachinery import rawobjects
 from liqod.apimachinery.meta import Partial
-from liqod.apimachinery.objects import MAX_OBJECT, Slim
+from liqod.apimachinery.rawobjects import MAX_OBJECT, Slim
 from liqod.errors import ProtocolError, Unreachable
 from liqod.kube.failures import ApiStatus, error_of
 from liqod.kube.http.connection import FULL
@@ -80,11 +80,11 @@ def parse(line: bytes) -> WatchEvent | Bookmark:
             # Nothing else is in the envelope, then: the object is decoded once, not twice. Whatever
             # is no object so is read as a whole below, or refused there.
             with suppress(ProtocolError):
-                return WatchEvent(change, objects.slim_raw(line[len(begin) : -1]))
+                return WatchEvent(change, rawobjects.slim_raw(line[len(begin) : -1]))
     try:
         envelope = _envelope.decode(line)
         if envelope.type in _CHANGES:
-            return WatchEvent(envelope.type, objects.slim_raw(envelope.object))
+            return WatchEvent(envelope.type, rawobjects.slim_raw(envelope.object))
         if envelope.type == "BOOKMARK":
             meta = _partial.decode(envelope.object).metadata
             return Bookmark(

@@ -37,8 +37,8 @@ from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.probing.conncheck import MOST_RANGES, PeerHello, ProbeResult
 from liqod.network.probing.liveness import DEADLINE
-from liqod.network.probing.networkfacts import facts, measured, relayed
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget
+from liqod.network.probing.peernetworkfacts import facts, measured, relayed
 from liqod.peers.peer import Peer
 from liqod.plugins.providers import Tunnel, TunnelProvider, TunnelStatus
 from liqod.runtime.backoff import Backoff

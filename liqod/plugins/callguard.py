@@ -420,7 +420,7 @@ def _stepping(
     """Await a function, and time each stretch of it between two waits."""
     began = perf_counter()
     try:
-        inner = _start_coroutine(function, *args)  # by this name `liqod.inspect.tasks` finds it
+        inner = _start_coroutine(function, *args)  # by this name `liqod.inspect.tasktree` finds it
     finally:
         gauge.took(perf_counter() - began)
     step: Callable[[], Any] = partial(inner.send, None)

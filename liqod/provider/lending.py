@@ -8,8 +8,8 @@ from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.identity.signingrequests import SigningRequests
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
+from liqod.provider.slices.lentslices import LentSlices
 from liqod.provider.slices.sharedquotas import QuotaBalancer
-from liqod.provider.slices.slices import LentSlices
 from liqod.provider.tenants.certificateissuer import CertificateIssuer
 from liqod.provider.tenants.nonces import Nonces
 from liqod.provider.tenants.renewals import Renewals

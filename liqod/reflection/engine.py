@@ -33,10 +33,10 @@ from liqod.model.network.ranges import PeerRanges
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.plugins.host import PluginHost
 from liqod.reflection import eventwriter, topology
-from liqod.reflection.context import Context
 from liqod.reflection.eventwriter import EventLimits
 from liqod.reflection.healthcheck import HealthCheck
 from liqod.reflection.namespacereflection import NamespaceReflection
+from liqod.reflection.reflectioncontext import Context
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
 from liqod.reflection.topology import NamespaceMapping, PartialVirtualNode

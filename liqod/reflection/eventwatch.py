@@ -25,8 +25,8 @@ from liqod.model.crossing.adoption import made_for
 from liqod.model.objects import remoteevents
 from liqod.model.objects.partial import Event, Pod
 from liqod.model.objects.remoteevents import WARNING, LocalObject
-from liqod.reflection.context import Context
 from liqod.reflection.mappednamespace import MappedNamespace
+from liqod.reflection.reflectioncontext import Context
 from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
 from liqod.runtime.backoff import Backoff

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from liqod.apimachinery.kinds import Kind
 from liqod.consumer.degradations import Degradation
-from liqod.reflection.context import Context
+from liqod.reflection.reflectioncontext import Context
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
 from liqod.reflection.workers import Workers
 from liqod.runtime.ticks import sleep_until_tick

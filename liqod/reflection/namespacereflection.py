@@ -21,9 +21,9 @@ from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.plugins.contracts import Reflector, RemoteKind, Scope, Watch
-from liqod.reflection.context import Context
 from liqod.reflection.eventwatch import PODLIKE, EventTranslation, EventWatch
 from liqod.reflection.mappednamespace import MappedNamespace
+from liqod.reflection.reflectioncontext import Context
 from liqod.reflection.remotecache import Debounce, RemoteCache
 from liqod.reflection.worker import Worker
 from liqod.reflection.workers import Workers

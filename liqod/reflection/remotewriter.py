@@ -27,7 +27,7 @@ from liqod.errors import (
 from liqod.kube import ensure
 from liqod.kube.client import Client
 from liqod.kube.watched import DOUBT
-from liqod.model.crossing import graces, keys
+from liqod.model.crossing import allowedkeys, graces
 from liqod.model.crossing.adoption import is_adopted, made_for
 from liqod.model.crossing.exclusions import STAYS_HOME, object_stays
 from liqod.model.objects.patches import contained
@@ -42,8 +42,8 @@ from liqod.plugins.contracts import (
     Write,
 )
 from liqod.reflection import ownership, writebackoff
-from liqod.reflection.context import Context, Work
 from liqod.reflection.ownership import WriteAction
+from liqod.reflection.reflectioncontext import Context, Work
 from liqod.reflection.remotecache import RemoteCache
 from liqod.reflection.remotedeletion import delete_remote
 from liqod.reflection.view import Key
@@ -242,7 +242,7 @@ class RemoteWriter:
         """True if a refusal names further keys that the peer takes from nobody, to be left out."""
         learned = False
         for each in refusals:
-            labelled, annotated = keys.refused(each.message)
+            labelled, annotated = allowedkeys.refused(each.message)
             known = self._strange.get(each.kind.name, (frozenset(), frozenset()))
             after = (known[0] | labelled, known[1] | annotated)
             learned |= after != known

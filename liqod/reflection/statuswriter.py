@@ -31,8 +31,8 @@ from liqod.model.objects.remoteevents import MESSAGE_BYTES, REASON_BYTES, clean
 from liqod.plugins.contracts import NOTHING, Json, Plan, Reason, Reflector, Scope
 from liqod.plugins.validation import json_problem
 from liqod.reflection import writebackoff
-from liqod.reflection.context import Context, Version, Work, bare
 from liqod.reflection.localobjects import Lately, make, owned, sweep
+from liqod.reflection.reflectioncontext import Context, Version, Work, bare
 from liqod.reflection.statusarbitration import DesiredStatus
 from liqod.reflection.view import Key, ReflectedObject
 from liqod.reflection.writebackoff import Contest, Rate

@@ -19,7 +19,7 @@ from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.queue import KeyedQueue
 from liqod.model.objects import podstatus
 from liqod.plugins.contracts import Json
-from liqod.reflection.context import Context
+from liqod.reflection.reflectioncontext import Context
 from liqod.reflection.statuswriter import patch_status
 from liqod.reflection.view import Key, ReflectedObject
 from liqod.runtime.backoff import Backoff

@@ -37,7 +37,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.validation import bool_problem, plan_problem, seconds_problem
 from liqod.reflection import topology
-from liqod.reflection.context import Context, State, Version, Work, bare, version_of
+from liqod.reflection.reflectioncontext import Context, State, Version, Work, bare, version_of
 from liqod.reflection.remotecache import Stamps
 from liqod.reflection.remotewriter import RemoteWriter
 from liqod.reflection.statuswriter import StatusWriter

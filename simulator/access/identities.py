@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.http.server import HttpRequest
+from liqod.kube.http.httpserver import HttpRequest
 from simulator.storage.storage import Storage
 from simulator.wire.failures import ApiError
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import trio
 
-from liqod.cli import inspector
+from liqod.cli import inspectorclient
 from liqod.errors import LiqodError
 from liqod.model.view.seen import Cluster, clusters
 
@@ -109,7 +109,7 @@ async def unseen(path: Path, names: Sequence[str], look: Look | None = None) -> 
 async def seen_by_mdns(path: Path) -> tuple[dict[str, str], str]:
     """The identity state of each cluster that a daemon sees by mDNS, by id; why it sees none."""
     try:
-        async with inspector.connect(path) as viewer:
+        async with inspectorclient.connect(path) as viewer:
             _, state = await viewer.snapshot()
     except LiqodError:
         return {}, ""

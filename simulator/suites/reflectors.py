@@ -49,7 +49,7 @@ from liqod.plugins.validation import (
     provided_problem,
     seconds_problem,
 )
-from liqod.reflection.context import bare
+from liqod.reflection.reflectioncontext import bare
 from liqod.reflection.statusarbitration import DesiredStatus, Retraction, StatusArbiter, taken_back
 from liqod.reflection.view import ReflectedObject
 from simulator.suites.trials import no_system_tasks, quick

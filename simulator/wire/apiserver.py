@@ -10,7 +10,7 @@ from email.utils import formatdate
 
 import msgspec
 
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from simulator import metrics
 from simulator.access.admission import Admission
 from simulator.access.identities import ANONYMOUS, AUTHENTICATED, Authenticator, User, account_user

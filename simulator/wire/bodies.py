@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from simulator.access.identities import User
 from simulator.catalog import Resource
 from simulator.wire.failures import ApiError, bad_request, unsupported

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from simulator.access.admission import Admission, Review
 from simulator.access.identities import User
 from simulator.access.rights import Access, Authorizer

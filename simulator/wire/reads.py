@@ -5,7 +5,7 @@ import binascii
 
 import msgspec
 
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from simulator.catalog import Resource
 from simulator.faults import Fault, Faults
 from simulator.storage.selectors import ItemTest, labels_of, parse_fields, parse_labels

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from simulator.access.identities import ISSUER, Authenticator, User
 from simulator.access.rights import Access, Authorizer
 from simulator.wire import bodies

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from liqod.kube.http.server import HttpRequest
+from liqod.kube.http.httpserver import HttpRequest
 from simulator.catalog import Catalog, Resource
 from simulator.wire.failures import ApiError, no_route
 

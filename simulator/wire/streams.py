@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from liqod.kube.http.wire import Wire
 from simulator.storage.storage import Item
 from simulator.wire.failures import bad_request

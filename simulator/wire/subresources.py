@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from liqod.kube import times
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from simulator import builtins
 from simulator.access.identities import Authenticator, User
 from simulator.access.rights import Access, Authorizer

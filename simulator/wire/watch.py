@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 import msgspec
 import trio
 
-from liqod.kube.http.server import Drop
+from liqod.kube.http.httpserver import Drop
 from simulator.catalog import Resource
 from simulator.storage.storage import Change, Collection, Item
 from simulator.wire.failures import expired

@@ -21,7 +21,7 @@ from liqod.apimachinery.kinds import (
     SIGNING_REQUESTS,
     Kind,
 )
-from liqod.cli.snapshot import take
+from liqod.cli.snapshotreader import take
 from liqod.consumer.nodes import servingcertificate
 from liqod.errors import Forbidden
 from liqod.identity import certificates, keys

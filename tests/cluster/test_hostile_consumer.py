@@ -24,7 +24,7 @@ from liqod.errors import Forbidden
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
-from liqod.model.crossing import keys
+from liqod.model.crossing import allowedkeys
 from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
 from liqod.provider.namespaces.mapping import QUOTA_NAME
 from liqod.provider.slices.objectquotas import AFFINITY_QUOTA, ObjectQuotas
@@ -208,7 +208,7 @@ async def test_lists_that_nobody_wrote_down_are_the_defaults(lending: Lender):
         body = {"name": "strange", "labels": {**marks, "e.io/f": "x"}, "annotations": strange}
         with pytest.raises(Forbidden) as refused:
             await as_user(lending, SLICE_USER, "POST", CONFIG_MAPS, {"metadata": body})
-        _, learned = keys.refused(str(refused.value))
+        _, learned = allowedkeys.refused(str(refused.value))
         assert learned == {"a.io/b", "c.io/d"}
         named = {"metadata": {"name": "none"}, **routed(OWN_HOST)}
         with pytest.raises(Forbidden, match="ingress_hosts"):

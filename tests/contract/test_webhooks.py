@@ -11,7 +11,7 @@ import trio
 
 from liqod.apimachinery.kinds import MUTATING_WEBHOOKS, NAMESPACES, PODS
 from liqod.identity import certificates
-from liqod.kube.http.server import HttpRequest, HttpResponse, serve
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse, serve
 from tests.contract.api import Json, eventually
 
 POD = {

@@ -29,10 +29,10 @@ from liqod.errors import Unreachable
 from liqod.kube.leases import Lease
 from liqod.model import ids
 from liqod.network import ipam
-from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane import overlayplan
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
+from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.failover import membership
 from liqod.network.failover.election import DURATION, GRACE
 from liqod.network.failover.fence import Fence
@@ -228,7 +228,7 @@ class Site:
         every = [self.worker, *(each.overlay for each in self.nodes)]
         overlay = Overlay(pods=("10.244.0.0/16",), aliases={self.alias: 1340})
         for each in every:
-            plan = nodeplan.plan(each, gateway.overlay, every, overlay)
+            plan = overlayplan.plan(each, gateway.overlay, every, overlay)
             await NodeKernel(each.name).apply(self.milan.id, plan)
 
 

@@ -21,7 +21,7 @@ from liqod.model import ids
 from liqod.netlink import NetlinkRefused
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.network.gateway.gatewayplan import reported_websocket
-from liqod.plugins.network import endpoints, fallback, links, redirect
+from liqod.plugins.network import endpointselection, fallback, redirect, rtnetlink
 from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, GatewayServer
@@ -65,7 +65,7 @@ async def kept(
             now = trio.current_time()
             silent = now - (max(heard, flow.heard) if flow else heard)
             for gateway in both.both:
-                if now >= due[gateway.side] or silent >= endpoints.SILENCE:
+                if now >= due[gateway.side] or silent >= endpointselection.SILENCE:
                     tunnel = both.tunnels.get(gateway.side) or both.build(gateway)
                     changed = server if gateway.side == "server" else {}
                     spec = both.spec(gateway.side, **{"websocket": PORT, **changed})
@@ -255,21 +255,21 @@ async def test_packets_are_redirected_to_what_has_the_name_now(networks: Network
     place = networks.make("place")
 
     def redirected() -> None:
-        links.make("one", "bridge")
-        links.make("other", "bridge")
+        rtnetlink.make("one", "bridge")
+        rtnetlink.make("other", "bridge")
         redirect.leave("one", "sent")
         assert redirect.target("one", "sent") is None
         for _ in range(2):
             redirect.lead("one", "sent", "other")
             redirect.lead("other", "received", "one")
-        found, index = links.find("other"), redirect.target("one", "sent")
+        found, index = rtnetlink.find("other"), redirect.target("one", "sent")
         assert found is not None
         assert found.index == index
-        links.delete("other")
+        rtnetlink.delete("other")
         assert redirect.target("one", "sent") == 0
-        links.make("other", "bridge")
+        rtnetlink.make("other", "bridge")
         redirect.lead("one", "sent", "other")
-        found = links.find("other")
+        found = rtnetlink.find("other")
         assert found is not None
         assert redirect.target("one", "sent") == found.index
         assert redirect.target("one", "received") is None

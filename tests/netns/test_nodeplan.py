@@ -8,11 +8,11 @@ from functools import partial
 import msgspec
 import pytest
 
-from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane import overlayplan
 from liqod.network.dataplane.kernel.apply import change
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import OVERLAY_PORT, OVERLAY_TABLE
-from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
+from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.overlay import members
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
@@ -55,10 +55,10 @@ class Nodes:
     def changes(self) -> list[str]:
         """Applies both plans; what had to be changed."""
         both = (GATEWAY, SECOND)
-        owner = nodeplan.owned("rome")
+        owner = overlayplan.owned("rome")
         found = []
         for namespace, me in ((self.gateway, GATEWAY), (self.second, SECOND)):
-            want = nodeplan.plan(me, GATEWAY, both, OVERLAY)
+            want = overlayplan.plan(me, GATEWAY, both, OVERLAY)
             done = enter(namespace, partial(change, want, owner))
             found += [each.text for each in done]
         return found
@@ -207,8 +207,8 @@ def applied(nodes: Nodes, *, says_pods: bool) -> None:
     assert fabric is not None
     for namespace, me in ((nodes.gateway, GATEWAY), (nodes.second, SECOND)):
         every = fabric.nodes
-        want = nodeplan.plan(every[me.name], fabric.gateway, every.values(), fabric.overlay)
-        enter(namespace, partial(change, want, nodeplan.owned("rome")))
+        want = overlayplan.plan(every[me.name], fabric.gateway, every.values(), fabric.overlay)
+        enter(namespace, partial(change, want, overlayplan.owned("rome")))
 
 
 def routed(nodes: Nodes, address: str) -> Pod:
@@ -254,9 +254,9 @@ def test_nodes_that_reach_each_other_by_ipv6_alone(networks: Networks) -> None:
         pods = (f"10.244.{number}.0/24", f"fd00:10:244:0:{number}::/80")
         every.append(OverlayNode(name=str(number), address=own, index=number, pods=pods))
     for number, place in places.items():
-        plan = nodeplan.plan(every[number - 1], every[0], every, OVERLAY)
-        assert enter(place, partial(change, plan, nodeplan.owned("rome")))
-        assert enter(place, partial(change, plan, nodeplan.owned("rome"))) == []
+        plan = overlayplan.plan(every[number - 1], every[0], every, OVERLAY)
+        assert enter(place, partial(change, plan, overlayplan.owned("rome")))
+        assert enter(place, partial(change, plan, overlayplan.owned("rome"))) == []
     for inner in ("169.254.32.1", "fd18:6c71:20::1"):
         assert ping(places[2], inner) == f"reply from {inner}"
     assert dropped(places[1], "forged") == 0

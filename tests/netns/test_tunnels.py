@@ -13,10 +13,10 @@ import pytest
 import trio
 
 from liqod.identity.noiseprobe import probe_keys
-from liqod.plugins.network import endpoints, uapi
+from liqod.plugins.network import endpointselection, uapi
 from liqod.plugins.network.asking import Asking
 from liqod.plugins.network.device import Change, PeerChange
-from liqod.plugins.network.endpoints import Race
+from liqod.plugins.network.endpointselection import Race
 from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import TUNNEL_ADDRESSES
@@ -68,10 +68,10 @@ class TestWireGuard(TunnelContract):
         async def body(both: Gateways) -> None:
             await both.up(both.server)
             live = both.spec("client").endpoints[0]
-            found: dict[float, list[float]] = {0.0: [], 0.2: [], endpoints.FIRST_SLOT: []}
+            found: dict[float, list[float]] = {0.0: [], 0.2: [], endpointselection.FIRST_SLOT: []}
             for slot in list(found) * 3:
                 monkeypatch.setattr(Asking, "first", nobody if slot else first)
-                monkeypatch.setattr(endpoints, "FIRST_SLOT", slot or max(found))
+                monkeypatch.setattr(endpointselection, "FIRST_SLOT", slot or max(found))
                 found[slot].append(await joining(both, (*dead, live)))
                 await both.tunnels.pop("client").down()
             took = {slot: median(each) for slot, each in found.items()}
@@ -86,7 +86,7 @@ class TestWireGuard(TunnelContract):
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, value in (("BETTER_FIRST", 0.2), ("BETTER_LAST", 0.4), ("SURE_PAUSE", 0.2)):
-            monkeypatch.setattr(endpoints, name, value)
+            monkeypatch.setattr(endpointselection, name, value)
         asked, ask = [0], Asking.every
 
         async def body(both: Gateways) -> None:
@@ -331,7 +331,7 @@ async def keep(both: Gateways, until: Callable[[], Awaitable[bool]], **changed: 
     with trio.fail_after(20):
         while True:
             silent = trio.current_time() - heard
-            if trio.current_time() >= due or silent >= endpoints.SILENCE:
+            if trio.current_time() >= due or silent >= endpointselection.SILENCE:
                 tunnel = both.tunnels.get("client") or both.build(both.client)
                 again = await tunnel.up(both.spec("client", **changed), silent=silent)
                 await both.client.addresses()

@@ -14,8 +14,8 @@ import trio
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
 from liqod.plugins.network.websocketd.listening import PROVED_WITHIN
-from liqod.plugins.network.websocketd.session import ConnectionFailed, TunnelSession
-from liqod.plugins.network.websocketd.tls import context
+from liqod.plugins.network.websocketd.tunnelsession import ConnectionFailed, TunnelSession
+from liqod.plugins.network.websocketd.tunneltls import context
 from liqod.runtime.account import CALLERS, SHARED, SHARES, TUNNEL_SHARES
 from simulator.suites.gateways import Gateway
 from simulator.suites.tunnels import Gateways, _until

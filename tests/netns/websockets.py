@@ -17,8 +17,8 @@ from websockets.uri import WebSocketURI
 from liqod.identity.tunnelcertificates import Pinned, pinned
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network.websocket import WEBSOCKET
-from liqod.plugins.network.websocketd.session import SPEAKS, TunnelSession
-from liqod.plugins.network.websocketd.tls import context
+from liqod.plugins.network.websocketd.tunnelsession import SPEAKS, TunnelSession
+from liqod.plugins.network.websocketd.tunneltls import context
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Side, TunnelStatus
 from simulator.suites import TunnelContract

@@ -9,12 +9,12 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
-from liqod.cli import diagnosis as examination
-from liqod.cli import inspector, live, report
+from liqod.cli import clusterdiagnosis as examination
+from liqod.cli import inspectorclient, live, report
+from liqod.cli.clusterdiagnosis import Diagnosis
 from liqod.cli.commands import doctor
-from liqod.cli.diagnosis import Diagnosis
 from liqod.cli.report import Seen, overview
-from liqod.cli.snapshot import take
+from liqod.cli.snapshotreader import take
 from liqod.consumer import link
 from liqod.errors import LiqodError
 from liqod.inspect import metrics
@@ -111,9 +111,9 @@ async def examine(site: Site, patch: pytest.MonkeyPatch, *, probe: bool = False)
         return SOCKET
 
     patch.setattr(live, "see", asked)
-    patch.setattr(inspector, "daemon_socket", beside)
-    patch.setattr(inspector, "of_cluster", of_cluster)
-    patch.setattr(inspector, "here", lambda cluster_id="": [SOCKET] if process else [])
+    patch.setattr(inspectorclient, "daemon_socket", beside)
+    patch.setattr(inspectorclient, "of_cluster", of_cluster)
+    patch.setattr(inspectorclient, "here", lambda cluster_id="": [SOCKET] if process else [])
     found = await examination.of_cluster(site.admin, "liqo", Examine(id=1))
     try:
         view = overview(await take(site.admin, "liqo"))

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from liqod.kube.http.server import Drop, HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import Drop, HttpRequest, HttpResponse
 
 Handle = Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]
 

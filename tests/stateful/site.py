@@ -4,7 +4,7 @@ import trio
 
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
-from liqod.kube.http.server import serve
+from liqod.kube.http.httpserver import serve
 from simulator import EmbeddedCluster
 from simulator.access.identities import AUTHENTICATED, MASTERS, User
 from simulator.nodes.planes import LocalPlane

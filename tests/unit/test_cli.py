@@ -262,7 +262,16 @@ def test_a_verb_imports_no_more_than_it_needs():
             "files",
             "frame",
         ),
-        *("meet", "options", "output", "presence", "progress", "terminal", "timings", "typed"),
+        *(
+            "meet",
+            "options",
+            "output",
+            "presence",
+            "progressdisplay",
+            "terminal",
+            "timings",
+            "typed",
+        ),
     ]
     assert done.stdout.strip() == str([f"liqod.cli.{name}" for name in modules])
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from liqod.cli import app, clusters, inspector
+from liqod.cli import app, clusters, inspectorclient
 from liqod.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -131,7 +131,7 @@ def test_what_is_printed_can_be_typed(
         raise ConfigError("this far all is well")
 
     monkeypatch.setattr(clusters, "connect", nowhere)
-    monkeypatch.setattr(inspector, "place", nowhere)
+    monkeypatch.setattr(inspectorclient, "place", nowhere)
     wrong = {}
     for line in printed():
         # A word in capitals stands for one of the reader's own.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.cli.progress import ProgressDisplay
+from liqod.cli.progressdisplay import ProgressDisplay
 from liqod.runtime.progress import Step, name_of
 
 

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.cli.snapshot import KindLists
+from liqod.cli.snapshotreader import KindLists
 from liqod.identity import certificates
-from liqod.inspect.objects import LISTED, lives
+from liqod.inspect.objectcaches import LISTED, lives
 from liqod.resources import Identity
 from liqod.resources.authentication import AuthParams, IdentitySpec
 

@@ -15,7 +15,7 @@ from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.errors import ConfigError, NotFound
 from liqod.healthz import HealthServer
-from liqod.inspect.server import tcp_listeners
+from liqod.inspect.inspectorserver import tcp_listeners
 from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import ConnectionLimiter
 

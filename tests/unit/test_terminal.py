@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from liqod.cli import output, terminal
+from liqod.cli.clusterdiagnosis import Diagnosis
 from liqod.cli.commands.doctor import render
-from liqod.cli.diagnosis import Diagnosis
 from liqod.model.view.rows import CheckRow, Ladder
 
 ROOT = Path(__file__).parents[2]

@@ -21,7 +21,7 @@ from liqod.model.view.headline import first_failing
 from liqod.model.view.rows import GLYPHS, CheckRow, Ladder
 
 if TYPE_CHECKING:
-    from liqod.cli.diagnosis import Diagnosis
+    from liqod.cli.clusterdiagnosis import Diagnosis
 
 UNHEALTHY = 1
 
@@ -55,7 +55,7 @@ async def doctor(
 
         await pack(frame, bundle, liqo_namespace)
         return
-    from liqod.cli.diagnosis import examine  # brings certificates
+    from liqod.cli.clusterdiagnosis import examine  # brings certificates
 
     found = await examine(frame, liqo_namespace, Examine(id=1, peer=peer, probe=probe))
     if not frame.show(found):

@@ -45,7 +45,7 @@ async def events(
     """
     if follow:
         frame.follow()
-    from liqod.cli.inspector import NoDaemon  # brings the websocket
+    from liqod.cli.inspectorclient import NoDaemon  # brings the websocket
 
     try:
         await _by_daemon(frame, follow, peer, last)

@@ -41,18 +41,18 @@ async def plugins(
     Where this cluster's daemon runs on this machine, it is asked. Elsewhere, and with --config, it
     is what `liqod run` would load here.
     """
-    from liqod.cli import inspector  # brings the websocket, which other commands do without
+    from liqod.cli import inspectorclient  # brings the websocket, which other commands do without
 
     found: list[Shown] | None = None
     if config is None:
         try:
-            where = await inspector.place(
+            where = await inspectorclient.place(
                 frame.socket, frame.cluster_id, frame.kubeconfig, frame.context
             )
-            async with inspector.connect(where) as viewer:
+            async with inspectorclient.connect(where) as viewer:
                 _, state = await viewer.snapshot()
                 found = [_shown(each) for each in state.plugins.values()]
-        except inspector.NoDaemon as error:
+        except inspectorclient.NoDaemon as error:
             if frame.socket is not None or frame.cluster_id:
                 raise
             terminal.note(f"{error.what}: this is what one would load here")

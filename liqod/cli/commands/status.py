@@ -9,7 +9,7 @@ from liqod.apimachinery import labels
 from liqod.cli import output, report
 from liqod.cli.frame import OUTPUTS, Frame, command, warn
 from liqod.cli.options import LiqoNamespace, OnePeer
-from liqod.cli.snapshot import take
+from liqod.cli.snapshotreader import take
 from liqod.cli.statustext import render
 from liqod.errors import ConfigError, LiqodError, TransientError, Unreachable
 from liqod.kube.client import Client

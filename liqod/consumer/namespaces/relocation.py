@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import trio
 
 from liqod.apimachinery.kinds import PODS
-from liqod.consumer.nodes import drain
+from liqod.consumer.nodes import nodedrain
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects.disruption import EvictablePod, Sizes
@@ -82,7 +82,7 @@ class Relocations:
         move = self._moves.setdefault((namespace, cluster), _Move(now))
         move.silent = None
         seen = frozenset((pod.metadata.uid, pod.ready, pod.ending) for pod in pods)
-        pause = drain.next_pause(move.pause, len(listed))
+        pause = nodedrain.next_pause(move.pause, len(listed))
         move.pause = FIRST_PAUSE if seen != move.seen else pause
         move.seen = seen
         if not leaving or now >= move.started + timeout + LAST:
@@ -91,10 +91,10 @@ class Relocations:
         if now >= move.started + timeout:
             for pod in leaving:
                 if not pod.ending:
-                    await drain.delete(self._client, pod)
+                    await nodedrain.delete(self._client, pod)
             return f"{counted(len(leaving), 'pod')} at {cluster} still ending"
         sizes = self._sizes.get(namespace, {})
-        blocked, self._sizes[namespace] = await drain.advance(self._client, pods, nodes, sizes)
+        blocked, self._sizes[namespace] = await nodedrain.advance(self._client, pods, nodes, sizes)
         return blocked or f"{counted(len(leaving), 'pod')} at {cluster} still ending"
 
     def _unanswered(self, namespace: str, cluster: str, now: float) -> str:

@@ -38,8 +38,8 @@ from liqod.errors import (
     Unauthorized,
     Unreachable,
 )
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.http.listener import listen, wildcard
-from liqod.kube.http.server import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.http.splice import Broken, Silent, splice
 from liqod.kube.http.transport import ApiStream, Upgraded
 from liqod.kube.http.wire import Wire

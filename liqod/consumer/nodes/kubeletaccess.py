@@ -21,7 +21,7 @@ from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import Forbidden, LiqodError, Unauthorized
 from liqod.identity.certificates import Pair
 from liqod.kube.http import tls
-from liqod.kube.http.server import HttpRequest
+from liqod.kube.http.httpserver import HttpRequest
 from liqod.kube.reviews import AuthenticatedUser, bearer_in, may, user_of
 
 AUTHORITY: Final = "extension-apiserver-authentication"

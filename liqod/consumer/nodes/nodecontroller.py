@@ -17,7 +17,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.link import IDLE, ProviderPeer
-from liqod.consumer.nodes import drain, nodeevents, nodeplan, virtualnodestatus
+from liqod.consumer.nodes import nodedrain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import NodeEvent
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
@@ -329,7 +329,7 @@ class NodeController(Controller[str]):
         if live is None or not nodeplan.was_ours(live, self._peer.id):
             return
         await self._write_conditions(node, RUNNING, DRAINING)
-        await drain.cordon(self._client, self._name)
+        await nodedrain.cordon(self._client, self._name)
         why = "its VirtualNode is being deleted" if node.leaving else "spec.createNode is false"
         said = NodeEvent(recorder.NORMAL, DRAINING_EVENT, f"its pods are evicted: {why}")
         await self._record_events(_meta(live), [said])
@@ -338,7 +338,7 @@ class NodeController(Controller[str]):
             self._peer.report(NodeDraining(node=self._name, waits=text))
             await self._write_conditions(node, RUNNING, DRAINING, reason="Draining", message=text)
 
-        await drain.drain(
+        await nodedrain.drain(
             self._client,
             self._name,
             deadline=trio.current_time() + seconds,

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.apimachinery.objects import UNREADABLE
+from liqod.apimachinery.rawobjects import UNREADABLE
 from liqod.errors import ProtocolError
 from liqod.kube import times
 from liqod.model.crossing.usage import NodeReading, Reading, RunningPod

@@ -13,8 +13,8 @@ from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube.cache.store import IndexedStore
 from liqod.model import ids
 from liqod.model.crossing import guestrules
+from liqod.model.crossing.allowedkeys import ALL_KEYS, key_allowed
 from liqod.model.crossing.guestrules import Rules
-from liqod.model.crossing.keys import ALL_KEYS, key_allowed
 from liqod.model.objects import quantities
 from liqod.model.objects.conditions import set_condition
 from liqod.model.peering import nodesready
@@ -191,7 +191,7 @@ def node_labels(found: Mapping[str, str], believed: Collection[str] = ()) -> dic
 
     Args:
         found: what the provider says.
-        believed: patterns of keys (:mod:`liqod.model.crossing.keys`).
+        believed: patterns of keys (:mod:`liqod.model.crossing.allowedkeys`).
     """
     return (
         {

@@ -28,8 +28,8 @@ from liqod.errors import ConfigError, ProtocolError
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import IndexedStore
 from liqod.kube.http import tls
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.http.listener import listen, wildcard
-from liqod.kube.http.server import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects import webhook

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.apimachinery.objects import UNREADABLE, Key
+from liqod.apimachinery.rawobjects import UNREADABLE, Key
 from liqod.errors import ProtocolError
 
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]', re.DOTALL)

@@ -14,7 +14,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial, newer
-from liqod.apimachinery.objects import Key, encode, slim_raw
+from liqod.apimachinery.rawobjects import Key, encode, slim_raw
 from liqod.errors import (
     Expired,
     Forbidden,

@@ -11,7 +11,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from liqod.apimachinery.objects import Key
+from liqod.apimachinery.rawobjects import Key
 from liqod.runtime.log import Seldom
 
 OVERHEAD = 600

@@ -13,7 +13,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
-from liqod.apimachinery.objects import UNREADABLE, Key, Slim
+from liqod.apimachinery.rawobjects import UNREADABLE, Key, Slim
 from liqod.errors import PermanentError
 from liqod.kube.cache.store import IndexedStore
 from liqod.kube.client import Client

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from liqod.apimachinery.meta import Partial
-from liqod.apimachinery.objects import UNREADABLE, Key
+from liqod.apimachinery.rawobjects import UNREADABLE, Key
 from liqod.errors import ProtocolError
 from liqod.kube.cache.memoryquota import StoreUsage
 

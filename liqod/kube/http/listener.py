@@ -3,7 +3,7 @@
 import trio
 
 from liqod.errors import ConfigError
-from liqod.kube.http.server import Handler, Limits, Open, Secured, serve
+from liqod.kube.http.httpserver import Handler, Limits, Open, Secured, serve
 from liqod.runtime.connectionlimit import ConnectionLimiter
 
 

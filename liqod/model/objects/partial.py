@@ -2,8 +2,8 @@
 
 The API server's field names; what is not here is passed over unread. Some places have structs of
 their own, and say why: where each event is decoded for a field or two (``kube/cache/nodeindex.py``,
-``reflection/context.py``, ``reflection/contents.py``, ``reflection/marks.py``), where a spec is a
-consumer's, in which no other field may matter (``model/peering/quota.py``,
+``reflection/reflectioncontext.py``, ``reflection/contents.py``, ``reflection/marks.py``), where a
+spec is a consumer's, in which no other field may matter (``model/peering/quota.py``,
 ``provider/workloads/shadow.py``), and where the rest stays JSON (``bounds.py``).
 """
 

@@ -15,7 +15,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
-from liqod.apimachinery.objects import UNREADABLE
+from liqod.apimachinery.rawobjects import UNREADABLE
 from liqod.model.objects.partial import Event, EventSeries
 from liqod.model.text import printable
 

@@ -1,9 +1,9 @@
 """Facts about this cluster and each peer, in one value. Pure.
 
-It is filled from what the daemon has in memory (:mod:`liqod.inspect.facts`), or from the objects of
-the API server where no daemon can be asked (:mod:`liqod.model.view.objectfacts`). The doctor's
-checks, the rows of viewers, ``/metrics`` and the history read it. Unknown values are None, or
-empty.
+It is filled from what the daemon has in memory (:mod:`liqod.inspect.memoryfacts`), or from the
+objects of the API server where no daemon can be asked (:mod:`liqod.model.view.objectfacts`). The
+doctor's checks, the rows of viewers, ``/metrics`` and the history read it. Unknown values are None,
+or empty.
 """
 
 from collections.abc import Mapping

@@ -16,9 +16,9 @@ import trio
 from liqod import netlink
 from liqod.errors import NetworkError
 from liqod.network.dataplane import names as called
-from liqod.network.dataplane.kernel import capabilities, container, links, namespaces, nft
+from liqod.network.dataplane.kernel import capabilities, container, kernellinks, namespaces, nft
 from liqod.network.dataplane.kernel.apply import apply
-from liqod.network.dataplane.kernel.events import Monitor, Touched, receive
+from liqod.network.dataplane.kernel.kernelmonitor import Monitor, Touched, receive
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace, Owned
@@ -272,9 +272,9 @@ class _Attended:
 
 def _delete_link(name: str) -> bool:
     with netlink.Netlink() as asking:
-        link = links.find(asking, name)
+        link = kernellinks.find(asking, name)
         if link is not None:
-            links.delete(asking, link.index)
+            kernellinks.delete(asking, link.index)
         return link is not None
 
 
@@ -282,7 +282,7 @@ def _marked() -> dict[str, str]:
     """Marks in the node's namespace, by the hash in the names of what carries them."""
     found = {}
     with netlink.Netlink() as asking:
-        for link in links.everyone(asking):
+        for link in kernellinks.everyone(asking):
             if link.name.startswith(called.VETH_PREFIX):
                 found[link.name.removeprefix(called.VETH_PREFIX)] = link.alias
     for table, mark in nft.marks().items():

@@ -21,11 +21,11 @@ import trio
 
 from liqod.errors import LiqodError, NetworkError
 from liqod.kube.client import Client
-from liqod.network.failover import messages
+from liqod.network.failover import candidatemessages
+from liqod.network.failover.candidatemessages import Answer, Question
 from liqod.network.failover.election import Claim, Election
 from liqod.network.failover.fence import Fence, FenceDeadline
 from liqod.network.failover.lease import GatewayLease, LeaseRecord
-from liqod.network.failover.messages import Answer, Question
 from liqod.network.failover.responder import Responder, now
 from liqod.network.failover.role import GatewayState, Role
 from liqod.runtime.observable import Notifier
@@ -61,7 +61,7 @@ class LocalCandidate(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     key: bytes
     reached: str = ""
-    port: int = messages.PORT
+    port: int = candidatemessages.PORT
 
     def __repr__(self) -> str:
         return f"Me({self.name}, {self.address}:{self.port})"
@@ -324,7 +324,7 @@ class Candidate:
         )
         if self._sock is not None:
             try:
-                await self._sock.send(messages.encoded(question, self._me.key))
+                await self._sock.send(candidatemessages.encoded(question, self._me.key))
             except OSError as error:
                 self._failed(error)
 
@@ -361,11 +361,11 @@ class Candidate:
     async def _receive(self, sock: trio.socket.SocketType) -> NoReturn:
         while True:
             try:
-                data = await sock.recv(messages.LARGEST + 1)
+                data = await sock.recv(candidatemessages.LARGEST + 1)
             except OSError as error:
                 self._failed(error)
                 continue
-            answer = messages.read(data, self._me.key)
+            answer = candidatemessages.read(data, self._me.key)
             if isinstance(answer, Answer):
                 self._had = answer.number
                 claim = Claim(answer.name, answer.epoch, answer.version)

@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-from liqod.network.failover import messages
+from liqod.network.failover import candidatemessages
+from liqod.network.failover.candidatemessages import Answer, Question
 from liqod.network.failover.election import HOLD, Claim
-from liqod.network.failover.messages import Answer, Question
 
 REMEMBERED: Final = 4096
 """Answers that can be confirmed."""
@@ -141,7 +141,7 @@ class Responder:
             began = now()
             for _ in range(BATCH):
                 try:
-                    data, origin = self._sock.recvfrom(messages.LARGEST + 1)
+                    data, origin = self._sock.recvfrom(candidatemessages.LARGEST + 1)
                 except TimeoutError:
                     break
                 except OSError:
@@ -154,14 +154,14 @@ class Responder:
                     time.sleep(FLOOD)
 
     def _take(self, data: bytes, origin: tuple[str, int]) -> None:
-        question = messages.read(data, self._key)
+        question = candidatemessages.read(data, self._key)
         if not isinstance(question, Question) or question.name == self._me:
             return
         with self._lock:
             answer = self._answer(question, now())
         if answer is not None:
             try:
-                self._sock.sendto(messages.encoded(answer, self._key), origin)
+                self._sock.sendto(candidatemessages.encoded(answer, self._key), origin)
             except OSError:
                 return  # it asks again
 

@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.network.dataplane.names import OVERLAY_PORT
-from liqod.network.failover.messages import PORT as CANDIDATES
+from liqod.network.failover.candidatemessages import PORT as CANDIDATES
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (
     GATEWAY_CLIENTS,

@@ -17,7 +17,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES, Kind
 from liqod.apimachinery.meta import Partial, owner_reference
-from liqod.apimachinery.objects import UNREADABLE
+from liqod.apimachinery.rawobjects import UNREADABLE
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownnetworks import own_networks
 from liqod.errors import ConfigError, NotFound

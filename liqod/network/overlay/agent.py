@@ -15,7 +15,7 @@ import trio
 
 from liqod.apimachinery.meta import Partial
 from liqod.errors import NetworkError
-from liqod.keeper.client import keeper
+from liqod.keeper.keeperclient import keeper
 from liqod.kube import times
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
@@ -24,9 +24,9 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
-from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane import overlayplan
 from liqod.network.dataplane.families import families
-from liqod.network.dataplane.nodeplan import OverlayNode
+from liqod.network.dataplane.overlayplan import OverlayNode
 from liqod.network.overlay.checked import CheckedOverlay, believe
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.ping import PingResult
@@ -137,7 +137,7 @@ class NodeAgent(Controller[str]):
             # What is there stays: it was sound.
             await self._refuse(node, fabric, "Refused", str(error))
             return None
-        plan = nodeplan.plan(found.me, found.gateway, (), found.overlay)
+        plan = overlayplan.plan(found.me, found.gateway, (), found.overlay)
         self._left = True
         try:
             for line in await self._kernel.apply(fabric.spec.cluster, plan):

@@ -14,7 +14,7 @@ from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
 from liqod.network.dataplane import names
 from liqod.network.dataplane.families import family_of
-from liqod.network.dataplane.nodeplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
+from liqod.network.dataplane.overlayplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
 from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
 
 MOST_ALIASES: Final = 8192

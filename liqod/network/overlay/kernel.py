@@ -13,11 +13,11 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.netlink import NETFILTER, Netlink
-from liqod.network.dataplane import names, nftables, nodeplan
+from liqod.network.dataplane import names, nftables, overlayplan
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.kernel import links, namespaces, nft, ruleset
+from liqod.network.dataplane.kernel import kernellinks, namespaces, nft, ruleset
 from liqod.network.dataplane.kernel.apply import apply, change
-from liqod.network.dataplane.kernel.events import Touched, receive
+from liqod.network.dataplane.kernel.kernelmonitor import Touched, receive
 from liqod.network.dataplane.values import Namespace, Owned
 from liqod.network.overlay import ping
 from liqod.network.overlay.ping import PingResult
@@ -71,14 +71,14 @@ class NodeKernel:
 
         Args:
             cluster: this cluster's id.
-            plan: of :func:`liqod.network.dataplane.nodeplan.plan`.
+            plan: of :func:`liqod.network.dataplane.overlayplan.plan`.
 
         Raises:
             NetworkError: a part is somebody else's, or the kernel refuses it.
             ValueError: an address or a prefix is none.
         """
         # Before anything is read: what is changed from then on is heard.
-        self._owned = nodeplan.owned(cluster)
+        self._owned = overlayplan.owned(cluster)
         return [each.text for each in await apply(self._namespace, plan, self._owned)]
 
     async def remove(self, cluster: str = "") -> list[str]:
@@ -141,13 +141,13 @@ def _dropped() -> dict[str, int]:
 def _remove(cluster: str) -> list[str]:
     found: list[str] = []
     with Netlink() as netlink:
-        link = links.find(netlink, names.OVERLAY)
+        link = kernellinks.find(netlink, names.OVERLAY)
         if link is not None and link.kind == "vxlan" and not link.alias:
             # Made by one who was killed before it could say whose it is.
-            links.delete(netlink, link.index)
+            kernellinks.delete(netlink, link.index)
             found.append(f"link {names.OVERLAY} deleted")
     there = {nft.marks().get(names.OVERLAY_TABLE, ""), link.alias if link is not None else ""}
-    owned = nodeplan.owned(cluster)
+    owned = overlayplan.owned(cluster)
     # Routes and rules have no mark: they are the overlay's whose device or table is here.
     for mark in sorted(there & {owned.mark} if cluster else there):
         if mark.startswith(MARK):
@@ -158,8 +158,8 @@ def _remove(cluster: str) -> list[str]:
 
 def _mtu(address: str) -> int:
     with Netlink() as netlink:
-        for link in links.everyone(netlink):
-            for each in links.addresses(netlink, link):
+        for link in kernellinks.everyone(netlink):
+            for each in kernellinks.addresses(netlink, link):
                 if each.prefix.partition("/")[0] == address:
                     return link.mtu
     raise NetworkError(f"no interface of this machine has the address {address}")

@@ -15,7 +15,7 @@ from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
 from liqod.model.objects.partial import Node
 from liqod.network.dataplane.families import Family, family_of
-from liqod.network.dataplane.nodeplan import (
+from liqod.network.dataplane.overlayplan import (
     LEAST_DEVICE_MTU,
     OVERHEAD,
     Overlay,

@@ -13,8 +13,8 @@ from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.network.dataplane import nodeplan
-from liqod.network.dataplane.nodeplan import Overlay, OverlayNode
+from liqod.network.dataplane import overlayplan
+from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.failover.role import Role
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.resources.fabric import (
@@ -95,7 +95,7 @@ class Takeover(Controller[str]):
             port=spec.port,
             mtu=spec.mtu,
         )
-        plan = nodeplan.plan(me, me, nodes.values(), overlay)
+        plan = overlayplan.plan(me, me, nodes.values(), overlay)
         for line in await self._kernel.apply(self._context.cluster_id, plan):
             log.info("the overlay: %s", line)
         return None

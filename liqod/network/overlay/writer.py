@@ -23,7 +23,7 @@ from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.view.networkfacts import ways
-from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane import overlayplan
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.overlay import members
 from liqod.network.overlay.kernel import NodeKernel
@@ -245,7 +245,9 @@ class OverlayWriter(Controller[str]):
                 await self._delete(INTERNAL_NODES, each)
 
     async def _apply(self, wanted: Fabric) -> None:
-        plan = nodeplan.plan(wanted.gateway, wanted.gateway, wanted.nodes.values(), wanted.overlay)
+        plan = overlayplan.plan(
+            wanted.gateway, wanted.gateway, wanted.nodes.values(), wanted.overlay
+        )
         self._left = True
         for line in await self._kernel.apply(self._context.cluster_id, plan):
             log.info("the overlay: %s", line)

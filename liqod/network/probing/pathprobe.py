@@ -11,7 +11,7 @@ from typing import Final
 
 from liqod.netlink import NETFILTER, Netlink
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.kernel import legacytables, links, ruleset
+from liqod.network.dataplane.kernel import kernellinks, legacytables, ruleset
 from liqod.network.dataplane.names import (
     INSIDE_TABLE,
     TUNNEL_ADDRESSES,
@@ -81,10 +81,10 @@ class KernelPathProbe:
 
         def look() -> str:
             with Netlink() as netlink:
-                for link in links.everyone(netlink):
+                for link in kernellinks.everyone(netlink):
                     if link.name.startswith(VETH_PREFIX):
                         continue
-                    for entry in sorted(links.addresses(netlink, link)):
+                    for entry in sorted(kernellinks.addresses(netlink, link)):
                         address = ipaddress.ip_interface(entry.prefix).ip
                         if any(address in each for each in ranges):
                             return str(address)

@@ -14,7 +14,7 @@ import trio
 
 from liqod.identity.noiseprobe import NoiseProbe, make_probe
 from liqod.identity.tunnelkeys import TunnelKeys
-from liqod.plugins.network.endpoints import joined
+from liqod.plugins.network.endpointselection import joined
 from liqod.plugins.providers import Host
 
 AGAIN = 0.2

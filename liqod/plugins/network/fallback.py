@@ -20,10 +20,10 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError
-from liqod.plugins.network import links, redirect
+from liqod.plugins.network import redirect, rtnetlink
 from liqod.plugins.network.device import WireGuardPeer
-from liqod.plugins.network.endpoints import SILENCE
-from liqod.plugins.network.links import Link
+from liqod.plugins.network.endpointselection import SILENCE
+from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WebsocketSettings, WebsocketTunnel
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec, TunnelStatus
@@ -203,7 +203,7 @@ class WebsocketFallback:
         name, beside = self._place.interface, self._beside
 
         def look() -> SecondInterface:
-            link, to = links.find(beside), redirect.target(name, "sent")
+            link, to = rtnetlink.find(beside), redirect.target(name, "sent")
             leads = link is not None and to == link.index
             return SecondInterface(link, leads, to is not None and not leads)
 

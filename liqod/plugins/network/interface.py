@@ -7,8 +7,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from liqod.plugins.network import links
-from liqod.plugins.network.links import Link
+from liqod.plugins.network import rtnetlink
+from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.providers import Host, Place
 
 R = TypeVar("R")
@@ -30,13 +30,13 @@ class Interface:
         self._place = place
 
     async def make(self, kind: str, *data: bytes, mac: str = "") -> None:
-        """Make it where its packets travel, as :func:`.links.make`."""
-        make = partial(links.make, self._place.interface, kind, *data, mac=mac)
+        """Make it where its packets travel, as :func:`.rtnetlink.make`."""
+        make = partial(rtnetlink.make, self._place.interface, kind, *data, mac=mac)
         await self._host.within(self._place.underlay, make)
 
     async def move(self) -> None:
         """Move it from there to its namespace."""
-        move = partial(links.move, self._place.interface, self._place.namespace)
+        move = partial(rtnetlink.move, self._place.interface, self._place.namespace)
         await self._host.within(self._place.underlay, move)
 
     async def settle(self, mtu: int, *, segments: int = 0) -> None:
@@ -44,14 +44,14 @@ class Interface:
 
         Args:
             mtu: in bytes.
-            segments: as :func:`.links.raise_`'s.
+            segments: as :func:`.rtnetlink.raise_`'s.
         """
         interface, namespace = self._place.interface, self._place.namespace
 
         def settled() -> bool:
-            link = links.find(interface)
+            link = rtnetlink.find(interface)
             if link is not None and not (link.up and link.mtu == mtu):
-                links.raise_(interface, mtu, segments=segments)
+                rtnetlink.raise_(interface, mtu, segments=segments)
             return link is not None
 
         if not await self._host.within(namespace, settled):
@@ -69,16 +69,16 @@ class Interface:
     async def delete(self) -> None:
         """Delete it, wherever it is: of a program that was killed it may live on for a moment."""
         for namespace in (self._place.underlay, self._place.namespace):
-            delete = partial(links.delete, self._place.interface)
+            delete = partial(rtnetlink.delete, self._place.interface)
             await self._within(namespace, delete, missing=False)
 
     async def _find_in(self, namespace: str, kind: str) -> Link | None:
-        find = partial(links.find, self._place.interface)
+        find = partial(rtnetlink.find, self._place.interface)
         link = await self._within(namespace, find, missing=None)
         return link if link is not None and kind in ("", link.kind) else None
 
     async def _within(self, namespace: str, function: Callable[[], R], *, missing: R) -> R:
         """As the host's; ``missing`` where there is no such namespace."""
-        if namespace and not links.is_namespace(namespace):
+        if namespace and not rtnetlink.is_namespace(namespace):
             return missing
         return await self._host.within(namespace, function)

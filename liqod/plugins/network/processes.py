@@ -16,7 +16,7 @@ from pathlib import Path
 import trio
 
 from liqod.errors import NetworkError
-from liqod.keeper.client import Begun, keeper
+from liqod.keeper.keeperclient import Begun, keeper
 from liqod.plugins.providers import Host
 
 TERM_PATIENCE = 2.0

@@ -20,7 +20,7 @@ from liqod.netlink import (
     nest,
     text,
 )
-from liqod.plugins.network import links
+from liqod.plugins.network import rtnetlink
 
 Hook = Literal["sent", "received"]
 
@@ -48,7 +48,7 @@ def target(name: str, hook: Hook) -> int | None:
 
     0 where that interface is gone: packets are dropped then.
     """
-    link = links.find(name)
+    link = rtnetlink.find(name)
     if link is None:
         return None
     body = _MESSAGE.pack(0, 0, link.index, 0, _PARENTS[hook], 0)
@@ -73,7 +73,7 @@ def lead(name: str, hook: Hook, other: str) -> None:
     Raises:
         NetlinkRefused: one of the two is not there, or the kernel cannot.
     """
-    link, there = links.find(name), links.find(other)
+    link, there = rtnetlink.find(name), rtnetlink.find(other)
     if link is None or there is None:
         raise NetlinkRefused(errno.ENODEV, "of two interfaces one is gone")
     before = target(name, hook)
@@ -103,7 +103,7 @@ def _redirect(index: int, hook: Hook, options: bytes) -> None:
 
 def leave(name: str, hook: Hook) -> None:
     """Have an interface's packets redirected no more. Idempotent."""
-    link = links.find(name)
+    link = rtnetlink.find(name)
     if link is None or target(name, hook) is None:
         return
     body = _MESSAGE.pack(0, 0, link.index, 0, _PARENTS[hook], _ALL_PROTOCOLS)

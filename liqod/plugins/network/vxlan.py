@@ -14,10 +14,10 @@ from liqod.errors import ConfigError, NetworkError
 from liqod.netlink import attribute, attributes, number, read_number
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network.endpoints import EndpointResolver, Race, joined
+from liqod.plugins.network.endpointselection import EndpointResolver, Race, joined
 from liqod.plugins.network.interface import Interface
-from liqod.plugins.network.links import Link
-from liqod.plugins.network.rights import NET_ADMIN, may
+from liqod.plugins.network.processrights import NET_ADMIN, may
+from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.providers import (
     Place,
     Side,

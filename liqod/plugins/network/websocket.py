@@ -17,10 +17,10 @@ from liqod.errors import ConfigError, NetworkError
 from liqod.identity.tunnelcertificates import pinned
 from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network import processes, proxies
-from liqod.plugins.network.endpoints import SILENCE
+from liqod.plugins.network import processes, proxyselection
+from liqod.plugins.network.endpointselection import SILENCE
 from liqod.plugins.network.interface import Interface
-from liqod.plugins.network.rights import NET_ADMIN, is_device, may
+from liqod.plugins.network.processrights import NET_ADMIN, is_device, may
 from liqod.plugins.network.websocketd.packets import MOST_SEGMENTS, open_device
 from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
 from liqod.plugins.network.websocketprogram import TunnelProcess
@@ -154,7 +154,7 @@ class WebsocketTunnel:
             port=(spec.listen_port or PORT) if server else 0,
             targets=()
             if server
-            else proxies.targets(spec.endpoints, self._settings.proxy, os.environ),
+            else proxyselection.targets(spec.endpoints, self._settings.proxy, os.environ),
             keepalive=spec.keepalive,
             proxy_ca=self._settings.proxy_ca,
             quiet=spec.quiet,

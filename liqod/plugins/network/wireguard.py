@@ -20,13 +20,13 @@ from liqod.identity.noiseprobe import probe_keys
 from liqod.identity.tunnelkeys import TunnelKeys
 from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network import device, links, processes, uapi, websocket, wgnetlink
+from liqod.plugins.network import device, processes, rtnetlink, uapi, websocket, wgnetlink
 from liqod.plugins.network.asking import Asking
 from liqod.plugins.network.device import Change, PeerChange, WireGuardDevice, WireGuardPeer
-from liqod.plugins.network.endpoints import EndpointResolver, EndpointStep, Race, ranked
+from liqod.plugins.network.endpointselection import EndpointResolver, EndpointStep, Race, ranked
 from liqod.plugins.network.fallback import WebsocketFallback
 from liqod.plugins.network.interface import Interface
-from liqod.plugins.network.rights import NET_ADMIN, is_device, may
+from liqod.plugins.network.processrights import NET_ADMIN, is_device, may
 from liqod.plugins.providers import (
     Place,
     TunnelProvider,
@@ -301,7 +301,7 @@ class WireGuardTunnel:
 
     async def _near(self) -> tuple[str, ...]:
         """Networks that this machine is on."""
-        return await self._host.within(self._place.underlay, links.networks)
+        return await self._host.within(self._place.underlay, rtnetlink.networks)
 
     async def _read(self, engine: Engine, private_key: bytes) -> WireGuardDevice:
         interface = self._place.interface

@@ -17,7 +17,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.config import GuestSettings
-from liqod.model.crossing import keys
+from liqod.model.crossing import allowedkeys
 from liqod.provider.policies.cel import (
     GUEST_CLAIMS,
     WRITES,
@@ -59,11 +59,13 @@ def notes(guests: GuestSettings, peer: str) -> dict[str, str]:
 
 def brought(meta: ObjectMeta, guests: GuestSettings) -> ObjectMeta:
     """A ShadowPod's metadata as its pod may have it, with a note of what was left out."""
-    kept = {key: value for key, value in meta.labels.items() if keys.brings(key, guests.labels)}
+    kept = {
+        key: value for key, value in meta.labels.items() if allowedkeys.brings(key, guests.labels)
+    }
     noted = {
         key: value
         for key, value in meta.annotations.items()
-        if keys.brings(key, guests.annotations) and key not in _OURS
+        if allowedkeys.brings(key, guests.annotations) and key not in _OURS
     }
     left = sorted(meta.annotations.keys() - noted.keys() - _OURS)
     if left:
@@ -79,10 +81,10 @@ def check_labels(meta: ObjectMeta, guests: GuestSettings) -> None:
     Raises:
         NotAllowed: it does.
     """
-    strange = sorted(key for key in meta.labels if not keys.brings(key, guests.labels))
+    strange = sorted(key for key in meta.labels if not allowedkeys.brings(key, guests.labels))
     if strange:
         named = ", ".join(strange)[:256]
-        raise NotAllowed(f"{keys.STRANGE_LABELS}{named}; {remedy('labels')}")
+        raise NotAllowed(f"{allowedkeys.STRANGE_LABELS}{named}; {remedy('labels')}")
 
 
 _RULE_HOST: Final = "r.?host.orValue('')"
@@ -203,8 +205,8 @@ def _field(field: str, expression: str) -> Manifest:
 def key_validations() -> list[Manifest]:
     """Refusals of keys that are on neither list (:func:`key_variables`)."""
     return [
-        _named("strangeAnnotations", keys.STRANGE_ANNOTATIONS),
-        _named("strangeLabels", keys.STRANGE_LABELS),
+        _named("strangeAnnotations", allowedkeys.STRANGE_ANNOTATIONS),
+        _named("strangeLabels", allowedkeys.STRANGE_LABELS),
     ]
 
 
@@ -228,11 +230,11 @@ def _list(name: str) -> str:
 def _strange(field: str) -> str:
     """CEL: the keys of labels or annotations that are on no list, and were not there before."""
     allowed, before = f"variables.{field}", f"oldObject.metadata.?{field}.orValue({{}})"
-    own = " || ".join(f"k.startsWith('{prefix}')" for prefix in keys.PROTOCOL)
-    own += f" || k in {list(keys.OWN)}"
+    own = " || ".join(f"k.startsWith('{prefix}')" for prefix in allowedkeys.PROTOCOL)
+    own += f" || k in {list(allowedkeys.OWN)}"
     return (
         f"object.metadata.?{field}.orValue({{}}).filter(k, !(k in {allowed}"
-        f" || '{keys.ALL_KEYS}' in {allowed} || {own}"
+        f" || '{allowedkeys.ALL_KEYS}' in {allowed} || {own}"
         f" || (k.contains('/') ? k.split('/')[0] + '/*' : '*') in {allowed})"
         f" && !(request.operation == 'UPDATE' && k in {before}"
         f" && {before}[k] == object.metadata.{field}[k]))"

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from liqod.config import GuestSettings
 from liqod.errors import Invalid
-from liqod.model.crossing import keys
+from liqod.model.crossing import allowedkeys
 
 NOT_ALLOWED: Final = "NotAllowed"
 """Reason of a ShadowPod that asks for what this cluster's owner does not lend."""
@@ -81,7 +81,7 @@ def _check_claim(volume: Mapping[str, Any], guests: GuestSettings) -> None:
     meta, spec = _object(template.get("metadata")), _object(template.get("spec"))
     name = f"the claim of its volume {_shown(volume.get('name'))}"
     for what, patterns in (("annotations", guests.annotations), ("labels", guests.labels)):
-        strange = [key for key in _object(meta.get(what)) if not keys.brings(key, patterns)]
+        strange = [key for key in _object(meta.get(what)) if not allowedkeys.brings(key, patterns)]
         if strange:
             shown = ", ".join(sorted(strange))[:256]
             raise NotAllowed(f"{name} has {what} of others: {shown}; {remedy(what)}")

@@ -15,7 +15,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, RESOURCE_QUOTAS
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.apimachinery.objects import UNREADABLE
+from liqod.apimachinery.rawobjects import UNREADABLE
 from liqod.errors import ConfigError, NotFound
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller

@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES
-from liqod.kube.http.server import HttpRequest, HttpResponse
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from tests.simulated.borrower import eventually

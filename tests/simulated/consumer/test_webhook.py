@@ -23,7 +23,7 @@ from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.errors import ConfigError, Forbidden, LiqodError
 from liqod.kube.client import Client
-from liqod.kube.http.server import HttpRequest
+from liqod.kube.http.httpserver import HttpRequest
 from liqod.model.objects import webhook
 from liqod.model.objects.scheduling import TOLERATION
 from liqod.resources import NAMESPACE_OFFLOADINGS

@@ -9,7 +9,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, CUSTOM_RESOURCES, LEASES, NODES, SECRETS
-from liqod.cli import inspector
+from liqod.cli import inspectorclient
 from liqod.cluster.ownid import notes, original_id
 from liqod.errors import ConfigError
 from liqod.inspect.protocol import Act, ActionPlan, Preview, RequestDone
@@ -196,7 +196,7 @@ async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
 
         await eventually(ready)
         await rome.liqod("unpeer", "milan", "--yes")
-        async with inspector.connect(rome.daemon.inspector) as viewer:
+        async with inspectorclient.connect(rome.daemon.inspector) as viewer:
             with pytest.raises(ConfigError, match="no cluster oslo was seen"):
                 await viewer.request(Preview(id=1, verb="peer", subject="oslo"), ActionPlan)
             plan = await viewer.request(Preview(id=2, verb="peer", subject="milan"), ActionPlan)

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from liqod.cli import inspector
+from liqod.cli import inspectorclient
 from liqod.consumer.identities.clusterkeys import cluster_keys
 from liqod.errors import LiqodError, Unconnected
 from liqod.handshake.protocol.outputs import ExpectedPeer, LocalIdentity
@@ -126,9 +126,9 @@ async def test_who_has_shown_something_has_so_many_places_too(tmp_path: Path) ->
             assert (shown.taken, shown.refused) == (shown.of_one, {"source": 3})
             assert (await figures(health, WAITING)).taken == few[WAITING].of_one
             for _ in range(few[CLIENTS].most):
-                await stack.enter_async_context(inspector.connect(milan.daemon.inspector))
+                await stack.enter_async_context(inspectorclient.connect(milan.daemon.inspector))
             with pytest.raises(LiqodError, match="too many clients"):
-                await stack.enter_async_context(inspector.connect(milan.daemon.inspector))
+                await stack.enter_async_context(inspectorclient.connect(milan.daemon.inspector))
             shown = await figures(health, CLIENTS)
             assert (shown.taken, shown.refused) == (shown.most, {"source": 1})
             assert open_files(milan) < FILES

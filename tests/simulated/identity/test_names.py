@@ -16,7 +16,7 @@ from liqod.apimachinery.kinds import (
     Kind,
 )
 from liqod.consumer.identities import identities
-from liqod.consumer.slices import slices
+from liqod.consumer.slices import borrowedslices
 from liqod.errors import ConfigError, Forbidden
 from liqod.identity import certificates
 from liqod.kube.client import Client
@@ -202,7 +202,7 @@ async def test_an_upgrade_to_names_with_a_key_loses_no_pod_and_no_right(
         # And back again, by the consumer alone.
         await rome.stop()
         old_consumer(monkeypatch)
-        monkeypatch.setattr(slices, "group_of", lambda identity, here, public: here)
+        monkeypatch.setattr(borrowedslices, "group_of", lambda identity, here, public: here)
         await rome.start()
         user = (ids.slice_user("milan", "rome"), ("rome",))
 

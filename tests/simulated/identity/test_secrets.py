@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from liqod import __main__ as program
 from liqod import config
 from liqod.apimachinery.kinds import SECRETS
-from liqod.cli import app, inspector
+from liqod.cli import app, inspectorclient
 from liqod.cli.meet import request_of
 from liqod.errors import ConfigError, LiqodError
 from liqod.handshake.protocol.invitationtokens import InvitationToken, format_token
@@ -149,7 +149,7 @@ async def looking(members: list[Member], folder: Path, secrets: set[str]) -> Asy
 
 async def view(socket: Path, seen: Seen, *, task_status: trio.TaskStatus[None]) -> None:
     """Records everything that the inspector sends to a viewer."""
-    async with inspector.connect(socket) as looker:
+    async with inspectorclient.connect(socket) as looker:
         first, state = await looker.snapshot(events=1000, lines=1000)
         seen.add("snapshot", msgspec.json.encode([first, state]).decode())
         task_status.started()

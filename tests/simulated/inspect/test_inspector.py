@@ -18,8 +18,8 @@ from liqod.apimachinery.kinds import (
     SECRETS,
 )
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.cli import inspector
-from liqod.cli.inspector import InspectorClient
+from liqod.cli import inspectorclient
+from liqod.cli.inspectorclient import InspectorClient
 from liqod.errors import ConfigError
 from liqod.inspect import protocol
 from liqod.inspect.metrics import FAMILIES
@@ -119,7 +119,7 @@ async def get(port: int, path: str, accept: str = "") -> str:
 async def test_a_viewer_sees_a_peer_come_and_fail_and_recover(tmp_path: Path):
     async with (
         peered(tmp_path) as (rome, milan, _),
-        inspector.connect(rome.daemon.inspector) as looker,
+        inspectorclient.connect(rome.daemon.inspector) as looker,
         trio.open_nursery() as nursery,
     ):
         seen = Follower(looker)
@@ -129,7 +129,7 @@ async def test_a_viewer_sees_a_peer_come_and_fail_and_recover(tmp_path: Path):
         await seen.until(lambda state: "shop/web" in state.pods and state.pods["shop/web"].ready)
         assert seen.state.pods["shop/web"].peer == "milan"
         system = await rome.admin.get(NAMESPACES, "kube-system")
-        async with inspector.connect(rome.daemon.inspector) as later:
+        async with inspectorclient.connect(rome.daemon.inspector) as later:
             assert later.hello.cluster_uid == system["metadata"]["uid"]
         await seen.until(lambda now: now.peers["milan"].pods_out == 1)
         await seen.until(lambda state: state.pulses["milan"].rtt is not None)
@@ -191,7 +191,7 @@ async def check_status(rome: Site, socket: tuple[str, ...]) -> None:
 
     await eventually(measured)
     assert (await rome.liqod("status", "--get", "peers.0.id", *socket)).out == "milan\n"
-    async with inspector.connect(rome.daemon.inspector) as looker:
+    async with inspectorclient.connect(rome.daemon.inspector) as looker:
         _, first = await looker.snapshot()
         assert (first.peers["milan"].pods_out, list(first.pods)) == (1, ["shop/web"])
     gone = await rome.liqod("status", "--get", "peers.7.id", *socket, check=False)
@@ -259,7 +259,7 @@ async def check_metrics(port: int) -> None:
 
 
 async def check_objects(rome: Site) -> None:
-    async with inspector.connect(rome.daemon.inspector) as looker:
+    async with inspectorclient.connect(rome.daemon.inspector) as looker:
         ask = GetObject(id=1, kind="Pod", namespace="shop", name="web")
         here = await looker.request(ask, Text)
         assert "kind: Pod" in here.text
@@ -322,7 +322,7 @@ async def check_bundle(rome: Site, socket: tuple[str, ...], path: Path) -> None:
 
 async def check_actions(rome: Site, milan: Site) -> None:
     """Each says what it will do, and does what the command line does."""
-    async with inspector.connect(milan.daemon.inspector) as looker:
+    async with inspectorclient.connect(milan.daemon.inspector) as looker:
         assert "cordon" in looker.hello.verbs
         plan = await looker.request(Preview(id=1, verb="drain", subject="rome"), ActionPlan)
         assert plan.destructive
@@ -335,7 +335,7 @@ async def check_actions(rome: Site, milan: Site) -> None:
         assert (await looker.snapshot())[1].pulses["rome"].backlog == 0
         with pytest.raises(ConfigError, match="no tenant oslo"):
             await looker.request(Preview(id=4, verb="cordon", subject="oslo"), ActionPlan)
-    async with inspector.connect(rome.daemon.inspector) as looker:
+    async with inspectorclient.connect(rome.daemon.inspector) as looker:
         plan = await looker.request(Preview(id=1, verb="unoffload", subject="shop"), ActionPlan)
         assert plan.changes == ("deletes shop-rome on milan, with every pod and object in it",)
         await rome.admin.create(NAMESPACES, {"metadata": {"name": "yard"}})
@@ -360,17 +360,17 @@ async def offloaded(site: Site, namespace: str) -> bool:
 async def test_two_daemons_and_a_restart(tmp_path: Path):
     async with sites(tmp_path, "rome") as (rome,):
         await rome.start()
-        async with inspector.connect(rome.daemon.inspector) as looker:
+        async with inspectorclient.connect(rome.daemon.inspector) as looker:
             before = looker.hello.started
             await rome.stop()
         assert not rome.daemon.inspector.exists()
         await rome.start()
-        async with inspector.connect(rome.daemon.inspector) as looker:
+        async with inspectorclient.connect(rome.daemon.inspector) as looker:
             assert looker.hello.started > before
         rome.daemon.kill()
         assert rome.daemon.inspector.exists()
         # It stands by until the Lease of the one that was killed has run out.
         rome.daemon.launch()
         await eventually(lambda: trio.to_thread.run_sync(rome.daemon.has_said, "STATUS=standing"))
-        async with inspector.connect(rome.daemon.inspector) as looker:
+        async with inspectorclient.connect(rome.daemon.inspector) as looker:
             assert looker.hello.protocol == protocol.VERSION

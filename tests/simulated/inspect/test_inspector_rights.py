@@ -12,7 +12,7 @@ from liqod.apimachinery.kinds import (
     CLUSTER_ROLES,
     SERVICE_ACCOUNTS,
 )
-from liqod.cli import inspector
+from liqod.cli import inspectorclient
 from liqod.inspect import protocol
 from liqod.inspect.protocol import (
     Examine,
@@ -93,5 +93,5 @@ async def test_over_tcp_rights_are_ordinary_rbac(tmp_path: Path):
             assert hello.user.endswith("operator" if acting else "viewer")
         for bearer in ("", "nonsense", stranger, elsewhere):
             assert await knock(port, context, bearer) == 401
-        async with inspector.connect(rome.daemon.inspector) as looker:
+        async with inspectorclient.connect(rome.daemon.inspector) as looker:
             assert looker.hello.acting, "the socket beside it needs no token"

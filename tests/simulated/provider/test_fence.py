@@ -15,7 +15,7 @@ from liqod.apimachinery.kinds import (
     NAMESPACES,
     PODS,
 )
-from liqod.cli.snapshot import take
+from liqod.cli.snapshotreader import take
 from liqod.errors import ConfigError
 from liqod.kube.selection import Selection
 from liqod.model import ids

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from liqod.consumer.nodes import drain
+from liqod.consumer.nodes import nodedrain
 from liqod.kube.failures import EvictionBlocked
 from tests.unit.model.test_disruption import GONE, pod
 
@@ -24,7 +24,7 @@ class Server:
 
 async def test_those_that_wait_for_others_are_counted():
     server: Any = Server()
-    text, sizes = await drain.advance(server, [pod("a"), pod("b"), pod("c")], [GONE], {})
+    text, sizes = await nodedrain.advance(server, [pod("a"), pod("b"), pod("c")], [GONE], {})
     assert server.evicted == ["a"]
     assert text == "2 pods wait until what replaces others is ready"
     assert sizes["rs"].pods == 3
@@ -32,19 +32,19 @@ async def test_those_that_wait_for_others_are_counted():
 
 async def test_a_budget_is_named_before_them():
     server: Any = Server("the disruption budget web needs 3 healthy pods")
-    text, _ = await drain.advance(server, [pod("a"), pod("b"), pod("c")], [GONE], {})
+    text, _ = await nodedrain.advance(server, [pod("a"), pod("b"), pod("c")], [GONE], {})
     assert text == ("pod shop/a may not be evicted: the disruption budget web needs 3 healthy pods")
 
 
 async def test_nothing_is_in_the_way_of_the_last():
     server: Any = Server()
-    assert (await drain.advance(server, [pod("a")], [GONE], {}))[0] == ""
+    assert (await nodedrain.advance(server, [pod("a")], [GONE], {}))[0] == ""
 
 
 async def test_a_budget_that_is_used_up_is_not_asked_for_each_of_hundreds():
     server: Any = Server("the disruption budget web needs 500 healthy pods")
-    await drain.advance(server, [pod(str(number)) for number in range(500)], [GONE], {})
-    assert server.asked == drain.REFUSALS
+    await nodedrain.advance(server, [pod(str(number)) for number in range(500)], [GONE], {})
+    assert server.asked == nodedrain.REFUSALS
     others = [pod(str(number), controller=str(number)) for number in range(5)]
-    await drain.advance(server, others, [GONE], {})
-    assert server.asked == drain.REFUSALS + 5
+    await nodedrain.advance(server, others, [GONE], {})
+    assert server.asked == nodedrain.REFUSALS + 5

@@ -12,7 +12,7 @@ from liqod.consumer.nodes.kubeletaccess import Access
 from liqod.consumer.nodes.podproxy import PodProxies
 from liqod.consumer.timings import ORDINARY
 from liqod.errors import Forbidden, Unauthorized
-from liqod.kube.http.server import HttpRequest
+from liqod.kube.http.httpserver import HttpRequest
 
 METRICS = ("metrics",)
 

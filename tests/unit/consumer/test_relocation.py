@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from liqod.consumer.namespaces.relocation import FIRST_PAUSE, SILENCE, Relocations
-from liqod.consumer.nodes.drain import LAST_PAUSE, SOON
+from liqod.consumer.nodes.nodedrain import LAST_PAUSE, SOON
 from liqod.model.objects.disruption import EvictablePod
 from tests.testbed.held import held
 from tests.unit.model.test_disruption import pod

@@ -8,13 +8,13 @@ from typing import Any
 
 import trio
 
-from liqod.cli import inspector
-from liqod.cli.inspector import InspectorClient
-from liqod.inspect import protocol, server
+from liqod.cli import inspectorclient
+from liqod.cli.inspectorclient import InspectorClient
+from liqod.inspect import inspectorserver, protocol
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
+from liqod.inspect.inspectorsession import InspectorSession
 from liqod.inspect.protocol import GetHistory, GetLogs, RequestDone, RequestError, Text
-from liqod.inspect.session import InspectorSession
 from liqod.inspect.stream import Stream
 from liqod.inspect.timings import ORDINARY, InspectorTimings
 from liqod.model.view.state import LiveState
@@ -83,7 +83,7 @@ class Served:
     @asynccontextmanager
     async def look(self) -> AsyncIterator[InspectorClient]:
         """A well-behaved client."""
-        async with inspector.connect(self.path) as viewer:
+        async with inspectorclient.connect(self.path) as viewer:
             yield viewer
 
 
@@ -110,11 +110,11 @@ async def serving(
                 await trio.sleep(0.005)
 
     async with (
-        server.unix_listener(served.path) as listener,
+        inspectorserver.unix_listener(served.path) as listener,
         trio.open_nursery() as nursery,
     ):
         reviewer: Any = None  # nobody comes over the network
-        serving_by = server.Server(talk, reviewer, account, timings).run
+        serving_by = inspectorserver.Server(talk, reviewer, account, timings).run
         nursery.start_soon(refresh)
         nursery.start_soon(serving_by, [listener], None)
         yield served

@@ -12,7 +12,7 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.discovery.sightings import KeptSighting
 from liqod.inspect.components import Components
-from liqod.inspect.facts import FactsInMemory
+from liqod.inspect.memoryfacts import FactsInMemory
 from liqod.inspect.summary import EventSummary
 from liqod.kube.http.transport import ClientStats
 from liqod.kube.queue import KeyedQueue

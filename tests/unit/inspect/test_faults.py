@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.cli import diagnosis, report, statustext
+from liqod.cli import clusterdiagnosis, report, statustext
 from liqod.cli.commands import doctor as doctor_command
 from liqod.cli.report import Seen, overview
 from liqod.inspect.components import Components
@@ -123,13 +123,13 @@ def shown(fault: Fault, found: tuple[Ladder, ...] | None) -> tuple[str, int, str
     view = overview(snapshot)
     if found is None:
         figures = None
-        diagnosed = diagnosis.alone(snapshot, ask, "v1.35.4", 0.01, "it has no socket here")
+        diagnosed = clusterdiagnosis.alone(snapshot, ask, "v1.35.4", 0.01, "it has no socket here")
     else:
         seen = Seen("rome", NOW, state(peer_row(), **fault.knows), found)
         figures, view = report.figures(seen), report.joined(view, seen, "")
         own, *others = found
         ladders = (report.completed(own, snapshot), *others)
-        diagnosed = diagnosis.of_daemon(seen, overview(snapshot).problems, ladders, ask)
+        diagnosed = clusterdiagnosis.of_daemon(seen, overview(snapshot).problems, ladders, ask)
         listed = (*overview(snapshot).problems, *report.daemon_problems(seen.state))
         ladders_of = {each.peer: each for each in ladders}
         watched = msgspec.structs.replace(seen.state, problems=listed, ladders=ladders_of)

@@ -5,7 +5,7 @@ import time
 import pytest
 import trio
 
-from liqod.inspect.history import (
+from liqod.inspect.metrichistory import (
     DAEMON,
     MINUTES,
     PEER,

@@ -9,7 +9,7 @@ import trio
 from trio_websocket import ConnectionClosed
 from trio_websocket import wrap_client_stream as greet
 
-from liqod.inspect import protocol, server
+from liqod.inspect import inspectorserver, protocol
 from liqod.inspect.protocol import GetTasks, RequestDone, RequestRefused, Subscribe
 from liqod.inspect.timings import InspectorTimings
 from liqod.runtime.account import PARTS, Account
@@ -189,7 +189,7 @@ async def test_a_flood_of_pings_is_not_read_faster_than_allowed(tmp_path: Path):
                 while True:
                     await stream.send_all(flood)
                     sent += len(flood)
-        assert sent < 2 * server.READ_BURST
+        assert sent < 2 * inspectorserver.READ_BURST
         await responds(served)
 
 

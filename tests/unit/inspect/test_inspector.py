@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.cli import inspector as client
+from liqod.cli import inspectorclient as client
 from liqod.cluster.podselection import PodSelection
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector

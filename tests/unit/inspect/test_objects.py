@@ -7,7 +7,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cluster.podselection import PodSelection
-from liqod.inspect.objects import LISTED, Expiry, WatchedObjects, lives
+from liqod.inspect.objectcaches import LISTED, Expiry, WatchedObjects, lives
 from liqod.kube.selection import Selection
 from liqod.model.view import objectfacts
 from liqod.model.view.snapshot import Snapshot

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.cli import inspector, live
+from liqod.cli import inspectorclient, live
 from liqod.config import InspectorSettings as Settings
 from liqod.errors import ConfigError, Unreachable
-from liqod.inspect import protocol, server
+from liqod.inspect import inspectorserver, protocol
 from liqod.inspect.protocol import (
     CancelRequest,
     Examine,
@@ -97,8 +97,8 @@ async def test_the_mask_of_the_process_is_left_alone(tmp_path: Path, monkeypatch
 
 async def test_a_living_daemon_keeps_its_socket(tmp_path: Path):
     async with serving(tmp_path) as served:
-        with pytest.raises(server.Taken, match="another daemon"):
-            async with server.unix_listener(served.path):
+        with pytest.raises(inspectorserver.Taken, match="another daemon"):
+            async with inspectorserver.unix_listener(served.path):
                 pass
         await responds(served)
 
@@ -107,21 +107,21 @@ async def test_something_else_of_that_name_is_not_removed(tmp_path: Path):
     path = tmp_path / "i.sock"
     path.write_text("precious")
     with pytest.raises(ConfigError, match="something else"):
-        async with server.unix_listener(path):
+        async with inspectorserver.unix_listener(path):
             pass
     assert path.read_text() == "precious"
 
 
 def test_the_socket_has_the_clusters_name_in_the_first_folder_that_there_is(tmp_path: Path):
     environ = {"RUNTIME_DIRECTORY": f"{tmp_path}/own", "XDG_RUNTIME_DIR": str(tmp_path)}
-    assert server.place(Settings(), environ, "rome") == tmp_path / "own" / "rome.sock"
-    assert server.place(Settings(socket="/x/y"), environ, "rome") == Path("/x/y")
+    assert inspectorserver.place(Settings(), environ, "rome") == tmp_path / "own" / "rome.sock"
+    assert inspectorserver.place(Settings(socket="/x/y"), environ, "rome") == Path("/x/y")
 
 
 def test_of_several_daemons_one_is_to_be_named(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("RUNTIME_DIRECTORY", str(tmp_path / "liqod"))
-    with pytest.raises(inspector.NoDaemon):
-        inspector.find(None, "one-of-two")
+    with pytest.raises(inspectorclient.NoDaemon):
+        inspectorclient.find(None, "one-of-two")
     kept = []
     for folder, name in (("liqod", "one-of-two"), ("liqod-milan", "other-of-two")):
         (tmp_path / folder).mkdir()
@@ -129,9 +129,9 @@ def test_of_several_daemons_one_is_to_be_named(tmp_path: Path, monkeypatch):
         sock.bind(str(tmp_path / folder / f"{name}.sock"))
         kept.append(sock)
     with pytest.raises(ConfigError, match="several"):
-        inspector.find(None)
+        inspectorclient.find(None)
     other = tmp_path / "liqod-milan" / "other-of-two.sock"
-    assert inspector.find(None, "other-of-two") == other
+    assert inspectorclient.find(None, "other-of-two") == other
     for sock in kept:
         sock.close()
 
@@ -183,7 +183,7 @@ async def test_a_daemon_that_stops_says_so(tmp_path: Path):
                     await stop.wait()
 
             async def look() -> None:
-                async with inspector.connect(tmp_path / "i.sock") as viewer:
+                async with inspectorclient.connect(tmp_path / "i.sock") as viewer:
                     greeted.set()
                     try:
                         await viewer.receive()
@@ -206,15 +206,15 @@ async def test_the_daemon_of_another_cluster_of_the_same_id_is_passed_over(tmp_p
     async with serving(tmp_path) as served:
         near = tmp_path / "liqod" / "one-of-two.sock"
         near.symlink_to(served.path)
-        assert await inspector.of_cluster("one-of-two", "of-rome") == near
-        assert await inspector.of_cluster("one-of-two", "") == near
+        assert await inspectorclient.of_cluster("one-of-two", "of-rome") == near
+        assert await inspectorclient.of_cluster("one-of-two", "") == near
         assert await live.fetch_report(None, "one-of-two", "of-another") is None
-        with pytest.raises(inspector.NoDaemon, match="another cluster of the id one-of-two"):
-            await inspector.of_cluster("one-of-two", "of-another")
+        with pytest.raises(inspectorclient.NoDaemon, match="another cluster of the id one-of-two"):
+            await inspectorclient.of_cluster("one-of-two", "of-another")
         # That of the right one is found beside it.
         (tmp_path / "liqod-b").mkdir()
         async with serving(tmp_path / "liqod-b", uid="of-another") as other:
             beside = tmp_path / "liqod-b" / "one-of-two.sock"
             beside.symlink_to(other.path)
-            assert await inspector.of_cluster("one-of-two", "of-another") == beside
-            assert await inspector.of_cluster("one-of-two", "of-rome") == near
+            assert await inspectorclient.of_cluster("one-of-two", "of-another") == beside
+            assert await inspectorclient.of_cluster("one-of-two", "of-rome") == near

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from liqod.inspect.tasks import TaskObserver, queues, watches
+from liqod.inspect.tasktree import TaskObserver, queues, watches
 from liqod.kube.queue import KeyedQueue
 from liqod.plugins.callguard import CallGuard
 from liqod.runtime.log import PEER

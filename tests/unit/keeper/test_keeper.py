@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from liqod.keeper import wire
-from liqod.keeper.client import KeeperClient, keeper
+from liqod.keeper import keepermessages
+from liqod.keeper.keeperclient import KeeperClient, keeper
 
 SLEEP = "1000000.25"
 """The last word of a command names it."""
@@ -40,7 +40,7 @@ def place(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "run" / "keeper.sock"
     process = subprocess.Popen(
         [sys.executable, "-m", "liqod.keeper.server"],
-        env={**os.environ, wire.VARIABLE: str(path)},
+        env={**os.environ, keepermessages.VARIABLE: str(path)},
     )
     until(path.is_socket)
     yield path
@@ -72,7 +72,7 @@ def runs(process: int) -> bool:
 
 
 def test_on_a_host_there_is_none(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv(wire.VARIABLE, raising=False)
+    monkeypatch.delenv(keepermessages.VARIABLE, raising=False)
     assert keeper() is None
 
 
@@ -139,7 +139,7 @@ def test_a_namespace_is_given_to_the_next_daemon(place: Path):
 
 ATTENDS = """
 import sys, time
-from liqod.keeper.client import KeeperClient
+from liqod.keeper.keeperclient import KeeperClient
 KeeperClient(sys.argv[1]).attend()
 print("here", flush=True)
 time.sleep(1000)
@@ -203,7 +203,7 @@ def test_a_keeper_that_is_not_there_is_named(tmp_path: Path):
 def test_one_that_begins_again_replaces_what_a_killed_one_left(tmp_path: Path):
     path = tmp_path / "keeper.sock"
     command = [sys.executable, "-m", "liqod.keeper.server"]
-    environment = {**os.environ, wire.VARIABLE: str(path)}
+    environment = {**os.environ, keepermessages.VARIABLE: str(path)}
     first = subprocess.Popen(command, env=environment)
     until(path.is_socket)
     first.kill()

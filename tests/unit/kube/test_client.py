@@ -9,7 +9,7 @@ import trio
 from liqod import errors
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS, SERVICES
 from liqod.apimachinery.meta import Partial
-from liqod.apimachinery.objects import MAX_OBJECT
+from liqod.apimachinery.rawobjects import MAX_OBJECT
 from liqod.kube.failures import TooLarge
 from liqod.kube.selection import Selection
 from tests.unit.kube.peers import Asked, listing, peer, pod

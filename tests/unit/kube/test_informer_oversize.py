@@ -3,7 +3,7 @@
 import json
 
 from liqod.apimachinery.kinds import PODS
-from liqod.apimachinery.objects import MAX_OBJECT
+from liqod.apimachinery.rawobjects import MAX_OBJECT
 from liqod.kube.cache.troublelog import MOST_NAMED, TroubleLog
 from liqod.kube.client import Client
 from liqod.kube.watch import AFTER_SKIP

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from liqod.apimachinery.objects import Key, Slim
+from liqod.apimachinery.rawobjects import Key, Slim
 from liqod.errors import ProtocolError
 from liqod.kube.cache.memoryquota import OVERHEAD, MemoryQuota, cost, drop_excess, keep_excess
 from liqod.kube.cache.relist import Relist

@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from liqod.identity import certificates
-from liqod.kube.http.server import Drop, HttpRequest, HttpResponse, Limits, Silence, serve
+from liqod.kube.http.httpserver import Drop, HttpRequest, HttpResponse, Limits, Silence, serve
 from liqod.runtime.connectionlimit import ConnectionLimiter
 
 GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"

@@ -14,8 +14,8 @@ from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.healthz import LIMITS as HEALTH
 from liqod.healthz import HealthServer
 from liqod.kube.http.cpubudget import ASKERS_SHARE, SourceBudgets
+from liqod.kube.http.httpserver import Handler, HttpRequest, HttpResponse, Limits
 from liqod.kube.http.parser import RequestParser
-from liqod.kube.http.server import Handler, HttpRequest, HttpResponse, Limits
 from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from tests.unit.kube.test_server import GET, ask, dial, read_all, running

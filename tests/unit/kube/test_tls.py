@@ -16,7 +16,7 @@ from liqod.identity import certificates
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import tls, wire
-from liqod.kube.http.server import HttpRequest, HttpResponse, serve
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse, serve
 from liqod.kube.http.tls import client_context
 from liqod.kube.http.wire import KeepAlive, SocketWire, TlsWire, connect
 from tests.testbed.held import held

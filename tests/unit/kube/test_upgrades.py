@@ -8,7 +8,7 @@ import trio
 import trio.testing
 
 from liqod.errors import Forbidden, ProtocolError, Unreachable
-from liqod.kube.http.server import HttpRequest, HttpResponse, Limits, serve
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse, Limits, serve
 from liqod.kube.http.wire import Wire
 from tests.unit.kube.peers import Asked, peer
 

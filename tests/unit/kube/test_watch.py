@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from liqod import errors
 from liqod.apimachinery.kinds import PODS
-from liqod.apimachinery.objects import slim_raw
+from liqod.apimachinery.rawobjects import slim_raw
 from liqod.kube.watch import Bookmark, Lines, WatchEvent, parse
 from tests.testbed.held import held
 from tests.unit.kube.peers import pod

@@ -2,7 +2,7 @@
 
 import pytest
 
-from liqod.model.crossing.keys import (
+from liqod.model.crossing.allowedkeys import (
     class_problem,
     host_problem,
     key_allowed,

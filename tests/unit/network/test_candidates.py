@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network.failover import messages, responder
+from liqod.network.failover import candidatemessages, responder
+from liqod.network.failover.candidatemessages import Answer, Question, encoded, key_of, read
 from liqod.network.failover.election import Claim
 from liqod.network.failover.fence import Fence
-from liqod.network.failover.messages import Answer, Question, encoded, key_of, read
 from liqod.network.failover.responder import ORDINARY, Responder, ResponderTimings
 
 KEY = key_of(b"s" * 32, "rome")
@@ -46,7 +46,7 @@ def test_nobody_without_the_key_says_anything(at: int, bits: int):
 
 
 def test_a_name_that_is_too_long_is_refused():
-    longest = Question("n" * messages.NAME, 1, 0, 0, "a" * messages.SAID)
+    longest = Question("n" * candidatemessages.NAME, 1, 0, 0, "a" * candidatemessages.SAID)
     assert read(encoded(longest, KEY), KEY) == longest
     with pytest.raises(ValueError, match="253 bytes"):
         encoded(Question("n" * 254, 1, 0, 0), KEY)
@@ -150,7 +150,7 @@ def test_a_flood_costs_a_bounded_share(monkeypatch: pytest.MonkeyPatch):
         taken.append(data)
 
     with answering() as (_, asking):
-        monkeypatch.setattr(messages, "read", note)
+        monkeypatch.setattr(candidatemessages, "read", note)
         began = time.monotonic()
         while time.monotonic() - began < 0.5:
             asking.send(b"x" * 100)

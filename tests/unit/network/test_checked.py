@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network.dataplane import names, nodeplan
+from liqod.network.dataplane import names, overlayplan
 from liqod.network.overlay.checked import CheckedOverlay, believe
 from liqod.resources.fabric import (
     FabricAlias,
@@ -134,7 +134,7 @@ def test_no_alias_leads_the_api_server_the_nodes_or_everything_away(
 ) -> None:
     """And whatever is believed can be planned."""
     found = believed(aliases=tuple(aliases))
-    plan = nodeplan.plan(found.me, found.gateway, (), found.overlay)
+    plan = overlayplan.plan(found.me, found.gateway, (), found.overlay)
     for rule in plan.rules:
         network = ip_network(rule.to)
         assert network.prefixlen > 0

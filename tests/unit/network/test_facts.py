@@ -10,8 +10,8 @@ from liqod.network.gateway.connections import TunnelState
 from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.probing.conncheck import PeerHello, ProbeResult
-from liqod.network.probing.networkfacts import facts, measured, relayed
 from liqod.network.probing.pathmetrics import PathMetrics
+from liqod.network.probing.peernetworkfacts import facts, measured, relayed
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.providers import TunnelStatus
 

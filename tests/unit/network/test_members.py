@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.apimachinery import labels
-from liqod.network.dataplane import nodeplan
+from liqod.network.dataplane import overlayplan
 from liqod.network.overlay import members
 from liqod.network.overlay.members import Fabric, Member
 from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
@@ -55,7 +55,7 @@ def test_where_the_cni_knows_what_nodes_say_is_nothing_to_go_by() -> None:
     assert members.member(as_node(), says_pods=False) == Member("b", ("fd00::2",))
     found = made(Member("b", ("172.16.0.2",)))
     assert not found.refused
-    plan = nodeplan.plan(found.gateway, found.gateway, found.nodes.values(), found.overlay)
+    plan = overlayplan.plan(found.gateway, found.gateway, found.nodes.values(), found.overlay)
     # The way back to its pods is the CNI's, and what it sends is believed for all of them.
     assert not plan.routes
     assert "10.244.0.0/16" in "".join(plan.tables.values())
@@ -225,4 +225,4 @@ def test_whatever_nodes_say_nobody_loses_anything(claims: list[tuple[str, str]])
     assert len({each.address for each in every}) == len(every)
     ranges = [each for node in every for each in node.pods]
     assert len(set(ranges)) == len(ranges)
-    nodeplan.plan(found.gateway, found.gateway, every, found.overlay)
+    overlayplan.plan(found.gateway, found.gateway, every, found.overlay)

@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.network.dataplane import names
-from liqod.network.dataplane.nodeplan import MOST_NODES, Overlay, OverlayNode, numbered, owned, plan
+from liqod.network.dataplane.overlayplan import (
+    MOST_NODES,
+    Overlay,
+    OverlayNode,
+    numbered,
+    owned,
+    plan,
+)
 from liqod.network.dataplane.values import Forwarding, Namespace, Route, Rule
 
 PODS = ("10.244.0.0/16", "fd00:244::/56")

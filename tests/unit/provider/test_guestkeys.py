@@ -6,7 +6,7 @@ from liqod import config
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.config import GuestSettings
 from liqod.errors import ConfigError
-from liqod.model.crossing import keys
+from liqod.model.crossing import allowedkeys
 from liqod.provider.policies import guestkeys
 from liqod.provider.policies.podrestrictions import NotAllowed
 
@@ -74,7 +74,7 @@ def test_ordinary_workloads_pass_as_they_are():
 def test_what_controllers_here_act_on_is_left_out_and_said(key: str):
     found = guestkeys.brought(meta(ORDINARY_LABELS, {**ORDINARY_NOTES, key: "x"}), GuestSettings())
     assert found.annotations == {**ORDINARY_NOTES, "liqod.io/left-out": key}
-    allowed = GuestSettings(annotations=(*keys.GUEST_ANNOTATIONS, key))
+    allowed = GuestSettings(annotations=(*allowedkeys.GUEST_ANNOTATIONS, key))
     assert key in guestkeys.brought(meta({}, {key: "x"}), allowed).annotations
 
 
@@ -120,7 +120,7 @@ def test_the_lists_are_written_on_the_consumers_namespaces():
     ],
 )
 def test_a_consumer_learns_from_a_refusal(said, marks, notes):
-    assert keys.refused(said) == (marks, notes)
+    assert allowedkeys.refused(said) == (marks, notes)
 
 
 @pytest.mark.parametrize(

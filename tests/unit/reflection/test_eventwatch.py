@@ -10,13 +10,12 @@ import trio.testing
 
 from liqod.apimachinery.kinds import PODS, SERVICES, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.apimachinery.objects import Slim
+from liqod.apimachinery.rawobjects import Slim
 from liqod.errors import Expired, Forbidden, Unreachable
 from liqod.kube.pages import Page
 from liqod.kube.selection import Selection
 from liqod.kube.watch import WatchEvent
 from liqod.model.objects.remoteevents import read
-from liqod.reflection.context import PeerEvents
 from liqod.reflection.eventwatch import (
     LISTED_EVERY,
     PODLIKE,
@@ -24,6 +23,7 @@ from liqod.reflection.eventwatch import (
     EventWatch,
     is_about,
 )
+from liqod.reflection.reflectioncontext import PeerEvents
 
 Json = dict[str, Any]
 

@@ -11,7 +11,7 @@ import trio
 
 from liqod.errors import LiqodError, ProtocolError
 from liqod.identity import certificates
-from liqod.kube.http.server import HttpRequest, HttpResponse, serve
+from liqod.kube.http.httpserver import HttpRequest, HttpResponse, serve
 from simulator.access.calls import Calls
 
 

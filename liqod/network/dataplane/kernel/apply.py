@@ -16,8 +16,8 @@ import msgspec
 
 from liqod.errors import NetworkError
 from liqod.netlink import Netlink, NetlinkRefused
-from liqod.network.dataplane.kernel import flows, links, namespaces, nft, routing, sysctls
-from liqod.network.dataplane.kernel.links import KernelLink
+from liqod.network.dataplane.kernel import flows, kernellinks, namespaces, nft, routing, sysctls
+from liqod.network.dataplane.kernel.kernellinks import KernelLink
 from liqod.network.dataplane.values import (
     Address,
     ForeignLink,
@@ -106,19 +106,19 @@ class _Run:
 
     def links(self) -> None:
         """Makes links, and has them be as they should."""
-        found = links.by_name(self._netlink, self._owned.links)
+        found = kernellinks.by_name(self._netlink, self._owned.links)
         for wanted in self._want.links:
             link = found.get(wanted.name)
             if link is not None:
                 self._not_others(link, wanted)
                 if _is_another(link, wanted):
-                    delete = partial(links.delete, self._netlink, link.index)
+                    delete = partial(kernellinks.delete, self._netlink, link.index)
                     self._do(f"link {link.name} deleted, to be made anew", delete)
                     link = None
             made = link is None
             if made:
                 self._make(wanted)
-                link = links.find(self._netlink, wanted.name)
+                link = kernellinks.find(self._netlink, wanted.name)
             if link is None:
                 self._absent.add(wanted.name)
             else:
@@ -128,7 +128,7 @@ class _Run:
         for name in sorted(unwanted):
             # A tunnel's link has no mark of ours; it is taken away by who made it.
             if found[name].alias == self._owned.mark:
-                delete = partial(links.delete, self._netlink, found[name].index)
+                delete = partial(kernellinks.delete, self._netlink, found[name].index)
                 self._old.append((f"link {name} deleted", delete))
 
     def of_links(self) -> None:
@@ -203,7 +203,7 @@ class _Run:
             case Veth():
                 self._do(f"link {wanted.name} made", partial(self._make_pair, wanted))
             case Vxlan():
-                make = partial(links.add_vxlan, self._netlink, wanted, mark)
+                make = partial(kernellinks.add_vxlan, self._netlink, wanted, mark)
                 self._do(f"link {wanted.name} made", make)
             case ForeignLink():
                 pass  # its tunnel makes it
@@ -215,13 +215,13 @@ class _Run:
         except OSError as error:
             raise NetworkError(f"no namespace {wanted.namespace or path}: {error}") from error
         try:
-            links.add_veth(self._netlink, wanted, self._owned.mark, other)
+            kernellinks.add_veth(self._netlink, wanted, self._owned.mark, other)
         except NetlinkRefused as error:
             if error.errno != errno.EEXIST:
                 raise
             # The other end stands there alone: somebody has given this end another name or place.
             namespaces.enter_path(path, partial(_delete_link, wanted.peer))
-            links.add_veth(self._netlink, wanted, self._owned.mark, other)
+            kernellinks.add_veth(self._netlink, wanted, self._owned.mark, other)
         finally:
             os.close(other)
 
@@ -240,7 +240,7 @@ class _Run:
             if link.alias != self._owned.mark:
                 differing["alias"] = self._owned.mark
         if differing or not link.up:
-            do = partial(links.set_up, self._netlink, link.index, **differing)
+            do = partial(kernellinks.set_up, self._netlink, link.index, **differing)
             if made:
                 do()
             else:
@@ -249,39 +249,39 @@ class _Run:
 
     def _addresses(self, name: str) -> bool:
         """Applies the addresses of a link; True if any was deleted."""
-        have = links.addresses(self._netlink, self._links[name])
+        have = kernellinks.addresses(self._netlink, self._links[name])
         want = {address for address in self._want.addresses if address.link == name}
         for address in sorted(want - have):
-            do = partial(links.add_address, self._netlink, address, self._index(name))
+            do = partial(kernellinks.add_address, self._netlink, address, self._index(name))
             self._do(f"address {address.prefix} of {name} added", do)
         for address in sorted(have - want):
-            do = partial(links.delete_address, self._netlink, address, self._index(name))
+            do = partial(kernellinks.delete_address, self._netlink, address, self._index(name))
             self._do(f"address {address.prefix} of {name} deleted", do)
         return bool(have - want)
 
     def _neighbours(self, name: str) -> None:
-        have = links.neighbours(self._netlink, self._links[name])
+        have = kernellinks.neighbours(self._netlink, self._links[name])
         want = {entry for entry in self._want.neighbours if entry.link == name}
         for entry in sorted(want - have):
-            do = partial(links.set_neighbour, self._netlink, entry, self._index(name))
+            do = partial(kernellinks.set_neighbour, self._netlink, entry, self._index(name))
             self._do(f"neighbour {entry.address} of {name} at {entry.mac}", do)
         places = {entry.address for entry in want}
         for entry in sorted(have - want):
             if entry.address not in places:
-                do = partial(links.delete_neighbour, self._netlink, entry, self._index(name))
+                do = partial(kernellinks.delete_neighbour, self._netlink, entry, self._index(name))
                 self._old.append((f"neighbour {entry.address} of {name} deleted", do))
 
     def _forwarding(self, name: str) -> None:
         link = self._links[name]
-        have = links.forwarding(self._netlink, link) if link.kind == "vxlan" else set()
+        have = kernellinks.forwarding(self._netlink, link) if link.kind == "vxlan" else set()
         want = {entry for entry in self._want.forwarding if entry.link == name}
         for entry in sorted(want - have):
-            do = partial(links.set_forwarding, self._netlink, entry, self._index(name))
+            do = partial(kernellinks.set_forwarding, self._netlink, entry, self._index(name))
             self._do(f"frames for {entry.mac} leave {name} to {entry.to}", do)
         places = {entry.mac for entry in want}
         for entry in sorted(have - want):
             if entry.mac not in places:
-                do = partial(links.delete_forwarding, self._netlink, entry, self._index(name))
+                do = partial(kernellinks.delete_forwarding, self._netlink, entry, self._index(name))
                 self._old.append((f"frames for {entry.mac} leave {name} nowhere", do))
 
     def _index(self, name: str) -> int:
@@ -361,9 +361,9 @@ def _is_another(link: KernelLink, wanted: Link) -> bool:
 
 def _delete_link(name: str) -> None:
     with Netlink() as netlink:
-        link = links.find(netlink, name)
+        link = kernellinks.find(netlink, name)
         if link is not None:
-            links.delete(netlink, link.index)
+            kernellinks.delete(netlink, link.index)
 
 
 def _rule_text(rule: Rule) -> str:

@@ -9,7 +9,7 @@ import logging
 import trio
 
 from liqod.errors import NetworkError
-from liqod.keeper.client import keeper
+from liqod.keeper.keeperclient import keeper
 from liqod.network.dataplane.kernel import namespaces, sysctls
 
 log = logging.getLogger(__name__)

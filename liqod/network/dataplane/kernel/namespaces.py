@@ -18,9 +18,9 @@ from typing import TypeVar
 import trio
 
 from liqod.errors import NetworkError
-from liqod.keeper.client import KeeperClient, keeper
+from liqod.keeper.keeperclient import KeeperClient, keeper
 from liqod.netlink import Netlink
-from liqod.network.dataplane.kernel import links, mounts
+from liqod.network.dataplane.kernel import kernellinks, mounts
 from liqod.network.dataplane.kernel.mounts import call, mount
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ async def mark(name: str) -> str:
 
     def look() -> str:
         with Netlink() as netlink:
-            found = links.find(netlink, "lo")
+            found = kernellinks.find(netlink, "lo")
             return found.alias if found is not None else ""
 
     return await inside(name, look)
@@ -173,7 +173,7 @@ def _name(path: Path, mark: str) -> None:
     """Leaves this thread's namespace for a new one and gives that a name."""
     call("unshare", CLONE_NEWNET)
     with Netlink() as netlink:
-        links.set_up(netlink, links.index(netlink, "lo"), alias=mark)
+        kernellinks.set_up(netlink, kernellinks.index(netlink, "lo"), alias=mark)
     # Not /proc/self: that is the process's first thread, which is where it was.
     mount("/proc/thread-self/ns/net", path, mounts.BIND)
 

@@ -25,7 +25,7 @@ from liqod.netlink import (
     read_text,
     text,
 )
-from liqod.network.dataplane.kernel.links import INET, INET6
+from liqod.network.dataplane.kernel.kernellinks import INET, INET6
 from liqod.network.dataplane.values import Family, Route, Rule
 
 PROTOCOL = 87

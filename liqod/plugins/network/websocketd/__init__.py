@@ -6,8 +6,8 @@ lives until it is ended, or has no tunnel any more. A failure ends its own tunne
 
 - :mod:`.tunnel`: one tunnel, as was asked for last;
 - :mod:`.packets`: the TUN device, and what of the other side's is a packet;
-- :mod:`.session`: one connection, once TLS has proved whose it is;
-- :mod:`.tls`: how TLS is spoken, and why it does not come to that, in words;
+- :mod:`.tunnelsession`: one connection, once TLS has proved whose it is;
+- :mod:`.tunneltls`: how TLS is spoken, and why it does not come to that, in words;
 - :mod:`.carrier`: packets between the device and the newest session;
 - :mod:`.dialing`, :mod:`.listening`: how a client and a server come by a session;
 - :mod:`.proxying`: a way through an HTTP proxy.

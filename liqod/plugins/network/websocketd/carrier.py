@@ -12,7 +12,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.plugins.network.websocketd.packets import Tun
-from liqod.plugins.network.websocketd.session import TunnelSession
+from liqod.plugins.network.websocketd.tunnelsession import TunnelSession
 
 AT_ONCE: Final = 64
 """Pieces that are read before others are looked after."""

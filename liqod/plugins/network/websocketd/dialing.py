@@ -9,7 +9,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.plugins.network.websocketd.proxying import HttpProxy, connect
-from liqod.plugins.network.websocketd.session import ConnectionFailed, TunnelSession, tuned
+from liqod.plugins.network.websocketd.tunnelsession import ConnectionFailed, TunnelSession, tuned
 from liqod.plugins.network.websocketd.wanted import Target
 from liqod.runtime.gather import first_of
 

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.plugins.network.websocketd.session import ConnectionFailed, TunnelSession, tuned
+from liqod.plugins.network.websocketd.tunnelsession import ConnectionFailed, TunnelSession, tuned
 from liqod.runtime.account import CALLERS, SHARED, Account
 from liqod.runtime.connectionlimit import address_of
 from liqod.sharedport import SharedPort

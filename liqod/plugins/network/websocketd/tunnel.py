@@ -12,8 +12,8 @@ from liqod.plugins.network.websocketd.carrier import Carrier
 from liqod.plugins.network.websocketd.dialing import Dialer
 from liqod.plugins.network.websocketd.listening import Listener
 from liqod.plugins.network.websocketd.packets import Tun
-from liqod.plugins.network.websocketd.session import TunnelSession
-from liqod.plugins.network.websocketd.tls import context
+from liqod.plugins.network.websocketd.tunnelsession import TunnelSession
+from liqod.plugins.network.websocketd.tunneltls import context
 from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
 from liqod.runtime.account import Account
 

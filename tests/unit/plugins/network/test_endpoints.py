@@ -5,8 +5,14 @@ from math import inf
 import pytest
 import trio
 
-from liqod.plugins.network import endpoints
-from liqod.plugins.network.endpoints import EndpointResolver, EndpointStep, Race, is_address, ranked
+from liqod.plugins.network import endpointselection
+from liqod.plugins.network.endpointselection import (
+    EndpointResolver,
+    EndpointStep,
+    Race,
+    is_address,
+    ranked,
+)
 
 A, B, C = "198.51.100.1:1", "198.51.100.2:1", "[2001:db8::3]:1"
 
@@ -123,7 +129,7 @@ def test_a_better_one_is_taken_when_it_appears():
     assert world.asked[:2] == [(A, B, C), (A, B)]
     assert len(world.asked) == 5
     world.answering = {B, C}
-    world.live(endpoints.BETTER_LAST + 3)
+    world.live(endpointselection.BETTER_LAST + 3)
     assert world.current == B
     world.answering = {A, B, C}
     world.live(30.0)
@@ -164,10 +170,10 @@ def test_one_that_is_lost_soon_after_it_was_taken_is_trusted_less_each_time():
         world.live(6.0)
         assert world.current == B
     assert taken[0] < taken[1] < taken[2]
-    assert taken[2] >= 4 * endpoints.SURE - 1
+    assert taken[2] >= 4 * endpointselection.SURE - 1
     # What has held for a while is trusted again.
     world.answering = {A, B}
-    world.live(2 * endpoints.HELD + 60)
+    world.live(2 * endpointselection.HELD + 60)
     world.answering = {B}
     world.live(6.0)
     began = world.now
@@ -234,15 +240,15 @@ async def test_a_name_is_looked_up_again(resolver: dict[str, list[str]]):
     asked = ["rome.example:7", A]
     found, pause = await names.candidates(asked, silent=0.0, now=0.0)
     assert found == ["198.51.100.1:7", "[2001:db8::1]:7", A]
-    assert pause == endpoints.SELDOM
+    assert pause == endpointselection.SELDOM
     resolver["rome.example"] = ["198.51.100.9"]
     found, _ = await names.candidates(asked, silent=0.0, now=10.0)
     assert found[0] == "198.51.100.1:7"
     found, pause = await names.candidates(asked, silent=2.0, now=20.0)
     assert found == ["198.51.100.9:7", A]
-    assert pause == endpoints.OFTEN
+    assert pause == endpointselection.OFTEN
     _, pause = await names.candidates(asked, silent=700.0, now=700.0)
-    assert pause == endpoints.SELDOM
+    assert pause == endpointselection.SELDOM
 
 
 async def test_a_name_that_is_not_known_any_more_keeps_its_addresses(

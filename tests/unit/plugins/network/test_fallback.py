@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from liqod.errors import NetworkError
-from liqod.plugins.network import fallback, links, redirect
+from liqod.plugins.network import fallback, redirect, rtnetlink
 from liqod.plugins.network.device import WireGuardPeer
 from liqod.plugins.network.fallback import (
     ClientFollower,
@@ -16,7 +16,7 @@ from liqod.plugins.network.fallback import (
     WayJudge,
     WebsocketFallback,
 )
-from liqod.plugins.network.links import Link
+from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WebsocketSettings, WebsocketTunnel
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
@@ -152,7 +152,7 @@ def test_a_server_answers_where_packets_come_from():
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebsocketFallback:
     """One on no machine."""
-    monkeypatch.setattr(links, "find", lambda name: None)
+    monkeypatch.setattr(rtnetlink, "find", lambda name: None)
     monkeypatch.setattr(redirect, "target", lambda name, hook: None)
     services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
     return WebsocketFallback(WebsocketSettings(), services, Place(interface="lqt0", namespace=""))

@@ -11,8 +11,8 @@ import pytest
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.plugins.network import links, processes, websocket, websocketprogram
-from liqod.plugins.network.links import Link
+from liqod.plugins.network import processes, rtnetlink, websocket, websocketprogram
+from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, WebsocketTunnel
 from liqod.plugins.network.websocketd.wanted import VERSION, decoded
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
@@ -40,8 +40,8 @@ def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebsocketTunnel:
     monkeypatch.setattr(websocket, "may", lambda capability: True)
     monkeypatch.setattr(websocket, "is_device", lambda path: True)
     link = Link(index=7, name="lqt0", mtu=1340, up=True, kind="tun", received=5, sent=6)
-    monkeypatch.setattr(links, "find", lambda name: link)
-    monkeypatch.setattr(links, "delete", lambda name: False)
+    monkeypatch.setattr(rtnetlink, "find", lambda name: link)
+    monkeypatch.setattr(rtnetlink, "delete", lambda name: False)
     services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
     return WebsocketTunnel(WebsocketSettings(), services, PLACE)
 

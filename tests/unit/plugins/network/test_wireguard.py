@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.plugins.network import links, processes, uapi, wgnetlink, wireguard
+from liqod.plugins.network import processes, rtnetlink, uapi, wgnetlink, wireguard
 from liqod.plugins.network.device import Change, WireGuardDevice
 from liqod.plugins.network.wireguard import WIREGUARD, WireGuardSettings, WireGuardTunnel
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
@@ -73,7 +73,7 @@ async def test_what_is_missing_is_named(machine: Path, monkeypatch: pytest.Monke
     assert await tunnel(kernel=True).problem() is None
     monkeypatch.setattr(wireguard, "may", lambda capability: False)
     assert await tunnel(kernel=True).problem() == "the right CAP_NET_ADMIN is missing"
-    monkeypatch.setattr(links, "find", lambda name: None)
+    monkeypatch.setattr(rtnetlink, "find", lambda name: None)
     with pytest.raises(ConfigError, match="CAP_NET_ADMIN"):
         await tunnel(kernel=True).up(SPEC)
 
@@ -90,7 +90,7 @@ async def test_the_newest_program_is_begun_but_for_another_that_is_named(
         return start(command, environment, **more)
 
     monkeypatch.setattr(processes, "start", noted)
-    monkeypatch.setattr(links, "find", lambda name: None)
+    monkeypatch.setattr(rtnetlink, "find", lambda name: None)
     older = install(machine, "wireguard-go")
     newer = install(machine, "wireguard")
     other = install(machine, "another")
@@ -106,28 +106,28 @@ async def test_the_newest_program_is_begun_but_for_another_that_is_named(
 
 async def test_the_kernels_is_made_moved_and_configured(monkeypatch: pytest.MonkeyPatch):
     calls: list[tuple[Any, ...]] = []
-    there: list[links.Link] = []
+    there: list[rtnetlink.Link] = []
 
     def make(name: str, kind: str, *data: bytes, mac: str = "") -> None:
         calls.append(("make", name, kind))
 
     def move(name: str, namespace: str) -> None:
         calls.append(("move", name, namespace))
-        there.append(links.Link(3, name, 1500, False, "wireguard"))
+        there.append(rtnetlink.Link(3, name, 1500, False, "wireguard"))
 
     def raised(name: str, mtu: int, *, segments: int = 0) -> None:
         calls.append(("raise", name, mtu))
-        there[0] = links.Link(3, name, mtu, True, "wireguard")
+        there[0] = rtnetlink.Link(3, name, mtu, True, "wireguard")
 
     device = WireGuardDevice()
 
     def write(name: str, change: Change) -> None:
         calls.append(("write", name, change))
 
-    monkeypatch.setattr(links, "find", lambda name: there[0] if there else None)
-    monkeypatch.setattr(links, "is_namespace", lambda name: name == "tmp")
+    monkeypatch.setattr(rtnetlink, "find", lambda name: there[0] if there else None)
+    monkeypatch.setattr(rtnetlink, "is_namespace", lambda name: name == "tmp")
     for name, function in (("make", make), ("move", move), ("raise_", raised)):
-        monkeypatch.setattr(links, name, function)
+        monkeypatch.setattr(rtnetlink, name, function)
     monkeypatch.setattr(wgnetlink, "read", lambda name, key=b"": device)
     monkeypatch.setattr(wgnetlink, "write", write)
     made = WireGuardTunnel(

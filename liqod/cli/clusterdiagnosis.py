@@ -12,11 +12,11 @@ from typing import Literal
 import msgspec
 import trio
 
-from liqod.cli import inspector, live, report
+from liqod.cli import inspectorclient, live, report
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, warn
 from liqod.cli.report import Seen
-from liqod.cli.snapshot import take
+from liqod.cli.snapshotreader import take
 from liqod.cluster.ownid import NotInstalled
 from liqod.errors import ConfigError, LiqodError, NotFound, TransientError, Unauthorized
 from liqod.inspect.protocol import Examine
@@ -59,14 +59,14 @@ async def examine(frame: Frame, namespace: str, ask: Examine) -> Diagnosis:
         LiqodError: the daemon that was named does not answer.
     """
     if frame.socket is not None or frame.cluster_id:
-        seen = await _see(await inspector.place(frame.socket, frame.cluster_id), ask)
+        seen = await _see(await inspectorclient.place(frame.socket, frame.cluster_id), ask)
         return of_daemon(seen, seen.state.problems, seen.ladders, ask)
     try:
         found = await credentials.load(frame.kubeconfig, frame.context or None)
     except ConfigError:
         if frame.kubeconfig is not None:
             raise
-        seen = await _see(await inspector.place(None), ask)
+        seen = await _see(await inspectorclient.place(None), ask)
         return of_daemon(seen, seen.state.problems, seen.ladders, ask)
     async with Client(found, user_agent=AGENT) as client:
         return await of_cluster(client, namespace, ask)
@@ -106,9 +106,9 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
         error = TransientError(f"it has not answered within {READING:g} s")
     if error is not None:
         return await _unread(client, error, ask)
-    if inspector.here(snapshot.cluster_id):
+    if inspectorclient.here(snapshot.cluster_id):
         try:
-            near = await inspector.of_cluster(snapshot.cluster_id, snapshot.cluster_uid)
+            near = await inspectorclient.of_cluster(snapshot.cluster_id, snapshot.cluster_uid)
             seen = await _see(near, ask)
         except ConfigError:
             raise
@@ -136,7 +136,7 @@ async def _unread(client: Client, error: LiqodError, ask: Examine) -> Diagnosis:
         return _of_one(client.server, ClusterFacts(now=0.0, api=ANSWERED, uninstalled=why))
     refused = isinstance(error, Unauthorized)
     failed = ClusterFacts(now=0.0, api=Trip(0.0, 0.0, str(error), refused=refused))
-    near = await inspector.daemon_socket(client.server)
+    near = await inspectorclient.daemon_socket(client.server)
     if near is None:
         return _of_one(client.server, failed)
     try:

@@ -18,7 +18,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect import components as of
 from liqod.inspect.components import Components
-from liqod.inspect.objects import CheckedObjects
+from liqod.inspect.objectcaches import CheckedObjects
 from liqod.inspect.summary import EventSummary
 from liqod.kube.cache.nodeindex import node_index
 from liqod.model.view import objectfacts

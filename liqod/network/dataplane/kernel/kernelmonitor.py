@@ -16,7 +16,7 @@ import trio
 
 from liqod import netlink
 from liqod.errors import NetworkError
-from liqod.network.dataplane.kernel import links, namespaces, routing, ruleset
+from liqod.network.dataplane.kernel import kernellinks, namespaces, routing, ruleset
 from liqod.network.dataplane.values import Owned
 
 # Groups of the kernel's: links, neighbours, then addresses, routes and rules of both families, and
@@ -81,7 +81,7 @@ class Monitor:
         except OSError as error:
             raise NetworkError(f"cannot listen to netlink: {error}") from error
         with netlink.Netlink() as asking:
-            opened._names = {link.index: link.name for link in links.everyone(asking)}
+            opened._names = {link.index: link.name for link in kernellinks.everyone(asking)}
         return opened
 
     def close(self) -> None:
@@ -121,21 +121,21 @@ class Monitor:
 
     def _of_routing(self, kind: int, body: bytes) -> Iterator[Touched]:
         match kind:
-            case links.NEW_LINK | links.DELETE_LINK:
-                index, name = links.named(body)
+            case kernellinks.NEW_LINK | kernellinks.DELETE_LINK:
+                index, name = kernellinks.named(body)
                 # Under its former name it is no longer what it was.
                 former = self._names.get(index, name)
                 self._names[index] = name
-                if kind == links.DELETE_LINK:
+                if kind == kernellinks.DELETE_LINK:
                     del self._names[index]
                 yield Touched("link", name)
                 if former != name:
                     yield Touched("link", former)
             case (
-                links.NEW_ADDRESS
-                | links.DELETE_ADDRESS
-                | links.NEW_NEIGHBOUR
-                | links.DELETE_NEIGHBOUR
+                kernellinks.NEW_ADDRESS
+                | kernellinks.DELETE_ADDRESS
+                | kernellinks.NEW_NEIGHBOUR
+                | kernellinks.DELETE_NEIGHBOUR
             ):
                 # The link's number stands at the same place in both.
                 yield self._link(struct.unpack_from("=i", body, 4)[0])

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from liqod.keeper.wire import LOCK, PATIENCE, VARIABLE, Message, receive, send
+from liqod.keeper.keepermessages import LOCK, PATIENCE, VARIABLE, Message, receive, send
 
 SILENT: Final = "the keeper of tunnels at {path} does not answer ({why}): is there a pod of the \
 DaemonSet liqod-keeper on this node?"

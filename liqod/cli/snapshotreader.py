@@ -21,7 +21,7 @@ from liqod.consumer.identities.clusterkeys import keys_here
 from liqod.consumer.identities.formerkey import bound, needing
 from liqod.errors import Forbidden, NotFound, ProtocolError
 from liqod.identity import keys
-from liqod.inspect.objects import LISTED, Listed, lives
+from liqod.inspect.objectcaches import LISTED, Listed, lives
 from liqod.install import daemonpolicies, homepolicies
 from liqod.install.verbs import is_older
 from liqod.kube.candidates import standbys
@@ -67,10 +67,10 @@ async def take(client: Client, namespace: str) -> Snapshot:
     for node in virtual_nodes:
         found = await lists.of(PODS, LivePod, Selection(fields=f"spec.nodeName={node.name}"))
         out += [pod_of(pod) for pod in found]
-    from liqod.cli import inspector  # brings the websocket, which other commands do without
+    from liqod.cli import inspectorclient  # brings the websocket, which other commands do without
 
     missing, older = await _definitions(client)
-    leads = await beat(client, namespace, await inspector.refusal(known or said))
+    leads = await beat(client, namespace, await inspectorclient.refusal(known or said))
     key, met_at = await _own(client, namespace)
     return Snapshot(
         cluster_id=known or said,

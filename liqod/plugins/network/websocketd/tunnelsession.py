@@ -25,7 +25,7 @@ from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
 
 from liqod.plugins.network.websocketd.packets import LARGEST
-from liqod.plugins.network.websocketd.tls import HUNG_UP, Side, explained
+from liqod.plugins.network.websocketd.tunneltls import HUNG_UP, Side, explained
 from liqod.runtime.tlspump import TlsPump
 
 SPEAKS: Final = Subprotocol("liqod-tunnel-1")

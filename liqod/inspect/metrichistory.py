@@ -16,7 +16,7 @@ from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 import msgspec
 import trio
 
-from liqod.inspect.facts import FactsInMemory
+from liqod.inspect.memoryfacts import FactsInMemory
 from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.facts import PeerFacts, Report, WorkFacts
 from liqod.runtime.ticks import sleep_until_tick
