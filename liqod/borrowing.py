@@ -69,7 +69,7 @@ async def borrow(
     borrowing = Borrowing(remotes, replication, Engine(peer, remotes, plugins, arbiter))
     with shown(borrowing):
         await _borrow(peer, borrowing, leaving, proxies, timings, task_status)
-    raise AssertionError("rooms never end by themselves")
+    raise AssertionError("components never end by themselves")
 
 
 async def _borrow(
@@ -116,7 +116,7 @@ async def _dial(server: ServerDialer, deadline: float, credentials: Credentials)
 
 
 async def _follow(peer: ProviderPeer, remotes: Remotes, deadline: float) -> None:
-    """Have the direct way tried where a channel is gone by."""
+    """Have the direct path tried where a channel is in use."""
     link = peer.link
 
     def current() -> Credentials | None:

@@ -1,6 +1,6 @@
 """The composition root: one nested ``async with``; the order of starting is the order of reading.
 
-    health ⊃ cluster ⊃ webhook, kubelet ⊃ election ⊃ rooms of the whole cluster ⊃ peers
+    health ⊃ cluster ⊃ webhook, kubelet ⊃ election ⊃ components of the whole cluster ⊃ peers
 
 A standby has everything up to the election: it answers the webhook and the health probes and
 writes nothing but the Lease by which it shows itself. Parts stop in reverse order, and in time
@@ -352,7 +352,7 @@ class Daemon:
             )
 
     async def _run_as_leader(self, context: ClusterContext, webhook: PodWebhook) -> None:
-        """The rooms of the whole cluster, then the peers, until cancelled."""
+        """The components of the whole cluster, then the peers, until cancelled."""
         logger.info("leading as %s", context.cluster_id)
         async with trio.open_nursery() as nursery:
             await nursery.start(KeyBootstrap(context).run)

@@ -1,4 +1,4 @@
-"""Notifies the rooms of this cluster's keys, and finds peers that know only its former key."""
+"""Notifies the components of this cluster's keys, and finds peers that know only its former key."""
 
 from collections.abc import Callable
 from functools import partial

@@ -143,7 +143,7 @@ class SharedPort:
         return None
 
     async def _listen(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> NoReturn:
-        """Take whoever comes; the processes of other peers see that this one does."""
+        """Accept a connection; the processes of other peers see that this one does."""
         path = self._folder / f"{self._holder}.port-{self._port}"
         path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as made:
@@ -226,13 +226,13 @@ def hand_over(folder: Path, name: str, file: int) -> bool:
 
 
 async def _last(stream: trio.SocketStream) -> None:
-    """Nothing is said: the connection's end is the word."""
+    """Answer nothing: the connection's end is the answer."""
     with suppress(trio.BrokenResourceError):
         await stream.receive_some(1)
 
 
 def bound(port: int, mark: int) -> trio.socket.SocketType | None:
-    """A socket that listens; None where somebody else has the port.
+    """A socket that listens; None where another process has the port.
 
     Args:
         port: the port.

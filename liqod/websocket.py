@@ -151,12 +151,12 @@ class _Walled:
             self._stream.refused = error.status_code
         except Exception as error:
             log.debug("a websocket was lost", extra={"reason": repr(error)})
-        # Not where this is cancelled: then whoever has the websocket says goodbye, and closes it.
+        # Not where this is cancelled: then the websocket's owner says goodbye, and closes it.
         self._stream.close()
 
 
 class Websocket:
-    """One that is open; one task receives, any may send, and whoever has it closes it.
+    """One that is open; one task receives, any may send, and its owner closes it.
 
     Args:
         connection: under it.

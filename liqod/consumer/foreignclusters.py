@@ -1,8 +1,8 @@
 """ForeignClusters: the state of each peer in one object, written by the daemon only.
 
-One exists while something of the peering does: the room of a peer makes it, keeps its status, marks
-it while this cluster is leaving, and removes it with the last object. The remains of peers that
-have no tenant namespace any more are removed by the room of the whole cluster.
+One exists while something of the peering does: the component of a peer makes it, keeps its status,
+marks it while this cluster is leaving, and removes it with the last object. The remains of peers
+that have no tenant namespace any more are removed by the component of the whole cluster.
 """
 
 from collections.abc import Iterator

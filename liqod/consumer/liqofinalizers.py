@@ -30,7 +30,7 @@ LEFT: Final[dict[Kind, str]] = {
     FOREIGN_CLUSTERS: finalizers.API_SERVER_CHECKER,
 }
 """Finalizers that Liqo's replicator and checker put on the objects of a peering. Those of other
-controllers are taken off by the rooms that end such objects."""
+controllers are taken off by the components that end such objects."""
 
 
 Item = tuple[Kind, Key]

@@ -1,4 +1,4 @@
-"""Provisions the volumes of Liqo's virtual StorageClass, one room for the whole cluster.
+"""Provisions the volumes of Liqo's virtual StorageClass, one component for the whole cluster.
 
 The scheduler chooses a node for the first pod of a claim. On a virtual node the reflector of
 claims asks the peer, and says in a condition what came of it; on a real node a claim of this

@@ -192,7 +192,7 @@ class HandshakeManager:
 
     @property
     def advertised_address(self) -> str:
-        """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
+        """Its advertised address, as ``HOST:PORT`` with commas between; empty for nowhere."""
         return self._advertised.advertised_address
 
     def requests(self) -> dict[str, Counter[RequestPhase]]:

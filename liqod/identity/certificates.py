@@ -145,7 +145,7 @@ def sign_client(ca: Pair, csr: bytes, *, seconds: float, now: float | None = Non
     """The client certificate for a request, PEM, valid for ``seconds``.
 
     Like Kubernetes' own signer it copies the subject and nothing else; what the subject may be is
-    decided by whoever approves.
+    decided by the approver.
 
     Raises:
         ProtocolError: this is no request, or its key did not sign it.

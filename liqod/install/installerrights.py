@@ -118,7 +118,7 @@ async def missing(
     """The rights that the client's user lacks for an installation; none where all are there.
 
     Args:
-        client: whoever installs.
+        client: the installer's.
         wanted: the manifests that would be applied.
         options: by which they were made.
     """

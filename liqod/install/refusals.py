@@ -80,7 +80,7 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
     """Make sure that an installation can be done.
 
     Args:
-        client: of whoever installs.
+        client: the installer's.
         options: the operator's.
         wanted: the manifests of :func:`liqod.install.manifests.manifests`; the definitions may be
             left out.

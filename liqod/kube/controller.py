@@ -1,8 +1,8 @@
 """The one shape of a controller: what it watches, what keys a change comes to, and ``reconcile``.
 
-A room declares what it follows (:class:`~liqod.kube.watched.Watched`) and says what is to be done
+A component declares what it follows (:class:`~liqod.kube.watched.Watched`) and what is to be done
 for a key. The rest is here: everything has been read before the first key is reconciled, a key that
-fails comes again after a pause that doubles, and whoever looks inside finds its queue in the
+fails comes again after a pause that doubles, and the inspector finds its queue in the
 registry. docs/architecture.md shows one from top to bottom.
 """
 
@@ -42,7 +42,7 @@ class Controller(ABC, Generic[K]):
     Args:
         host: for whom.
         topic: under which what fails is published.
-        name: for whoever looks inside; the topic where it says enough.
+        name: for the inspector; the topic where that is enough.
         watches: what it follows and reads, opened in this order.
         first: keys that are reconciled once in any case, for what is to be done also where there is
             no object yet that a change would be told of.
@@ -74,7 +74,7 @@ class Controller(ABC, Generic[K]):
         self.name = name or topic
         self.watches = watches
         self.queue = KeyedQueue[K](backoff, name=self.name) if queue is None else queue
-        # Private by name: a room that has a `_budget` of its own does not meet this one.
+        # Private by name: a component that has a `_budget` of its own does not meet this one.
         self.__host = host
         self.__report = host.failures(topic)
         self.__first = tuple(first)

@@ -1,6 +1,6 @@
 """Leader election by a ``coordination.k8s.io`` Lease: one of several replicas writes.
 
-The rules are client-go's: whoever holds the Lease renews it; the others take it when its holder has
+The rules are client-go's: the holder of the Lease renews it; the others take it when its holder has
 let it go or they have not *seen* it renewed for its duration, measured on their own clock. The
 standbys watch the Lease, so a clean stop is noticed at once. The leader counts from before its last
 good renewal and stops well before anybody else may start.

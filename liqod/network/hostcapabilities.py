@@ -115,7 +115,7 @@ async def equipped(
 
 
 async def to_server(context: ClusterContext) -> Wire:
-    """A connection to this cluster's API server, by the way that the daemon itself goes.
+    """A connection to this cluster's API server, on the path that the daemon itself takes.
 
     Raises:
         Unreachable: there is none.
@@ -158,7 +158,7 @@ async def lacks_of(build: Backend) -> str | None:
 
 
 def own_addresses(node: str) -> tuple[str, ...]:
-    """Where peers reach this machine, where nobody says it: the address by which it is a node."""
+    """Where peers reach this machine, unless configured: its address as a node."""
     parsed = parse(node)
     if parsed is None or parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local:
         return ()

@@ -1,4 +1,4 @@
-"""A peer's network as one task of the peer: what of it fails is said and tried again, no more.
+"""A peer's network as one task of the peer: what of it fails is reported and tried again, no more.
 
 Lending and borrowing do not wait for it, and go on without it: where this machine lacks rights or
 tools, where an older installation gave none to the daemon, and where the objects are not there.

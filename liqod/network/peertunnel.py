@@ -126,7 +126,7 @@ class PeerTunnel:
                 pause = await self._try()
                 with trio.move_on_after(pause):
                     await self._stirred.wait()
-        raise AssertionError("a room ends by cancellation only")
+        raise AssertionError("a component ends by cancellation only")
 
     async def _follow(self, wait: Wait, *, task_status: trio.TaskStatus[None]) -> NoReturn:
         task_status.started()
@@ -235,7 +235,7 @@ class PeerTunnel:
         self._up, self._left, self._disturbed = wanted, True, False
 
     async def _lay(self, wanted: DesiredTunnel, datapath: KernelDatapath) -> None:
-        """Have the data path, for packets of the size that the way carries."""
+        """Have the data path, for packets of the size that the path carries."""
         gateway, measures = wanted.gateway, self._measures
         carries = measures.carries(gateway.mtu)
         plan = peerplan.plan(
@@ -330,13 +330,13 @@ class PeerTunnel:
         return next((each for each in every if each.name == backend), None)
 
     def _turned(self) -> None:
-        """Something was measured that changes the data path, or what is said of it."""
+        """Something was measured that changes the data path, or its reported state."""
         self._disturbed = True
         self._stirred.set()
         self._report(self._connections.state)
 
     def _goes(self, status: TunnelStatus) -> None:
-        """Report a tunnel that goes another way than before, such as by a websocket."""
+        """Report a tunnel that takes another path than before, such as a websocket."""
         before, self._path = self._path, status.path or self._path
         if before not in ("", self._path):
             told = TunnelChanged(
@@ -396,7 +396,7 @@ class PeerTunnel:
             )
 
     def _report(self, state: TunnelState, *, judged: bool = True) -> None:
-        """Say how the way is; what has just been made is not judged, until the probes have it."""
+        """Report the path's state; what was just made is not judged, until the probes have it."""
         if not self._machine.role.now.active and state.state != "Error":
             return  # the gateway says it
         self._connections.report(msgspec.structs.replace(state, pods=self._pods()))
@@ -412,7 +412,7 @@ class PeerTunnel:
         return PodPath("failed", unseen) if unseen else self._measures.pods
 
     async def _learn(self, told: ClusterCidrs) -> None:
-        """Take up what the peer's gateway says of its ranges."""
+        """Take up what the peer's gateway reports of its ranges."""
         if not self._machine.role.now.active:
             return
         try:

@@ -1,4 +1,4 @@
-"""One peer, as it is passed to every room that works for it; it does nothing by itself."""
+"""One peer, as it is passed to every component that works for it; it does nothing by itself."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Peer:
         """
 
         def publish(key: str, reason: str) -> None:
-            room = f"peer.{topic}"
-            self.report(KeyFailed(source=room, reflector=reflector, key=key, failed=reason))
+            source = f"peer.{topic}"
+            self.report(KeyFailed(source=source, reflector=reflector, key=key, failed=reason))
 
         return report_failures(publish, topic, **({"reflector": reflector} if reflector else {}))

@@ -1,4 +1,4 @@
-"""State of the network that is joined with one peer; its writer is the room that joins it."""
+"""State of the network that is joined with one peer; its writer is the component that joins it."""
 
 from collections.abc import Callable, Mapping
 

@@ -361,7 +361,7 @@ class CallGuards:
         self._gauges: dict[tuple[str, str], CallGuard] = {}
 
     def of(self, kind: str, name: str, *, own: bool = False) -> CallGuard:
-        """The gauge of one plugin; the same for whoever asks."""
+        """The gauge of one plugin; the same for every caller."""
         found = self._gauges.get((kind, name))
         if found is None:
             found = CallGuard(kind, name, own=own, timings=self._timings)

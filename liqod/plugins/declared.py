@@ -1,4 +1,4 @@
-"""The rights, quotas and bounds that the built-in reflectors declare, for whoever makes them so.
+"""The rights, quotas and bounds that the built-in reflectors declare, as one list.
 
 A module of :mod:`liqod.plugins.reflectors` is all that a built-in kind takes: it is found by being
 there.

@@ -19,7 +19,7 @@ class Right(msgspec.Struct, frozen=True, kw_only=True):
         group: API group; empty for the core.
         resources: plurals, and sub-resources such as ``gadgets/status``.
         verbs: of RBAC.
-        why: the reason, for whoever reviews the rights of the installation.
+        why: the reason, for the reviewer of the rights of the installation.
         rare: when it is used, where a peering without such objects does not use it.
     """
 

@@ -1,4 +1,4 @@
-"""The plugins of this daemon, and the calls of them, as rooms that call plugins are handed them."""
+"""The plugins of this daemon, and the calls of them, as components that call plugins get them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The times for which whoever peers waits for daemons, in one value."""
+"""The times for which a peering procedure waits for daemons, in one value."""
 
 import msgspec
 

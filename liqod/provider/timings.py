@@ -22,7 +22,7 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
             policy, a missing right. One that the API server cannot accept is not tried again until
             it is another change.
         direct_pods: until those are tried again that could not be taken over.
-        peering_user_life: for which a peering user is good, unless whoever makes it says otherwise.
+        peering_user_life: for which a peering user is good, unless its maker sets another time.
         turn: until what is free of a consumer's bounds on objects, and too little for all its
             namespaces, goes on to others: longer than a consumer pauses before it tries a refused
             object again.

@@ -243,7 +243,7 @@ class Engine:
         return list(dict.fromkeys([*self.context.opened, *read]))
 
     async def _watch_everywhere(self, kind: Kind) -> NoReturn:
-        """Watch a kind in all namespaces; the informer is shared with all other peers and rooms."""
+        """Watch a kind in all namespaces; peers and components share the informer."""
         own_pods = self.peer.context.own_pods
         is_read = any(reads.kind == kind for each in self.reflectors for reads in each.reads)
         if kind != PODS or is_read:  # where a reflector reads pods, it may ask for any of them

@@ -2,8 +2,9 @@
 
 A namespace that is offloaded no more, or a peer that is left, leaves no status behind that says
 what is not so any more, and nothing that was made here in its name. The peer's own task is gone by
-then, so this is a room of the whole cluster. It tries each retraction as often as it takes while
-the daemon runs; if that ends in between, the next reflection of the object puts the rest right.
+then, so this is a component of the whole cluster. It tries each retraction as often as it takes
+while the daemon runs; if that ends in between, the next reflection of the object puts the rest
+right.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""The steps that a procedure names as it goes on, for whoever shows them."""
+"""The steps that a procedure names as it goes on, for the display."""
 
 from collections.abc import Callable
 

@@ -22,7 +22,7 @@ def notify(*assignments: str) -> None:
     if address.startswith("@"):
         address = "\0" + address[1:]
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
-        # Whoever does not read its socket must not hold up the event loop.
+        # A manager that does not read its socket must not hold up the event loop.
         sock.setblocking(False)
         try:
             sock.sendto("\n".join(assignments).encode(), address)

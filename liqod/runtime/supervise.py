@@ -53,11 +53,11 @@ def explain(error: BaseException) -> str:
 
 
 async def walled(what: str, run: Callable[[], Awaitable[object]]) -> NoReturn:
-    """Run a room behind its wall until cancelled; what failed is logged.
+    """Run a component behind its wall until cancelled; what failed is logged.
 
     Args:
         what: names it in the log.
-        run: the room.
+        run: the component.
     """
 
     def report(failure: Failure | None, error: BaseException | None) -> None:

@@ -14,7 +14,7 @@ WAYS = (
     "One pod's event",
     "One custom resource's event",
     "A stream to a pod",
-    "A packet's way: from ranges to a rule",
+    "A packet's path: from ranges to a rule",
     "Who may borrow: kubeconfig, Tenant, slice",
     "A new fact: from where it is known to every interface",
 )

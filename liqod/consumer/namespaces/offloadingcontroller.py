@@ -1,6 +1,6 @@
 """Namespaces that reach into peers: NamespaceOffloadings, NamespaceMaps, and the namespace's label.
 
-One room for the whole cluster, since one NamespaceOffloading concerns many providers. Each
+One component for the whole cluster, since one NamespaceOffloading concerns many providers. Each
 provider with virtual nodes has a NamespaceMap in its tenant namespace; entries are written key by
 key, so that many namespaces never overwrite each other. When a NamespaceOffloading goes, or
 selects a provider no more, its pods there are moved first

@@ -258,7 +258,7 @@ class NodeController(Controller[str]):
             await self._client.apply(NODES, metadata, manager=labels.FIELD_MANAGER)
 
     async def _record_events(self, meta: ObjectMeta, said: Iterable[NodeEvent]) -> None:
-        """Tell whoever describes the Node what has changed."""
+        """Notify the describer of the Node of what has changed."""
         for each in said:
             await recorder.record_change(
                 self._client, NODES, meta, each.reason, each.message, type=each.type
@@ -350,7 +350,7 @@ class NodeController(Controller[str]):
         await self._remove(live)
 
     def _time_left(self, node: VirtualNode) -> float:
-        """Seconds left of the drain, also across restarts: counted from where it was told.
+        """Seconds left of the drain, also across restarts: counted from its start.
 
         That was by this host's clock; the time of the deletion is by the API server's, which may
         be minutes behind.

@@ -121,7 +121,7 @@ class Exchange:
         return () if self.stage == "over" else self._over("gone", reason, "us", 0)
 
     def refuse(self, code: str, reason: str, again: int | None = None) -> Outputs:
-        """Ends the meeting, and says why.
+        """Ends the handshake, with a reason.
 
         Args:
             code: one of those in ``statemachine``.

@@ -133,7 +133,7 @@ class Invited(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ask(PeerMessage, frozen=True, kw_only=True, tag="ask"):
-    """A consumer asks for a peering; the same request may be asked again after a reconnect.
+    """A consumer's request for a peering; the same one may be sent again after a reconnect.
 
     Attributes:
         request: uid of the OutgoingPeering.
@@ -175,7 +175,7 @@ class Attached(PeerMessage, frozen=True, kw_only=True, tag="attached"):
 
 
 class Pending(PeerMessage, frozen=True, kw_only=True, tag="pending"):
-    """Nobody has decided yet; may come again.
+    """The request is not decided yet; may come again.
 
     Attributes:
         lifetime: seconds from now after which the request ends by itself.
@@ -208,7 +208,7 @@ class Accepted(PeerMessage, frozen=True, kw_only=True, tag="accepted"):
 
 
 class Denied(PeerMessage, frozen=True, kw_only=True, tag="denied"):
-    """The provider does not agree: a person or a policy said so."""
+    """The provider does not agree: a person or a policy decided so."""
 
     reason: Reason = ""
 
@@ -228,7 +228,7 @@ class Refused(PeerMessage, frozen=True, kw_only=True, tag="refused"):
 
 
 class Cancel(PeerMessage, frozen=True, kw_only=True, tag="cancel"):
-    """The consumer takes the request back; at any time until it has said :class:`Done`."""
+    """The consumer takes the request back; at any time until it has sent :class:`Done`."""
 
     request: RequestId
 

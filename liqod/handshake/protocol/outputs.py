@@ -85,7 +85,7 @@ class Send(msgspec.Struct, frozen=True):
 
 
 class PeerVerified(msgspec.Struct, frozen=True):
-    """The other side has proved who it is. Nothing is asked of it, or heard from it, before."""
+    """The other side has proved its identity. Nothing is sent to or received from it before."""
 
     peer: VerifiedPeer
 
@@ -107,13 +107,13 @@ class AttachReceived(msgspec.Struct, frozen=True):
 
 
 class ReportReceived(msgspec.Struct, frozen=True):
-    """To who lends: keep in mind what the consumer says of a request, then ``note`` it."""
+    """For the lender: record the consumer's report on a request, then ``note`` it."""
 
     report: Report
 
 
 class AnswerReceived(msgspec.Struct, frozen=True):
-    """To who borrows: what the other side says."""
+    """For the borrower: the other side's message."""
 
     answer: Pending | Accepted | Denied | Attached | Noted
 

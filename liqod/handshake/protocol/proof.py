@@ -32,7 +32,7 @@ Role = Literal["dialler", "listener"]
 
 
 def commitment(nonce: bytes) -> bytes:
-    """The SHA-256 of a dialler's nonce, which it sends before it knows the listener's."""
+    """The SHA-256 of a dialler's nonce, which it sends before it has the listener's."""
     return hashlib.sha256(nonce).digest()
 
 

@@ -1,4 +1,4 @@
-"""The few words that two people compare: the same on both sides unless somebody stands between.
+"""The few words that two people compare: the same on both sides unless another is in the middle.
 
 1,024 words, plain and short, no two of which differ in one letter only; four of them say 40 bits.
 A party in between has one try for each meeting that it holds with either side

@@ -66,7 +66,7 @@ log = logging.getLogger(__name__)
 
 
 def ignore(key: str) -> None:
-    """Nobody is told."""
+    """Notify nobody."""
 
 
 def no_addresses(cluster_id: str, key: str) -> tuple[str, ...]:
@@ -77,7 +77,7 @@ def no_addresses(cluster_id: str, key: str) -> tuple[str, ...]:
 def key_problem(
     request: OutgoingPeering, peer: str, key: str, every: Iterable[OutgoingPeering]
 ) -> str:
-    """Why a cluster that shows another key than before is asked nothing; empty where it may.
+    """Why a cluster that shows another key than before gets no request; empty where it may.
 
     Args:
         request: that is to be made.
@@ -125,7 +125,7 @@ class BorrowRequest(OutgoingRequest):
         self._meeting: PeerSession | None = None
 
     async def run(self) -> bool:
-        """One try: whether all is done and said.
+        """One try: whether all is done and reported.
 
         Raises:
             LiqodError: it is to be tried again, and why.
@@ -232,12 +232,12 @@ class BorrowRequest(OutgoingRequest):
         return True
 
     async def _remember(self, request: OutgoingPeering) -> None:
-        """Keep the words of the meeting before: whoever still reads them out is no alarm."""
+        """Keep the words of the meeting before: who still reads them out is no alarm."""
         patch = {"metadata": {"annotations": remembered(shown_words(request))}}
         await self._client.patch(OUTGOING_PEERINGS, self._name, patch, self._context.namespace)
 
     async def _ask(self, meeting: PeerSession, request: OutgoingPeering) -> Accepted | Denied:
-        """The answer; what is waited for meanwhile is said in the resource."""
+        """The answer; what is waited for meanwhile is reported in the resource."""
         peer, invited = meeting.peer, await self._invited(request)
         if not request.status.phase:
             request = await self._write("asked", {}, {ASKED: YES})

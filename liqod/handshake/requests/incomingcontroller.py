@@ -1,7 +1,7 @@
 """The inbox: the requests of others to borrow from this cluster, and the answers.
 
 Each request is an IncomingPeering, named by the cluster's id and key. An operator writes
-``spec.decision``, this room writes ``status.phase``, and whoever waits at the other end of a
+``spec.decision``, this controller writes ``status.phase``, and whoever waits at the other end of a
 channel waits for that phase. So it is the same whether a policy, an invitation, ``liqod inbox`` or
 ``kubectl edit`` decides, whether the one who asked is there at that moment, and whether this daemon
 has been another in between. The grant is noted on the tenant namespace, where it bounds every slice
@@ -217,7 +217,7 @@ class IncomingController(Controller[str]):
         return None
 
     async def _decide(self, entry: IncomingPeering) -> float | None:
-        """Move a waiting entry on, where somebody has decided or its time is over."""
+        """Move a waiting entry on, where it was decided or has expired."""
         spec = entry.spec
         if spec.decision == DENY:
             why = "its operator says no"
@@ -253,7 +253,7 @@ class IncomingController(Controller[str]):
         return ""
 
     async def _key_problem(self, entry: IncomingPeering) -> str:
-        """Why it is not let in as whom it says; empty where the operator says that this is it."""
+        """Why its claimed identity is refused; empty where the operator confirms it."""
         if answering.is_replaced(entry):
             return ""
         who, shown = entry.spec.cluster_id, answering.key_of(entry)
@@ -279,7 +279,7 @@ class IncomingController(Controller[str]):
         steps: Mapping[str, tuple[str, str]] = {},  # only read
         granted: Mapping[str, int | str] | None = None,
     ) -> None:
-        """Write what has happened. Raises Conflict where somebody else has written meanwhile."""
+        """Write what has happened. Raises Conflict where another has written meanwhile."""
         phase = next_phase("provider", entry.status.phase, event)  # type: ignore[arg-type]
         status: dict[str, Any] = {"phase": phase, "reason": reason or entry.status.reason}
         if phase == "Accepted":
@@ -309,7 +309,7 @@ class IncomingController(Controller[str]):
         await self._client.delete(INCOMING_PEERINGS, entry.name, self.context.namespace, uid=uid)
 
     async def close(self, entry: IncomingPeering) -> None:
-        """Clean up after a request that failed: revoke its way in, delete an unused namespace.
+        """Clean up after a request that failed: revoke its access, delete an unused namespace.
 
         Another key's way in, and the word that this key replaces another, stay.
         """

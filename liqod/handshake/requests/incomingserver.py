@@ -272,7 +272,7 @@ class IncomingServer:
     async def _write(
         self, peer: VerifiedPeer, source: str, ask: Ask, verdict: PolicyDecision
     ) -> Refused | None:
-        """Have the request in the inbox, decided where nobody has to be asked."""
+        """Have the request in the inbox, decided where no person has to decide."""
         name = incomingrecord.name_of(peer.cluster_id, peer.key)
         async with self._adding:
             # The lock is held until it is written: who comes next sees that somebody was let in,

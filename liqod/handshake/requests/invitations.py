@@ -142,7 +142,7 @@ class Bearer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def redeem(client: Client, namespace: str, bearer: Bearer) -> dict[str, int | str] | Refused:
-    """Notes the use of an invitation, and returns what it grants to, or asks of, its bearer.
+    """Notes the use of an invitation, and returns what it grants to, or requests of, its bearer.
 
     Returns Refused where it cannot be used.
 

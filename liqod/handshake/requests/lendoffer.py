@@ -138,7 +138,7 @@ class LendOffer(OutgoingRequest):
     async def on_ask(
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
-        """The answer of the inbox; writes before that it was asked."""
+        """The answer of the inbox; records the request before."""
         self._asker = (peer, ask)
         entry = incomingrecord.name_of(peer.cluster_id, peer.key)
         why = f"{peer.cluster_id} asks to borrow: `liqod inbox accept {entry}` lends it"

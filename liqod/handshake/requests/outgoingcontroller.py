@@ -166,7 +166,7 @@ class OutgoingController(Controller[str]):
         )
 
     async def _request_configured(self) -> None:
-        """Ask the clusters that the configuration names, unless they were asked before."""
+        """Send requests to the clusters that the configuration names, once each."""
         for peer in self.context.config.peers:
             if peer.addresses:
                 with suppress(LiqodError):

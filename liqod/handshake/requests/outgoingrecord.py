@@ -41,7 +41,7 @@ def is_untold(request: OutgoingPeering) -> bool:
 
 
 def ask_of(request: OutgoingPeering, labels: Mapping[str, str], invited: Invited | None) -> Ask:
-    """The message that asks for a request."""
+    """The message that carries a request."""
     spec = request.spec
     return Ask(
         request=request.metadata.uid,

@@ -21,7 +21,7 @@ Resources = Mapping[str, int | str]
 
 
 class PolicySubject(msgspec.Struct, frozen=True):
-    """The cluster that asks, as far as a policy may look at it.
+    """The requesting cluster, as far as a policy may look at it.
 
     Attributes:
         cluster_id: the id by which it asks to be known.
@@ -132,7 +132,7 @@ def bounded(asked: Resources, bound: Resources) -> dict[str, str]:
 
 
 def decided(asked: Resources, given: Resources, defaults: Resources) -> dict[str, str]:
-    """The grant of a person: what they named, never more than was asked, and the rest as asked.
+    """The grant of a person: what they named, never more than requested, and the rest as requested.
 
     Args:
         asked: for what was asked, by resource name.

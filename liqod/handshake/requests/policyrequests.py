@@ -1,4 +1,4 @@
-"""Asking clusters that are seen, where a policy says so: no sighting begins a peering otherwise.
+"""Sends requests to clusters that are seen, by policy: no sighting begins a peering otherwise.
 
 Anybody may announce a cluster, so a policy names whom it means, and what is asked of it
 (``borrow``). The key that is asked is the one that has signed the cluster's advert. A cluster that
@@ -73,7 +73,7 @@ def request_for(wishes: tuple[PeerPolicy, ...], seen: SeenCluster) -> PeeringReq
 
 
 class PolicyRequests:
-    """Looks at the clusters that are seen, and asks.
+    """Looks at the clusters that are seen, and sends requests.
 
     Args:
         list_seen: all that is seen.

@@ -46,7 +46,7 @@ class AdvertisedListener:
 
     @property
     def advertised_address(self) -> str:
-        """Where it says that it is met, as ``HOST:PORT`` with commas between; empty for nowhere."""
+        """Its advertised address, as ``HOST:PORT`` with commas between; empty for nowhere."""
         return "" if self._published is None else self._published[0] or ""
 
     def reload(self, context: ClusterContext) -> None:
@@ -140,7 +140,7 @@ class AdvertisedListener:
         await self._annotate(",".join(addresses))
 
     async def _withdraw_addresses(self) -> bool:
-        """Removes the addresses of the last run: they lead nowhere, or to somebody else.
+        """Removes the addresses of the last run: they lead nowhere, or to another host.
 
         Returns whether that is done; where it is not, it is said why.
         """

@@ -300,7 +300,7 @@ class ChannelStream:
         return data
 
     def stale(self) -> bool:
-        """True if it has ended, or something has come that nobody asked for."""
+        """True if it has ended, or something unrequested has come."""
         state = self._state
         return self._channel.why is not None or state.got_end or bool(state.unread)
 

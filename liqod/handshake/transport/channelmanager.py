@@ -1,4 +1,4 @@
-"""Kept channels as ways to peers' API servers: ``liqod://HOST:PORT`` in the place of a proxy.
+"""Kept channels as paths to peers' API servers: ``liqod://HOST:PORT`` in the place of a proxy.
 
 A client that dials by such a URL (:mod:`liqod.kube.http.proxies`) gets a stream of the channel that
 is kept to that listener, of which there is one for all clients. It is opened when it is first
@@ -64,7 +64,7 @@ def by_own_key(own: SelectIdentity, proxy: str = "") -> DialSession:
 
 
 class _KeptChannel:
-    """The way to one listener.
+    """The connection to one listener.
 
     Attributes:
         channel: while there is one.
@@ -90,7 +90,7 @@ class _KeptChannel:
 
 
 async def no_reverse_connection(key: str) -> Wire:
-    """Raises Unconnected: no lender dials the owner of these ways."""
+    """Raises Unconnected: no lender dials the owner of these connections."""
     raise Unconnected(
         "that cluster dials this one's daemon, which alone reaches it: no command goes that way"
     )

@@ -1,4 +1,4 @@
-"""The interface between a meeting and those who decide in it: the rooms decide, the sockets carry.
+"""The interface between a meeting and those who decide in it: components decide, sockets carry.
 
 A consumer's messages are handed to a :class:`BorrowRequestHandler`. Rooms know neither TLS nor
 websockets, and sockets know no custom resource.

@@ -71,7 +71,7 @@ class LocalIdentities:
         return LocalIdentity(cluster_id=self._id, private=private, capabilities=CAPABILITIES)
 
     async def towards(self, expected: ExpectedPeer) -> LocalIdentity:
-        """As whom somebody is dialled. Raises LiqodError where that cannot be looked up."""
+        """The identity to dial a peer with. Raises LiqodError where that cannot be looked up."""
         if self.former is not None and await self._knowing(expected):
             return self.former
         return self.present

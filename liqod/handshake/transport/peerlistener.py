@@ -191,12 +191,12 @@ class PeerListener:
         folder: Path,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> NoReturn:
-        """Meet whoever calls a daemon at a port that the servers of tunnels use, too.
+        """Accept callers of a daemon at a port that the servers of tunnels use, too.
 
         Args:
             port: the port.
             folder: of root's alone, where the programs that share it find each other.
-            task_status: started when it listens, or waits for whoever has the port.
+            task_status: started when it listens, or waits for the port's owner.
 
         Raises:
             OSError: another program has it.

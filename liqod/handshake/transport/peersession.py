@@ -232,7 +232,7 @@ class PeerSession:
         self._open(self._both.admit())
 
     def _waits(self) -> None:
-        """Its request is kept, and somebody has to decide."""
+        """Its request is kept, and a person has to decide."""
 
     def _admitted(self) -> bool:
         """A tenant is let in; False where there is no place for one more."""
@@ -336,7 +336,7 @@ class PeerSession:
         self._lot.unpark_all()
 
     def _open(self, outputs: Outputs) -> None:
-        """The channel stands from now on: what was agreed is said before anything is sent by it.
+        """The channel is up from now on: the agreement is confirmed before anything is sent on it.
 
         Only who lends has doors: the other side's streams lead nowhere.
         """

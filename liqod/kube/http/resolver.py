@@ -1,6 +1,6 @@
 """Looking up host names, each in threads of its own: one that nobody answers for delays no other.
 
-A lookup cannot be interrupted: whoever gives it up leaves a thread behind that waits for the
+A lookup cannot be interrupted: who gives it up leaves a thread behind that waits for the
 resolver's own time-outs. In Trio's common threads a few peers whose zone is dead would soon have
 all of them, and then no other name could be looked up, that of this cluster's API server included.
 """

@@ -86,7 +86,7 @@ class ApiResponse(NamedTuple):
 
 
 class Upgraded(NamedTuple):
-    """A connection that speaks another protocol from now on; whoever has it closes it.
+    """A connection that speaks another protocol from now on; its owner closes it.
 
     Attributes:
         headers: of the answer that said so; names in lower case.

@@ -81,7 +81,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         former: the peers that know this cluster by its former key alone.
         met_at: where others meet this cluster's daemon; empty where it says nothing of that.
         policies: the admission policies of liqod's that are missing.
-        unread: the kinds that whoever looks may not read.
+        unread: the kinds that the reader may not read.
         capacity: what this cluster's own nodes have for pods, in billionths; empty where that is
             not known.
     """

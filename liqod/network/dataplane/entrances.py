@@ -48,7 +48,7 @@ def is_named(peer: str, patterns: Sequence[str]) -> bool:
 
 
 def of_server(server: ServerEntrance) -> Iterator[Entrance]:
-    """The ways to the API server."""
+    """The paths to the API server."""
     yield Entrance(server.shown, "tcp", SERVER_PORT, server.host, server.port)
     if family_of(server.shown) == 4:
         # The proxy listens where the namespace's pair ends, which has that family alone.
@@ -56,7 +56,7 @@ def of_server(server: ServerEntrance) -> Iterator[Entrance]:
 
 
 def of_pods(server: ServerEntrance) -> Entrance:
-    """The way of this cluster's pods at a peer to the API server."""
+    """The path of this cluster's pods at a peer to the API server."""
     return Entrance(server.shown, "tcp", HTTPS, server.host, server.port)
 
 
@@ -66,7 +66,7 @@ def has_proxy(entrances: Iterable[Entrance]) -> bool:
 
 
 def of_relay(shown: str, gateway: str, rate: int) -> Entrance:
-    """The way to another peer's gateway.
+    """The path to another peer's gateway.
 
     Args:
         shown: the external address for it.
@@ -77,7 +77,7 @@ def of_relay(shown: str, gateway: str, rate: int) -> Entrance:
 
 
 def of_gateways(external: Sequence[str], ports: Iterable[int]) -> Iterator[Entrance]:
-    """The ways from a relay to this cluster's own gateways.
+    """The paths from a relay to this cluster's own gateways.
 
     Args:
         external: this cluster's external ranges.

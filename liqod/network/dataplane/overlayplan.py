@@ -41,7 +41,7 @@ MOST_NODES: Final = 4094
 
 
 class OverlayNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as the overlay knows it.
+    """A node as the overlay has it.
 
     Attributes:
         name: of the Node.

@@ -190,7 +190,7 @@ def _alone(link: str, addresses: dict[Family, str], used: tuple[Family, ...]) ->
 def _sysctls(
     used: tuple[Family, ...], loose: tuple[str, ...] = (), off: tuple[str, ...] = ()
 ) -> dict[str, str]:
-    """Forwarding on, and the check of sources by their way back loose or off."""
+    """Forwarding on, and the check of sources by their return path (rp_filter) loose or off."""
     found: dict[str, str] = {}
     if 4 in used:
         found["net/ipv4/ip_forward"] = "1"

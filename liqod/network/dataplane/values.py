@@ -46,7 +46,7 @@ class Veth(msgspec.Struct, frozen=True):
 
 
 class Vxlan(msgspec.Struct, frozen=True):
-    """An overlay device that learns nothing: each way is a :class:`Forwarding` and a neighbour.
+    """An overlay device that learns nothing: each path is a :class:`Forwarding` and a neighbour.
 
     Attributes:
         name: of the interface.
@@ -66,7 +66,7 @@ class Vxlan(msgspec.Struct, frozen=True):
 
 
 class ForeignLink(msgspec.Struct, frozen=True):
-    """A link that somebody else made, such as a tunnel's: it is only set up here.
+    """A link that another program made, such as a tunnel's: it is only set up here.
 
     It gets addresses and neighbours; where its frames go stays its maker's.
 
@@ -133,7 +133,7 @@ class Rule(msgspec.Struct, frozen=True, order=True):
 
 
 class Neighbour(msgspec.Struct, frozen=True, order=True):
-    """A neighbour that is never asked for.
+    """A permanent neighbour, which is never resolved.
 
     Attributes:
         link: name of the interface.

@@ -1,4 +1,4 @@
-"""One machine that can be the gateway: it asks who is, answers, and takes over.
+"""One machine that can be the gateway: it requests the state, answers, and takes over.
 
 One task decides (:mod:`.election`), so that what it was late for is not held against anybody;
 another listens to answers, and each write goes by itself: a hung API server delays no verdict. The
@@ -333,7 +333,7 @@ class Candidate:
             self._election.refused()
 
     async def _converse(self) -> NoReturn:
-        """Listen to the gateway's answers, whoever it is."""
+        """Listen to the answers of any gateway."""
         while True:
             stirred, address = self._stirred.coming, self._address()
             if not address:

@@ -24,7 +24,7 @@ NAME, SAID = 253, 190
 
 
 class Question(msgspec.Struct, frozen=True):
-    """A standby asks the gateway whether it is there.
+    """A standby's request to the gateway for a sign of life.
 
     Attributes:
         name: of who asks.

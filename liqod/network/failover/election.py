@@ -67,7 +67,7 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class Companion(msgspec.Struct):
-    """A standby that has asked.
+    """A standby that has sent a request.
 
     Attributes:
         safe: until when it surely does not take over by silence.
@@ -158,7 +158,7 @@ class Election:
             each.armed = False
 
     def gone(self, now: float) -> None:
-        """There is no Lease any more: somebody has deleted it."""
+        """The Lease has been deleted."""
         if self.claim is not None:
             self._seen_at, self.claim = now, None
 
@@ -167,13 +167,13 @@ class Election:
         self._tried = now
 
     def on_epoch(self, epoch: int) -> None:
-        """Another candidate knows of this epoch."""
+        """Another candidate has observed this epoch."""
         self._newest = max(self._newest, epoch)
 
     # The gateway's part.
 
     def on_question(self, name: str, first: float, acknowledged: float, now: float) -> None:
-        """A standby asks, and is answered.
+        """A standby sends a request, and is answered.
 
         Args:
             name: of the standby.
@@ -212,7 +212,7 @@ class Election:
             del self._company[name]
 
     def lease_left(self, now: float) -> float | None:
-        """Seconds for which the kernel may go on if nobody says more; None for no end, 0 fenced."""
+        """Seconds for which the kernel may go on without a message; None for no end, 0 fenced."""
         if not self.at_work(now):
             return 0.0
         if not self._company:
@@ -223,7 +223,7 @@ class Election:
 
     @property
     def company(self) -> tuple[str, ...]:
-        """The standbys that have asked."""
+        """The standbys that have sent a request."""
         return tuple(sorted(self._company))
 
     # The standby's part.
@@ -259,7 +259,7 @@ class Election:
         return self._newest > claim.epoch or self._heard_version not in ("", claim.version)
 
     def refused(self) -> None:
-        """The gateway's machine says that no daemon listens: its packets may go on without one."""
+        """The gateway's machine reports no listening daemon: its packets may go on without one."""
         self._refused = True
 
     def should_take(self, now: float) -> bool:

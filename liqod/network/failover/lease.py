@@ -1,4 +1,4 @@
-"""The Lease that says who is the gateway: read, followed, and written in the version it was read.
+"""The Lease that names the gateway: read, followed, and written in the version it was read.
 
 It is the only word that counts. Beside its holder and a number that grows with each, it has the
 holder's address, the standbys that the holder knows, and where each peer was observed last.
@@ -104,7 +104,7 @@ class GatewayLease:
                 self._on_change(record_of(lease) if event.type != "DELETED" else None)
 
     async def create(self, found: LeaseRecord) -> str | None:
-        """Make it; its version, None where somebody was faster."""
+        """Make it; its version, None where another was faster."""
         new = {
             "metadata": {
                 "name": labels.GATEWAY_LEASE,

@@ -109,7 +109,7 @@ class Responder:
         self._sock.close()
 
     def publish(self, claim: Claim | None, *, at_work: bool, epoch: int) -> None:
-        """Say what is so now; it is said for some seconds at most.
+        """Report the current state; it is reported for some seconds at most.
 
         Args:
             claim: the Lease.

@@ -24,7 +24,7 @@ NOBODY: Final = "NoLoadBalancer"
 TYPES: Final = ("LoadBalancer", "NodePort")
 """Those by which a Service is made. ``ClusterIP`` is the gateway's own address, without one."""
 TAKEN_UP_WITHIN: Final = 5.0
-"""Seconds in which whoever makes load balancers marks a Service as his, or gives it an address."""
+"""Seconds in which a load balancer controller marks a Service as his, or gives it an address."""
 
 
 class Exposed(msgspec.Struct, frozen=True):

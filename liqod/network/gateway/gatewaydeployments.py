@@ -44,7 +44,7 @@ Json = dict[str, Any]
 
 
 class GatewayDeployments(Controller[str]):
-    """Keeps the Deployment of a peer's gateway, and says in its pod's conditions how that is.
+    """Keeps the Deployment of a peer's gateway, and reports its state in its pod's conditions.
 
     Args:
         ends: of the tunnel.
@@ -76,7 +76,7 @@ class GatewayDeployments(Controller[str]):
         return (STAND_IN,)
 
     async def reconcile(self, key: str) -> float | None:
-        """Have the Deployment of the gateway that counts, and no other; its pod says how it is."""
+        """Have the Deployment of the gateway that counts alone, with its state in the pod."""
         ends, place = self._ends.now, self._peer.tenant_namespace
         if not ends.looked:
             return None
@@ -108,7 +108,7 @@ class GatewayDeployments(Controller[str]):
         if known and pod.status.phase == phase:
             return
         others = [one for one in found if one["type"] != READY]
-        # The scheduler writes the same list: whoever has not seen the other's word tries again.
+        # The scheduler writes the same list: who has not seen the other's write tries again.
         version = {"resourceVersion": pod.metadata.resource_version}
         status = {"phase": phase, "conditions": [*others, told]}
         patch = {"metadata": version, "status": status}

@@ -276,7 +276,7 @@ class Gateways(Controller[str]):
         return gatewayplan.websocket_of(one, backend, self._here)
 
     def _endpoint(self, one: GatewayServer, port: int) -> tuple[Json | None, list[Json]]:
-        """Where a server is reached, and what is to be said of its Service."""
+        """Where a server is reached, and what is to be reported of its Service."""
         addresses, told = self._addresses, list[Json]()
         if self._exposed is not None and exposure.needs_service(one):
             now = self._exposed.now

@@ -1,4 +1,4 @@
-"""The public key of a peer's end of the tunnel: which PublicKey says it, and if it is taken. Pure.
+"""The public key of a peer's end of the tunnel: which PublicKey has it, and if it is taken. Pure.
 
 The keys come from the other side, by ``liqod peer``, ``liqoctl`` or a manifest. A key stands for
 one peer: of two that have the same, the one that had it first keeps it, and the other has no

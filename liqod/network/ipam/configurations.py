@@ -182,7 +182,7 @@ class Configurations(Controller[Key]):
     async def _write_status(
         self, found: Configuration, seen: ClusterCidrs | None, reason: str, message: str
     ) -> None:
-        """Write the status, where it says anything else."""
+        """Write the status, where it differs."""
         before = msgspec.to_builtins(found.status.conditions)
         condition = {
             "type": CONDITION,

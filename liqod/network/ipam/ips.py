@@ -97,7 +97,7 @@ class IPs(Controller[Key]):
         yield from self._ips.store.indexed("namespace", change.key[1])
 
     def _note(self, key: Key, found: IP) -> Key | None:
-        """Take note of the address that an IP has; who has it already, where somebody does."""
+        """Record the address that an IP has; its owner, where it has one already."""
         cidr = found.status.cidr
         if not found.status.ip or rangechecks.malformed(cidr):
             return None

@@ -1,4 +1,4 @@
-"""Hands the address ranges of one peer's Configuration to the rooms that use them.
+"""Hands the address ranges of one peer's Configuration to the components that use them.
 
 ``spec.remote`` is the peer's word, ``spec.local`` and ``status.remote`` are this cluster's: nothing
 is believed of the first until the last says under which aliases it is seen. IPs with an alias are
@@ -54,7 +54,7 @@ class _Marks(msgspec.Struct):
 
 
 class PeerIP(msgspec.Struct):
-    """The part of an IP that says what of a cluster is reached at which address."""
+    """The part of an IP that maps a cluster's target to an address."""
 
     metadata: _Marks = msgspec.field(default_factory=_Marks)
     spec: _Lent = msgspec.field(default_factory=_Lent)
@@ -82,7 +82,7 @@ class PeerCIDRs(Controller[str]):
             self._ips,
             *gateways,
             name="known ranges",
-            # That there is nothing is said, too: whoever starts waits for the first word.
+            # That there is nothing is said, too: who starts waits for the first value.
             first=(RANGES,),
         )
 
@@ -200,7 +200,7 @@ def relayed(found: PeerIP) -> tuple[str, str] | None:
 
 
 def server_of(found: PeerIP) -> ServerEntrance | None:
-    """The API server, as its IP object says; None where that does not say all."""
+    """The API server, as in its IP object; None where that is incomplete."""
     try:
         host, port = place_of(f"//{found.metadata.annotations.get(labels.API_SERVER, '')}")
     except ValueError:

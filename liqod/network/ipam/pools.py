@@ -38,7 +38,7 @@ class Prefixes(Generic[O]):
         self._taken: dict[O, tuple[IPNetwork, ...]] = {}
 
     def take(self, owner: O, *prefixes: str) -> None:
-        """These are the owner's, and no others; whether they overlap another's is not asked."""
+        """These are the owner's, and no others; whether they overlap another's is not checked."""
         if prefixes:
             self._taken[owner] = tuple(ipaddress.ip_network(prefix) for prefix in prefixes)
         else:

@@ -216,7 +216,7 @@ class NodeAgent(Controller[str]):
         reason: str,
         message: str,
     ) -> None:
-        """Write the status where anything but the latency is other than it says."""
+        """Write the status where anything but the latency differs from it."""
         told = [_condition(APPLIED, status, reason, message)]
         pinged = self.pinged
         if pinged is not None and self._target is not None:

@@ -1,6 +1,6 @@
 """One node's part of the overlay in its kernel: applied by difference, watched, taken away.
 
-It outlives whoever made it, ``liqod run`` or ``liqod node``: the next one finds it by its mark and
+It outlives its maker, ``liqod run`` or ``liqod node``: the next one finds it by its mark and
 changes what differs.
 """
 

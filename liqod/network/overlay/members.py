@@ -88,7 +88,7 @@ def member(body: bytes, *, says_pods: bool = True) -> Member | None:
 def aliases(
     configurations: Iterable[Configuration], gateways: Iterable[GatewayServer | GatewayClient]
 ) -> dict[str, int]:
-    """The aliases of all peers with a gateway, and the MTU of the way to each, in bytes."""
+    """The aliases of all peers with a gateway, and the MTU of the path to each, in bytes."""
     mtus: dict[str, int] = {}
     for gateway in gateways:
         if not gateway.leaving:
@@ -178,7 +178,7 @@ def fabric(
 
 
 def node_spec(node: OverlayNode) -> dict[str, Any]:
-    """``spec`` of an InternalNode; every field is said, since it is merged into what is there."""
+    """``spec`` of an InternalNode; every field is set, since it is merged into what is there."""
     return {"index": node.index, "address": node.address, "podCIDRs": list(node.pods)}
 
 

@@ -1,10 +1,10 @@
-"""The current state of the nodes' ways to the gateway, as the leader keeps it to be shown."""
+"""The current state of the nodes' paths to the gateway, as the leader keeps it to be shown."""
 
 from liqod.model.view.networkfacts import NodeWay
 
 
 class NodeReachability:
-    """The current state of the ways; the leader keeps it up to date.
+    """The current state of the paths; the leader keeps it up to date.
 
     Attributes:
         nodes: the ways of all nodes but the gateway, by name.

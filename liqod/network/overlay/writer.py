@@ -210,7 +210,7 @@ class OverlayWriter(Controller[str]):
         )
 
     def _takes_away(self, wanted: Fabric | None) -> bool:
-        """True if a node, or the way to a peer, would go."""
+        """True if a node, or the path to a peer, would go."""
         live = self._live()
         if wanted is None:
             return live is not None or len(self._internal.store) > 0
@@ -253,7 +253,7 @@ class OverlayWriter(Controller[str]):
             log.info("the overlay: %s", line)
 
     async def _take_away(self) -> None:
-        """The nodes first: while there is a way they may use it."""
+        """The nodes first: while there is a path they may use it."""
         live = self._live()
         if live is not None:
             await self._delete(INTERNAL_FABRICS, live)

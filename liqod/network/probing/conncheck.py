@@ -1,4 +1,4 @@
-"""Probes through a tunnel: Liqo's, which ask the peer's gateway and answer when they are asked.
+"""Probes through a tunnel: Liqo's, requests to the peer's gateway and answers to its own.
 
 A probe is a datagram of JSON to UDP port 12345 of the other side's tunnel address, from that port:
 ``{"clusterID", "msgType": "PING", "timeStamp"}``. The answer is the same with ``PONG``. The
@@ -310,7 +310,7 @@ class Prober:
                 self._judge(now)
 
     async def _receive(self, sock: trio.socket.SocketType) -> NoReturn:
-        """Answer what is asked, and take answers; a flood is read slowly, and dropped."""
+        """Answer requests, and take answers; a flood is read slowly, and dropped."""
         bucket = TokenBucket(ANSWERS, ANSWERS_KEPT)
         while True:
             began = trio.current_time()
@@ -340,7 +340,7 @@ class Prober:
                 await trio.sleep(BREATH)
 
     def _listen(self, message: Message, now: float) -> None:
-        """Note what the other side says beside question and answer."""
+        """Note what the other side reports beside question and answer."""
         if message.msgType == "PING":
             # Of answers it is not believed: there are those that repeat what they were sent.
             own, offers = self._hello.own, message.websocket

@@ -32,7 +32,7 @@ STALL: Final = 0.1
 
 
 class ProbeIntervals(msgspec.Struct, frozen=True):
-    """How often is asked, and how long an answer is waited for, in seconds.
+    """The interval of requests, and the timeout of an answer, in seconds.
 
     Attributes:
         rest: as :data:`REST`.

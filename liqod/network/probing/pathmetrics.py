@@ -179,7 +179,7 @@ class PathMetrics:
 
     @property
     def quarrel(self) -> bool:
-        """True if somebody takes away again what is repaired."""
+        """True if another program takes away again what is repaired."""
         return any(times >= FOUGHT for times in self.lately().values())
 
     async def run(self, probe_target: Callable[[], ProbeTarget]) -> NoReturn:

@@ -108,7 +108,7 @@ class KernelPathProbe:
         return None
 
     async def way_to(self, endpoint: str) -> str:
-        """The kernel's error for a way to the other gateway, empty for none; nothing is sent.
+        """The kernel's error for the route to the other gateway, empty for none; nothing is sent.
 
         Raises:
             NetworkError: it cannot be tried here.

@@ -1,4 +1,4 @@
-"""Collects the facts of a peer's network from memory, for those who judge and show it."""
+"""Collects the facts of a peer's network from memory, for the checks and viewers."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -137,7 +137,7 @@ def measured(
 
 
 def _hindered(status: TunnelStatus | None, found: NetworkFacts) -> str:
-    """The tunnel's own word on what is in its way, while nothing comes through it."""
+    """The tunnel's own report on what blocks it, while nothing comes through it."""
     return status.why if status is not None and found.echo != STANDING else ""
 
 

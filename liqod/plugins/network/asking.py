@@ -90,7 +90,7 @@ class Asking:
     async def _sockets(
         self, endpoints: Collection[str]
     ) -> AsyncIterator[dict[int, trio.socket.SocketType]]:
-        """A socket of each family, at which answers are heard meanwhile."""
+        """A socket of each family, at which answers are received meanwhile."""
         self._questions, self._answered, self._received = {}, [], trio.Event()
         names = {plain(each): each for each in endpoints}
         sockets: dict[int, trio.socket.SocketType] = {}

@@ -1,4 +1,4 @@
-"""A WireGuard interface as a value, and what is to be changed for it to be as a spec says.
+"""A WireGuard interface as a value, and what is to be changed for it to match a spec.
 
 Both ways of speaking to one (:mod:`.uapi`, :mod:`.wgnetlink`) read the one and write the other.
 """
@@ -104,7 +104,7 @@ def _as_used(key: bytes) -> bytes:
 def change(
     device: WireGuardDevice, spec: TunnelSpec, endpoint: str | None, asking: bytes = b""
 ) -> Change | None:
-    """The change that makes an interface as a spec says; None where it is so.
+    """The change that brings an interface to a spec; None where it matches.
 
     Args:
         device: how it is, read with the spec's private key.

@@ -119,7 +119,7 @@ def reap() -> None:
 
 
 async def end(process: int, *, named: str) -> None:
-    """End a program, whoever began it, and wait until it is gone.
+    """End a program of any starter, and wait until it is gone.
 
     Args:
         process: its id.

@@ -1,4 +1,4 @@
-"""Bare VXLAN: the kernel's, fast, and open to whoever is on the way. Only where asked for by name.
+"""Bare VXLAN: the kernel's, fast, and open to anybody on the path. Only where it is named.
 
 The client knows where the server is; the server learns where the client is from its frames. Both
 use the port at which the server is reached, so there may be no translation of ports between them.

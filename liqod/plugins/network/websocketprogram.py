@@ -1,4 +1,4 @@
-"""The process that carries packets in websockets, as the daemon begins it, asks it and ends it.
+"""The process that carries packets in websockets, as the daemon starts, queries and ends it.
 
 There is one for all tunnels of a machine. It is begun for the first one, and ended with the last.
 """
@@ -53,7 +53,7 @@ class TunnelProcess:
         self._turn = _turns.setdefault(str(self.control), trio.Lock())
 
     async def status(self) -> dict[str, Any] | None:
-        """How the tunnel is, whoever began it; None where there is none, or nobody answers."""
+        """The state of the tunnel; None where there is none, or no process answers."""
         try:
             found = await self._ask(TunnelRequest(wanted.STATUS, self.name))
         except OSError:

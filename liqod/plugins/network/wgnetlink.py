@@ -104,7 +104,7 @@ def _number(netlink: Netlink) -> int:
 
 
 def _family(netlink: Netlink) -> int | None:
-    """The number by which the kernel knows it; None where it does not."""
+    """The kernel's number of it; None where it has none."""
     try:
         body = struct.pack("=BBH", _GET_FAMILY, 1, 0) + text(_FAMILY_NAME, FAMILY)
         said = dict(pairs(netlink.get(_CONTROL, body), 4))

@@ -1,4 +1,4 @@
-"""Makes a network namespace as a value says, by the difference alone.
+"""Brings a network namespace to the state of a value, by the difference alone.
 
 The actual state is read, and only differences are written. The new is made before the old is taken
 away, tables of nftables first and last: no packet passes a way whose rules are not there yet, or
@@ -175,7 +175,7 @@ class _Run:
             self._old.insert(0, (f"{_rule_text(rule)} deleted", do))
 
     def flows(self) -> None:
-        """Where a range has a way that it had not, what began before begins anew."""
+        """Where a range has a new route, flows from before begin anew."""
         if self._reached:
             forgotten = flows.forget(self._reached)
             if forgotten:
@@ -226,7 +226,7 @@ class _Run:
             os.close(other)
 
     def _not_others(self, link: KernelLink, wanted: Link) -> None:
-        """One without a mark was being made when somebody was killed."""
+        """One without a mark was being made when a process was killed."""
         if not isinstance(wanted, ForeignLink) and nft.is_anothers(link.alias, self._owned.mark):
             raise NetworkError(f"the interface {link.name} is of {link.alias}")
 

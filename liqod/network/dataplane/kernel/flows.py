@@ -1,4 +1,4 @@
-"""Forgets flows of packets that began before a way was there, by netlink (conntrack).
+"""Forgets flows of packets that began before a route was there, by netlink (conntrack).
 
 Each packet of a flow is translated as its first one was. A flow that began before a peer's
 aliases had a way of their own went out as any packet to the world, mostly in the name of the node,

@@ -120,7 +120,7 @@ def set_up(
     alias: str = "",
     up: bool = True,
 ) -> None:
-    """Changes what is said of a link, and whether it is up."""
+    """Changes the attributes of a link, and whether it is up."""
     body = _LINK.pack(0, 0, number_of, UP if up else 0, UP)
     if mac:
         body += attribute(_MAC, _mac(mac))
@@ -186,7 +186,7 @@ def delete_address(netlink: Netlink, address: Address, number_of: int) -> None:
 
 
 def neighbours(netlink: Netlink, link: KernelLink) -> set[Neighbour]:
-    """The neighbours of a link that are never asked for."""
+    """The permanent neighbours of a link, which are never resolved."""
     found = set()
     for family in (INET, INET6):
         # The kernel takes the interface for this dump by an attribute only.

@@ -70,7 +70,7 @@ def path(name: str | None) -> Path:
 
 
 async def make(name: str, mark: str) -> bool:
-    """Makes the namespace, with its loopback device up; says whether it was not there.
+    """Makes the namespace, with its loopback device up; returns whether it was not there.
 
     Raises:
         NetworkError: it cannot be made; the message says why.
@@ -79,7 +79,7 @@ async def make(name: str, mark: str) -> bool:
 
 
 async def delete(name: str) -> bool:
-    """Takes the name away, and with it all that is inside; says whether it was there.
+    """Takes the name away, and with it all that is inside; returns whether it was there.
 
     Interfaces go a little later, when the kernel gets to it.
     """

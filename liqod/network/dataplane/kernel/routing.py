@@ -98,7 +98,7 @@ def set_route(netlink: Netlink, route: Route, number_of: int) -> None:
 
 
 def delete_route(netlink: Netlink, entry: Entry) -> None:
-    """Takes a route away, whoever wrote it and whatever it does."""
+    """Deletes a route, of any writer and any type."""
     route = entry.route
     to = ipaddress.ip_network(route.to)
     family = INET if to.version == 4 else INET6

@@ -112,7 +112,7 @@ def counter(netlink: Netlink, table: str, name: str) -> tuple[int, int]:
 
 
 def forward_drops(netlink: Netlink) -> list[str]:
-    """Chains for packets on their way through that drop what no rule of theirs lets pass.
+    """Chains for forwarded packets that drop what no rule of theirs accepts.
 
     Those of iptables are among them, where it is the one that writes nftables.
     """

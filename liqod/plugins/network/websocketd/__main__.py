@@ -1,4 +1,4 @@
-"""The process: has the tunnels of this machine, and does what the daemon asked for last."""
+"""The process: has the tunnels of this machine, and does what the daemon requested last."""
 
 import json
 import os

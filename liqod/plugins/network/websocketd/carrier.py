@@ -99,7 +99,7 @@ class Carrier:
                 session.mark(mark)
 
     async def break_off(self, why: str) -> None:
-        """End every session, and wait until nothing more is said on any."""
+        """End every session, and wait until nothing more is sent on any."""
         ending = list(self._open)
         for session in ending:
             session.break_off(why)

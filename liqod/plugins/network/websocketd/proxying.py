@@ -46,7 +46,7 @@ class HttpProxy:
 async def connect(
     stream: trio.abc.Stream, proxy: HttpProxy, host: str, port: int, authority: str
 ) -> trio.abc.Stream:
-    """Have a proxy connect a stream with somebody else.
+    """Have a proxy connect a stream with another host.
 
     Args:
         stream: a connection to the proxy.

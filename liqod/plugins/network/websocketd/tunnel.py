@@ -27,7 +27,7 @@ MARK: ContextVar[int] = ContextVar("mark", default=0)
 
 
 class CarriedTunnel:
-    """Carries the packets of one device as was asked for last.
+    """Carries the packets of one device as requested last.
 
     Args:
         name: of the tunnel, by which its sockets in the folder are called.
