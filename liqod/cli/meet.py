@@ -17,7 +17,7 @@ from liqod.cli.frame import Frame
 from liqod.errors import Conflict, LiqodError, Misuse
 from liqod.kube.client import Client
 from liqod.model.objects import quantities
-from liqod.procedures import answering, overcommit, peeringrequest
+from liqod.procedures import overcommit, peeringrequest
 from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IncomingPeering, OutgoingPeering
@@ -199,6 +199,9 @@ class OfferConfirmation:
         """
         if self._asked or found.status.phase != WAITS:
             return
+        # It brings cryptography, which no other `liqod peer` needs.
+        from liqod.procedures import answering
+
         entry = await self._entry(found)
         if entry is None:
             return
@@ -221,6 +224,8 @@ class OfferConfirmation:
 
     async def _entry(self, found: OutgoingPeering) -> IncomingPeering | None:
         """The request of the cluster that was dialled, while it waits to be decided."""
+        from liqod.procedures import answering
+
         for each in await answering.entries(self._client, self._namespace):
             same = (each.spec.cluster_id, each.status.words) == (
                 found.status.cluster_id,
