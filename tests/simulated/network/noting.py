@@ -60,7 +60,7 @@ class Noting:
     carries: bool = False
     """True if it makes websockets, too, in which the tunnel's packets can go."""
 
-    async def begin(self, names: PeerNames) -> None:
+    async def prepare(self, names: PeerNames) -> None:
         self.did.append("begin")
 
     async def apply(self, plan: PeerPlan) -> list[KernelChange]:
