@@ -49,7 +49,7 @@ async def test_nothing_is_kept_of_a_namespace_or_a_peer_that_went(nursery):
         await clear(rome)
         await forgotten("stall-")
         await fill(rome, milan)
-        assert {"Store._namespaces", "Context.namespaces"} <= holders(NAME)
+        assert {"IndexedStore._namespaces", "Context.namespaces"} <= holders(NAME)
         await empty(rome, milan)
         await forgotten(NAME, but=LINGERS)
 

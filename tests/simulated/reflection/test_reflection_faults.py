@@ -125,6 +125,9 @@ async def test_a_start_that_sees_nothing_of_what_the_peer_has_removes_nothing():
         # Perhaps another cluster answers at that address: the same names, and nothing in it.
         for found in await both.here.list(CONFIG_MAPS, Selection(SHOP)):
             await both.here.delete(CONFIG_MAPS, found["metadata"]["name"], SHOP)
+        # An informer that the engine has left still watches for a while, and one that sees some of
+        # them, and then their end, has no doubt.
+        await trio.sleep(1.0)
         await both.start(nursery)
 
         async def doubted() -> bool:
