@@ -1,14 +1,14 @@
-"""The channel to a peer's daemon beside the direct way to its API server, and back to that.
+"""The channel to a peer's daemon beside the direct path to its API server, and back to that.
 
 The credentials name a channel where the API server did not answer
 directly when the two met. That may end: a firewall is opened, an address becomes reachable. The
-direct way is then tried again, and taken when it stays good.
+direct path is then tried again, and taken when it stays good.
 
-Good is what an API server says that proves to be the peer's: where a private address leads to
-another host, a connection alone says nothing. So nothing goes directly before a try of its own was
-answered, with the authority of the credentials; :data:`GOOD` in a row do, or one where the channel
-leads nowhere. Connections by the channel stay there until they end by themselves: no watch is
-lost. Where the direct way fails again, the channel is taken back at once.
+Good is an answer of an API server that proves to be the peer's: where a private address leads to
+another host, a connection alone proves nothing. So nothing goes directly before a try of its own
+was answered, with the authority of the credentials; :data:`GOOD` in a row suffice, or one where the
+channel leads nowhere. Connections by the channel stay until they end by themselves: no watch is
+lost. Where the direct path fails again, the channel is used again at once.
 """
 
 import logging
@@ -32,7 +32,7 @@ GOOD: Final = 3
 BETWEEN: Final = 20.0
 """Seconds between those."""
 LEAST: Final = 5.0
-"""Seconds between two tries, whatever changes."""
+"""Seconds between two tries, regardless of changes."""
 
 Prove = Callable[[Credentials], Awaitable[None]]
 
@@ -40,10 +40,10 @@ log = logging.getLogger(__name__)
 
 
 def replaceable(credentials: Credentials) -> str:
-    """The URL of the channel that they name, where the direct way is as good; else empty.
+    """The URL of the channel that they name, where the direct path is as good; else empty.
 
-    Without the listener's key it is the administrator's own word (``--proxy-url``). Where nothing
-    proves whose server answers, the direct way is never as good.
+    Without the listener's key it was set by the administrator (``--proxy-url``). Where nothing
+    proves whose server answers, the direct path is never as good.
     """
     url = credentials.proxy or ""
     if not url.startswith(proxies.CHANNEL) or not proxies.listener_of(url)[0]:
@@ -53,7 +53,7 @@ def replaceable(credentials: Credentials) -> str:
 
 
 def without(credentials: Credentials) -> Credentials:
-    """The same, directly."""
+    """The same credentials without the channel."""
     return msgspec.structs.replace(credentials, proxy=None)
 
 
@@ -62,10 +62,10 @@ class ChannelFallback:
 
     Args:
         direct: makes a TCP connection.
-        changed: called when the other way is taken from now on.
+        changed: called when the other path is taken from now on.
 
     Attributes:
-        path: the way that is taken, ``channel`` at first.
+        path: the path that is taken, ``channel`` at first.
     """
 
     def __init__(self, direct: Dial, changed: Callable[[], None]) -> None:
@@ -86,7 +86,7 @@ class ChannelFallback:
         return wire
 
     def take(self, path: Path) -> None:
-        """Go that way from now on."""
+        """Take that path from now on."""
         if path != self.path:
             log.info("the peer's API server is reached %s from now on", REACHED[path])
             self.path = path
@@ -99,12 +99,12 @@ class ChannelFallback:
         changed: Callable[[], Awaitable[None]],
         prove: Prove,
     ) -> NoReturn:
-        """Try the direct way now and then while the channel is gone by.
+        """Try the direct path now and then while the channel is in use.
 
         Args:
             current: the credentials; None where there are none.
-            answers: whether the peer's API server answers now, on the way that is taken.
-            changed: waits until either may be another.
+            answers: whether the peer's API server answers now, on the path that is taken.
+            changed: waits until either may have changed.
             prove: has the server of credentials answer. Raises a LiqodError.
         """
         good = failures = 0

@@ -1,6 +1,6 @@
 """Degradations of a peer whose API server answers, reported by the parts that notice them.
 
-A server that answers a small question may still answer nothing else.
+A server that answers a small probe may still answer nothing else.
 """
 
 import logging
@@ -12,12 +12,12 @@ log = logging.getLogger(__name__)
 
 
 class Degradation(msgspec.Struct, frozen=True):
-    """Something that does not work.
+    """A fault at a peer that answers.
 
     Attributes:
-        text: what and why, in one clause.
+        text: the fault and its reason, in one clause.
         grave: whether pods cannot be run there because of it.
-        blind: whether what runs there cannot be seen because of it.
+        blind: whether the pods there cannot be seen because of it.
     """
 
     text: str
@@ -29,7 +29,7 @@ class Degradations:
     """The degradations of one peer.
 
     Args:
-        changed: called when that has changed.
+        changed: called after a change.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -49,7 +49,7 @@ class Degradations:
 
     @property
     def blind(self) -> bool:
-        """True if one of them hides what runs there."""
+        """True if one of them hides the pods there."""
         return any(each.blind for each in self._found.values())
 
     def report(self, component: str, degradation: Degradation | None) -> None:

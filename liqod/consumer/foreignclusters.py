@@ -90,7 +90,7 @@ class ForeignClusterOfPeer(Controller[str]):
             yield self._peer.id
 
     async def reconcile(self, name: str) -> float | None:
-        """Make the ForeignCluster, write what it shows, or remove it with its last trace."""
+        """Make the ForeignCluster, write its status, or remove it with its last trace."""
         live = self._clusters.store.decode(("", name), ForeignCluster)
         if not self._has_traces():
             if live is None or live.leaving:
@@ -102,7 +102,7 @@ class ForeignClusterOfPeer(Controller[str]):
             return None
         if live is None:
             await self._create(name)
-            return None  # its arrival brings us here again, for the status
+            return None  # its arrival causes another turn, for the status
         await self._annotate(live)
         await self._write(live)
         return None

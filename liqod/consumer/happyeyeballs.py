@@ -12,10 +12,10 @@ from liqod.runtime.gather import first_of
 Path = Literal["direct", "in-band", "channel"]
 
 HEAD_START: Final = 0.8
-"""Seconds that the first way has to itself: more than a lost packet on the way to a far host, and
+"""Seconds that the first path has to itself: more than a packet lost on a long path takes, and
 less than the link waits for both."""
 AGAIN: Final = Backoff(first=30.0, last=600.0)
-"""Seconds until the direct way is tried again while another is gone."""
+"""Seconds until the direct path is tried again while another is in use."""
 
 
 async def first_to_answer(
@@ -31,7 +31,7 @@ async def first_to_answer(
         head_start: seconds that the preferred one has to itself.
 
     Raises:
-        Unreachable: none does; as the direct one says it.
+        Unreachable: none does; with the error of the direct one.
     """
     errors: dict[Path, Unreachable] = {}
 
@@ -46,7 +46,7 @@ async def first_to_answer(
         [partial(take, path) for path in order],
         head_start,
         lambda late: late[1].close(),
-        # What is not let through in-band says nothing at all.
+        # Packets that are dropped in-band give no answer at all.
         hopeless=lambda: "direct" in errors and "in-band" in paths,
     )
     if won is not None:

@@ -1,11 +1,11 @@
 """Probes if a peer's API server answers.
 
-One connection carries both questions. Between HTTP probes it is idle, and TCP keep-alive breaks it
-soon after the host's vanishing; a probe finds the server that accepts and says nothing. A first
+One connection carries both probes. Between HTTP probes it is idle, and TCP keep-alive breaks it
+soon after the host has vanished; a probe finds a server that accepts and does not answer. A first
 failure is confirmed by a second try over a new connection before it counts. The times are in
-:mod:`liqod.model.peering.intervals`, with what they come to.
+:mod:`liqod.model.peering.intervals`, with their sums.
 
-This is no controller: it follows a connection, not objects. Everybody else reads what it found.
+This is no controller: it follows a connection, not objects. All others read its result.
 """
 
 import logging
@@ -49,7 +49,7 @@ from liqod.telemetry.events import LinkChanged, TopicEvent
 
 KEEP_ALIVE = KeepAlive(idle=ACKNOWLEDGED_EVERY, interval=ACKNOWLEDGED_AGAIN, count=UNACKNOWLEDGED)
 LOST_AGAIN = 30.0
-"""Seconds within which single answers that fail to come count as one loss of the way."""
+"""Seconds within which single answers that fail to come count as one loss of the connection."""
 KEPT_ROUNDS = 100
 OVERLOADED = 1.0
 """Seconds before a refusal for overload is confirmed, where the server names no time."""
@@ -60,13 +60,13 @@ log = logging.getLogger(__name__)
 
 
 class Parted(Unreachable):
-    """The server has ended a connection as servers do: nothing is wrong with the way to it."""
+    """The server has ended a connection as servers do: nothing is wrong with the path to it."""
 
 
 class ProbeConnection:
-    """A kept connection to an API server, asked for ``/livez``: the shortest answer there is.
+    """A kept connection to an API server, to read ``/livez``: the shortest answer there is.
 
-    Now and then it is asked for the Lease of the peer's daemon instead.
+    Now and then it reads the Lease of the peer's daemon instead.
     """
 
     def __init__(self, wire: Wire, credentials: Credentials) -> None:
@@ -86,7 +86,7 @@ class ProbeConnection:
         return date
 
     async def read_lease(self, deadline: float) -> tuple[float | None, int, bytes]:
-        """The same for the Lease of the peer's daemon."""
+        """One exchange in the same bounds that reads the Lease of the peer's daemon."""
         return await self._get(PATH, deadline)
 
     async def _get(self, path: str, deadline: float) -> tuple[float | None, int, bytes]:
@@ -105,7 +105,7 @@ class ProbeConnection:
         raise Unreachable(f"{self._server} accepts connections but answers nothing")
 
     async def idle(self, seconds: float) -> None:
-        """Wait; nothing is to come, so whatever comes means that the connection is over."""
+        """Wait; nothing is expected, so any data means that the connection is over."""
         if not self._connection.reusable:
             await trio.sleep(seconds)
             raise Parted(f"{self._server} does not keep connections open")
@@ -128,7 +128,7 @@ Dial = Callable[[Credentials], Awaitable[ProbeConnection]]
 class RemoteIdentities(Protocol):
     """The identities at a peer, as far as its link reads them.
 
-    Not :class:`liqod.consumer.remotes.Remotes` itself, which knows the peer, which knows its link.
+    Not :class:`liqod.consumer.remotes.Remotes` itself, which has the peer, which has its link.
     """
 
     def control(self) -> Remote | None:
@@ -142,27 +142,26 @@ class RemoteIdentities(Protocol):
 
 
 class PeerLink:
-    """The state of the way to one peer; :meth:`run` finds it out.
+    """The state of the connection to one peer; :meth:`run` determines it.
 
     Args:
         tries: bounds the tries of all peers that do not answer.
 
     Attributes:
         up: whether the API server answers; true where nothing is borrowed.
-        reason: why, in one clause.
-        problem: what kind of reason that is, where it is not the way there.
+        reason: the reason, in one clause.
+        problem: the kind of that reason, where it is not the path there.
         since: epoch second of the last change of ``up``.
-        probed: whether the API server was asked at all.
+        probed: whether the API server was probed at all.
         version: the server's ``gitVersion``, as the doctor last read it.
         rounds: seconds of the newest round trips, oldest first; None for one that was lost.
         skew: seconds by which its clock is ahead of ours; None before it has answered.
-        reconnections: how often the way there was lost and found again: whatever is open since
-            before leads nowhere, though nothing says so where something in between (a load
-            balancer, a proxy, a translator of addresses) keeps this side's end alive.
-        degradations: what does not work although it is up.
+        reconnections: how often the path was lost and found again: all connections from before
+            lead nowhere, though nothing shows it where something in between (a load balancer, a
+            proxy, a translator of addresses) keeps this side's end alive.
+        degradations: faults although it is up.
         daemon: whether the peer's daemon runs.
-        path: the way that its API server was reached last, ``direct``, ``in-band`` or
-            ``channel``.
+        path: the latest path to its API server, ``direct``, ``in-band`` or ``channel``.
     """
 
     def __init__(
@@ -193,7 +192,7 @@ class PeerLink:
 
     @property
     def state(self) -> LinkState:
-        """``up``, ``down``, or ``idle`` where nobody is asked."""
+        """``up``, ``down``, or ``idle`` where nothing is probed."""
         if not self.probed:
             return "idle"
         return "up" if self.up else "down"
@@ -213,7 +212,7 @@ class PeerLink:
         return None if since == float("inf") else since
 
     def probe_now(self) -> None:
-        """Ask now instead of when it is time to."""
+        """Probe now instead of at the next due time."""
         self._rest.cancel()
 
     def facts(self) -> LinkFacts:
@@ -265,7 +264,7 @@ class PeerLink:
         return self.up and bool(self.degradations)
 
     async def wait_changed(self) -> None:
-        """Wait until something of this changes."""
+        """Wait until the state changes."""
         await self._news.wait()
 
     async def run(
@@ -283,7 +282,7 @@ class PeerLink:
             remotes: the identities.
             report: called with changes (:meth:`liqod.peers.peer.Peer.report`).
             dial: makes connections; tests pass their own.
-            way: says which way they take, and when another is to be tried.
+            way: gives their path, and the time to try another.
             task_status: started at once.
         """
         task_status.started()
@@ -345,7 +344,7 @@ class PeerLink:
     async def _probe(
         self, line: ProbeConnection, deadline: float, report: Callable[[TopicEvent], None]
     ) -> None:
-        """One round trip, and what is learnt by it."""
+        """One round trip, with its result recorded."""
         began, clock = trio.current_time(), time.time()
         if self.daemon.due():
             date, status, body = await line.read_lease(deadline)
@@ -360,7 +359,7 @@ class PeerLink:
             self.skew = skew(date, clock, took)
 
     def _found(self, *, single: bool) -> None:
-        """The way is found again; one answer that failed to come counts only once in a while."""
+        """Note that the path is back; one missing answer counts only once in a while."""
         now = trio.current_time()
         if single and now - self._lost_at < LOST_AGAIN:
             return
@@ -410,9 +409,9 @@ def skew(date: float, asked: float, took: float) -> float:
     """Seconds by which a clock is ahead that showed ``date``, cut to the second, in an answer.
 
     Args:
-        date: what it showed.
-        asked: Unix time here when the question was sent.
-        took: seconds until the answer was there.
+        date: the time that it showed.
+        asked: local Unix time when the request was sent.
+        took: seconds until the answer came.
 
     Returns: 0 as long as both clocks may show the same.
     """
@@ -430,12 +429,12 @@ async def dial_server(
     """A connection to the API server of these credentials, TLS included.
 
     Args:
-        credentials: who we are, and where.
+        credentials: our identity, and the address.
         connect: makes the TCP connection.
         deadline: seconds for the handshake of TLS.
 
     Raises:
-        Unreachable: nobody accepts, or not within the deadline.
+        Unreachable: nothing accepts, or not within the deadline.
         Unauthorized: the server refuses our certificate.
         ConfigError: the credentials cannot be used.
     """

@@ -1,6 +1,6 @@
-"""Finalizers that Liqo has left on what liqod looks after in its place.
+"""Finalizers that Liqo has left on objects that liqod manages in its place.
 
-They would keep a peering from ending for ever, since nobody is left to take them off. liqod has no
+They would keep a peering from ending for ever, since nothing is left to take them off. liqod has no
 finalizer for another cluster's sake (rule 2), so they go as soon as they are seen, whether or not
 the peer answers. Where Liqo takes over again, it puts its own back.
 """
@@ -62,7 +62,7 @@ class LiqoFinalizers(Controller[Item]):
         found = self._followed[kind].store.decode((namespace, name), Partial)
         if found is None:
             return
-        with suppress(Conflict):  # the watch tells what is so now
+        with suppress(Conflict):  # the watch shows the present state
             if await set_finalizers(
                 self._peer.context.client, kind, found.metadata, remove=[LEFT[kind]]
             ):

@@ -1,7 +1,7 @@
 """Checks if a peer's daemon runs: it shows the Lease that it leads by, and the link reads it.
 
-A look takes the place of every third probe of the peer's API server, so it costs no connection and
-few bytes. Without that daemon what is asked for there is done by nobody: what runs goes on, and
+A check takes the place of every third probe of the peer's API server, so it costs no connection and
+few bytes. Without that daemon nothing that is requested there is done: running pods go on, and
 new pods are kept from its nodes.
 """
 
@@ -19,7 +19,7 @@ from liqod.model.peering.heartbeat import Heartbeat, HeartbeatVerdict, Heartbeat
 from liqod.telemetry.events import PeerDaemonChanged, TopicEvent
 
 REFUSED_AGAIN = 600.0
-"""Seconds until a peer that does not show it is asked again: it may have been upgraded by then."""
+"""Seconds until a peer that does not show it is tried again: it may have been upgraded by then."""
 PATH = LEASES.path(labels.LIQO_NAMESPACE, labels.LEADER_LEASE)
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class PeerDaemon:
     """The observed state of one peer's daemon.
 
     Attributes:
-        verdict: how it is.
+        verdict: its state.
     """
 
     def __init__(self, timings: ConsumerTimings = ORDINARY) -> None:
@@ -40,18 +40,18 @@ class PeerDaemon:
 
     @property
     def renewed(self) -> float | None:
-        """Seconds since it renewed its Lease, or less than that; None where it is not known."""
+        """Seconds since it renewed its Lease, or less than that; None where it is unknown."""
         at = self._sight.renewed if self._sight is not None else None
         return None if at is None else trio.current_time() - at
 
     @property
     def quiet(self) -> float:
-        """Seconds for which it is known not to have renewed its Lease, at the last look."""
+        """Seconds for which it surely has not renewed its Lease, at the last check."""
         return 0.0 if self._sight is None else self._sight.quiet
 
     @property
     def looked(self) -> float | None:
-        """Seconds since the Lease was looked at; None where nothing is known of it."""
+        """Seconds since the Lease was read; None where nothing is known of it."""
         return None if self._sight is None else trio.current_time() - self._sight.looked
 
     def doubt(self) -> None:
@@ -60,11 +60,11 @@ class PeerDaemon:
             self._due = float("-inf")
 
     def due(self) -> bool:
-        """True if it is time to look."""
+        """True if a check is due."""
         return trio.current_time() >= self._due
 
     def lose(self) -> None:
-        """The API server does not answer: what was seen before proves nothing afterwards."""
+        """Drop the observations: they prove nothing once the API server does not answer."""
         self._sight = None
         self._due = float("-inf")
 
@@ -75,7 +75,7 @@ class PeerDaemon:
         report: Callable[[TopicEvent], None],
         date: float | None = None,
     ) -> bool:
-        """Take in an answer; whether the verdict has changed.
+        """Record an answer; True if the verdict has changed.
 
         Args:
             status: of the answer, 200 with a Lease.
@@ -86,7 +86,7 @@ class PeerDaemon:
         now = trio.current_time()
         seen = _read(body, date) if status == 200 else None
         if seen is None or not seen.lease.spec.renew_time:
-            # There is none, or not yet: a backup came back, or nobody has led so far.
+            # There is none, or not yet: a backup came back, or no daemon has led so far.
             again = self._timings.peer_daemon_every if status == 404 else REFUSED_AGAIN
             self._sight, self._due = None, now + again
             return self._become(HeartbeatVerdict("untold", f"it answers {status}"), report)
@@ -94,7 +94,7 @@ class PeerDaemon:
         beat = Heartbeat(spec.holder_identity or "", spec.renew_time or "")
         self._sight = sight = observe(self._sight, beat, now, seen.ago)
         verdict = judge(sight, now, self._timings.silent_after)
-        # What did not change may be dead: look at every probe until it is known.
+        # A Lease without a change may be dead: read it at every probe until that is certain.
         steady = verdict.state == "runs" and sight.since == now and not sight.doubtful
         self._due = now + self._timings.peer_daemon_every if steady else float("-inf")
         if verdict.state == "unasked":

@@ -1,11 +1,11 @@
-"""Removes this cluster's objects at a provider that is left, when it answers; nothing here waits.
+"""Removes this cluster's objects at a provider that is left, when it answers; nothing waits.
 
 A user who unpeers deletes the objects of the peering and marks the tenant namespace
 (:data:`liqod.apimachinery.labels.TOMBSTONE`); when nothing is left in it, it is deleted here.
 
 The tombstone is the kubeconfig Secret of a control plane whose Identity is gone (the ForeignCluster
-shows it, annotated with what is to be removed there). It ends when the provider confirms that all
-is gone, when it refuses us, when the certificate has expired, or when somebody deletes the Secret
+shows it, annotated with the objects to remove there). It ends when the provider confirms that all
+is gone, when it refuses us, when the certificate has expired, or when a user deletes the Secret
 (``liqod unpeer --forget``). The Secret of a slice ends with its virtual node.
 """
 
@@ -45,10 +45,10 @@ from liqod.telemetry.events import IdentityChanged, PeeringEnds
 KINDS: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
 """Kinds of this cluster's objects at a provider; namespaces and pods go with the NamespaceMaps."""
 CHECK_AGAIN = 0.2
-"""Seconds until the provider is asked again whether all is gone."""
+"""Seconds until the provider is checked again for the end of all."""
 REFUSED_FOR = 8.0
 """Seconds for which the provider must refuse to be believed: an API server that has just started
-knows no rights and no custom resources for a moment."""
+has no rights and no custom resources for a moment."""
 NAMESPACE = "."
 """Key of the tenant namespace in the queue; no Secret can be named so."""
 
@@ -59,7 +59,7 @@ class Tombstone(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         server: its API server.
         namespace: this cluster's tenant namespace there.
-        remove: kinds and the selector of what is ours.
+        remove: kinds and the selector of our objects.
         expires: epoch second at which the certificate ends and with it the duty.
     """
 
@@ -82,7 +82,7 @@ class ProviderCleanup(Controller[str]):
         remotes: the identities there.
 
     Attributes:
-        tombstone: what is to be removed there; None unless this cluster is leaving.
+        tombstone: the objects to remove there; None unless this cluster is leaving.
     """
 
     def __init__(self, peer: ProviderPeer, remotes: Remotes) -> None:
@@ -120,7 +120,7 @@ class ProviderCleanup(Controller[str]):
         await self._news.wait()
 
     def _marked(self, change: StoreChange) -> Iterator[str]:
-        """The tenant namespace is to go: its Secrets may, and then itself."""
+        """The keys of the Secrets and of the tenant namespace, once that is to go."""
         if change.key[1] == self._peer.tenant_namespace and self._is_marked():
             yield from self._all()
             yield NAMESPACE
@@ -131,12 +131,12 @@ class ProviderCleanup(Controller[str]):
         return found is not None and labels.TOMBSTONE in found.metadata.annotations
 
     def _without_node(self, change: StoreChange) -> Iterator[str]:
-        """A virtual node is gone: what was kept for it may go."""
+        """Yield all keys when a virtual node is gone: an identity kept for it may end."""
         if change.new is None:
             yield from self._all()
 
     def _when_it_answers(self) -> Iterator[str]:
-        """Yield all keys when the peer answers again: nobody waits for the end of a pause."""
+        """Yield all keys when the peer answers again: none waits for the end of a pause."""
         if self._peer.link.up and self.now:
             yield from self._all()
 
@@ -205,7 +205,7 @@ class ProviderCleanup(Controller[str]):
     async def _end_renews(self) -> None:
         """Delete the requests of ours whose Identity is gone.
 
-        The garbage collector would, too; but it knows of a kind only when it has looked which there
+        The garbage collector would, too; but it has a kind only after it has read which there
         are, which it does every 30 s: the first peering of a new installation would wait for that.
         """
         namespace = self._peer.tenant_namespace
@@ -221,7 +221,7 @@ class ProviderCleanup(Controller[str]):
                     await self._client.delete(RENEWS, key[1], namespace, uid=renew.metadata.uid)
 
     async def _identity_exists(self, secret: str) -> bool:
-        """Ask the API server itself before anything is destroyed (rule 3)."""
+        """Read from the API server itself before anything is destroyed (rule 3)."""
         identity = secret.removeprefix(ids.kubeconfig_secret(""))
         namespace = self._peer.tenant_namespace
         live = await self._client.find(IDENTITIES, identity, namespace, decode=Partial)
@@ -239,7 +239,7 @@ class ProviderCleanup(Controller[str]):
         return False
 
     async def _cleared(self, remote: Remote) -> bool:
-        """Delete what is ours at the provider; whether nothing is left, or nothing may be done."""
+        """Delete our objects at the provider; True if none is left, or none may be deleted."""
         selector = replicas_of(self._peer.context.cluster_id)
         left = 0
         try:
@@ -275,7 +275,7 @@ class ProviderCleanup(Controller[str]):
         self._peer.report(IdentityChanged(secret=meta.name, did="deleted"))
 
     def _bury(self, remote: Remote | None) -> None:
-        """Set the tombstone, or take it away."""
+        """Set the tombstone, or remove it."""
         tombstone = None
         if remote is not None:
             kinds = ",".join(kind.plural for kind in KINDS)

@@ -40,7 +40,7 @@ class Remote(msgspec.Struct, frozen=True):
 
     Attributes:
         client: a client with it.
-        credentials: what it is made of.
+        credentials: those of the client.
         namespace: this cluster's tenant namespace at the peer.
         user: the user that the certificate names; empty for tokens.
         expires: epoch second at which the certificate ends; 0 for tokens.

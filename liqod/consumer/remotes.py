@@ -1,9 +1,9 @@
 """The identities that a peer gave this cluster, as clients, from their kubeconfig Secrets.
 
 Liqod writes those Secrets from Identities; a user may write them by hand. A certificate that was
-renewed goes into the client that is there; an address that changed gives a new client.
+renewed goes into the client that exists; an address that changed gives a new client.
 
-This is no controller: nothing is reconciled, and a client must be there at once when its Secret is,
+This is no controller: nothing is reconciled, and a client must exist as soon as its Secret does,
 before the change reaches any queue.
 """
 
@@ -33,9 +33,9 @@ from liqod.runtime.ticks import next_tick
 from liqod.telemetry.events import IdentityChanged
 
 DEADLINE = 15.0
-"""Seconds for a request, retries included: what is stuck is let go soon after a peer is back."""
+"""Seconds for a request, retries included: a stuck one is given up soon after a peer is back."""
 TIDY_EVERY = 60.0
-"""Seconds between checks for connections that are left of a burst: each holds some 40 kB."""
+"""Seconds between checks for connections left after a burst: each holds some 40 kB."""
 CONNECTIONS = 16
 """Requests under way at once with one identity: part of a peer's budget."""
 
@@ -72,7 +72,7 @@ class Remotes:
         return self._remotes.get(name)
 
     def all(self) -> list[Remote]:
-        """All identities by name, for those who look."""
+        """All identities by name, for inspection."""
         return self._sorted()
 
     def any_slice(self) -> Remote | None:
@@ -115,7 +115,7 @@ class Remotes:
                 self._renew()
 
     def _renew(self) -> None:
-        """Use no connection again that is there."""
+        """Use no existing connection again."""
         for each in self._remotes.values():
             each.client.reconnect()
 
@@ -158,12 +158,12 @@ class Remotes:
         self._news.notify()
 
     def _remote(self, secret: KubeconfigSecret, before: Remote | None) -> Remote | None:
-        """The remote of the Secret; the very same as before if nothing that counts has changed."""
+        """The remote of the Secret; the very same as before if nothing relevant has changed."""
         meta = secret.metadata
         ours = meta.labels.get(labels.REMOTE_CLUSTER_ID) == self._peer.id
         if not ours or not secret.type or not secret.kubeconfig or meta.deletion_timestamp:
             return None
-        # No base folder: what comes from a Secret may name neither files nor programs.
+        # No base folder: the content of a Secret may name neither files nor programs.
         found = kubeconfigs.from_kubeconfig(secret.kubeconfig)
         namespace = meta.annotations.get(labels.REMOTE_TENANT_NAMESPACE) or found.namespace
         if before is not None and (before.credentials, before.namespace, before.slice) == (
@@ -190,7 +190,7 @@ class Remotes:
 
 
 def _goes_as(before: Credentials, found: Credentials) -> bool:
-    """True if connections with both credentials are made in one way."""
+    """True if connections with both credentials are made in the same form."""
     same = replaceable(before) == replaceable(found) and (not before.proxy) == (not found.proxy)
     return before.server == found.server and same
 

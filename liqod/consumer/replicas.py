@@ -1,8 +1,8 @@
-"""Replication as a decision: what a source and its replica make necessary. Pure.
+"""Replication as a decision: the changes that a source and its replica need. Pure.
 
 Spec flows to the provider, status back. Labels and annotations go with the creation only, but for
 the UIDs of a map's namespaces, which go with its entries. Objects are plain JSON, so that no field
-is lost that this version does not know.
+is lost that is new to this version.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RES
 from liqod.resources.offloading import MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING
 
 PHASES = (None, "", MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING)
-"""Phases of a mapped namespace that this version knows."""
+"""Phases of a mapped namespace that this version supports."""
 
 Json = dict[str, Any]
 
@@ -29,11 +29,11 @@ TOLD = (
     labels.KNOWN_KEY,
     labels.PROVIDER_SUCCESSION,
 )
-"""Annotations by which a provider says what no field of Liqo's has a place for."""
+"""Annotations of a provider for values that have no field in Liqo."""
 LONGEST = 16384
 """Bytes of one that is noted."""
 LARGEST = 1024
-"""Bytes of what a provider says of one mapped namespace; its name has 63 at the most."""
+"""Bytes of a provider's statements on one mapped namespace; its name has 63 at the most."""
 
 
 class ReplicaPlan(msgspec.Struct, frozen=True):
@@ -41,10 +41,10 @@ class ReplicaPlan(msgspec.Struct, frozen=True):
 
     Attributes:
         create: the replica to create.
-        patch: the merge patch of the replica: of its ``spec``, and of what is told beside it.
+        patch: the merge patch of the replica: of its ``spec``, and of its annotations.
         delete: UID of the replica to delete.
         status: the merge patch of the source's ``status``.
-        notes: what the provider says beside it, to be noted on the source's annotations.
+        notes: the provider's annotations, to be noted on the source's annotations.
     """
 
     create: Json | None = None
@@ -71,7 +71,7 @@ def replica_of(source: Mapping[str, Any], namespace: str, origin: str) -> Json:
         labels.REMOTE_CLUSTER_ID: origin,
     }
     metadata: Json = {"name": meta["name"], "namespace": namespace, "labels": marks}
-    # What only this cluster has a use for (our own notes, kubectl's) stays here, as does a cordon,
+    # Values that only this cluster uses (our own notes, kubectl's) stay here, as does a cordon,
     # which is the provider's to set.
     annotations = {
         key: value
@@ -84,10 +84,10 @@ def replica_of(source: Mapping[str, Any], namespace: str, origin: str) -> Json:
 
 
 def understood(status: Mapping[str, Any], source: Mapping[str, Any]) -> Json | None:
-    """A provider's status without the verdicts and phases that this version does not know.
+    """A provider's status without the verdicts and phases that this version does not support.
 
-    The API server here would refuse all of it for the sake of one. A verdict that is not known is
-    none yet, a namespace in a phase that is not known is not ready. Of a map only the namespaces
+    This cluster's API server would refuse all of it for the sake of one. An unknown verdict counts
+    as none yet, a namespace in an unknown phase as not ready. Of a map only the namespaces
     count that its source names, or named before; and what is larger than any honest provider has
     reason for is cut: each change of it is written here, and read by many. If it cannot be cut
     to that, the result is None.
@@ -134,7 +134,7 @@ def plan(
         replica: the object at the provider that carries our marks; None if there is none.
         namespace: this cluster's tenant namespace there.
         origin: this cluster's id.
-        told: annotations of the replica that follow what is here.
+        told: annotations of the replica that follow this cluster's state.
     """
     leaving = replica is not None and replica["metadata"].get("deletionTimestamp") is not None
     if source is None:
@@ -150,7 +150,7 @@ def plan(
         return ReplicaPlan()
     spec = exact_patch(replica.get("spec", {}), source.get("spec", {}))
     theirs = replica.get("status")
-    # One that is empty says that nothing is left; one that is missing says nothing yet.
+    # An empty one means that nothing is left; a missing one means nothing yet.
     heard = None if theirs is None else understood(theirs, source)
     status = None if heard is None else exact_patch(source.get("status", {}), heard)
     said, known = (each["metadata"].get("annotations") or {} for each in (replica, source))

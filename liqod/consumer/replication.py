@@ -1,4 +1,4 @@
-"""Replication to a peer: under which identity, and for as long as the peer lets us.
+"""Replication to a peer: under its control plane's identity, as long as the peer lets us.
 
 The replication itself is in :mod:`liqod.consumer.replicator`; one replicator works at a time.
 """
@@ -26,7 +26,7 @@ from liqod.telemetry.events import Replicated
 AGAIN = 1.0
 """Seconds between tries to read there, where it fails or is refused for good."""
 REFUSED_EVERY = 15.0
-"""Seconds between questions whether we still may read there; none is asked while that works."""
+"""Seconds between checks of our right to read there; none while reading works."""
 PAUSES = Backoff(first=0.1, last=3.2)
 
 
@@ -39,7 +39,7 @@ class Replication:
         leaving: whether this cluster is about to leave; then nothing is created any more.
 
     Attributes:
-        queue: what waits to be replicated; it outlives the identities.
+        queue: the objects that wait to be replicated; it outlives the identities.
     """
 
     def __init__(self, peer: ProviderPeer, remotes: Remotes, leaving: ProviderCleanup) -> None:
@@ -48,7 +48,7 @@ class Replication:
         self._leaving = leaving
         self.queue: KeyedQueue[Item] = KeyedQueue(name="replication")
         self._replicator: Replicator | None = None
-        """The one that works, or that worked last."""
+        """The present replicator, or the last one."""
 
     @property
     def unfollowed(self) -> dict[str, str]:
@@ -57,7 +57,7 @@ class Replication:
 
     @property
     def slices(self) -> list[str]:
-        """Names of the slices that this cluster has at the peer, for those who look."""
+        """Names of the slices that this cluster has at the peer, for inspection."""
         return [] if self._replicator is None else self._replicator.slices
 
     async def run(
@@ -101,7 +101,7 @@ class Replication:
                 nursery.cancel_scope.cancel()
 
     async def _until_allowed(self, remote: Remote, slices: IndexedStore) -> None:
-        """Wait until the peer lets us list; where it persists in refusing, say so on the slices."""
+        """Wait until the peer lets us list; if it keeps refusing, report that on the slices."""
         refusals = 0
         while True:
             try:
@@ -118,7 +118,7 @@ class Replication:
             await trio.sleep(PAUSES.delay(refusals) if 0 < refusals < REFUSALS else AGAIN)
 
     async def _until_refused(self, remote: Remote, replicator: Replicator) -> None:
-        """Wait until the peer refuses what it allowed: earlier deletions may have been missed."""
+        """Wait until the peer withdraws its permission: earlier deletions may have been missed."""
         while True:
             await trio.sleep(REFUSED_EVERY)
             if RESOURCE_SLICES.plural not in replicator.unfollowed:
@@ -131,14 +131,14 @@ class Replication:
                 continue
 
     async def _check_access(self, remote: Remote) -> None:
-        """Read something of ours there. Raises Forbidden where that is not allowed (any more)."""
+        """Read an object of ours there. Raises Forbidden where that is not allowed (any more)."""
         mine = replicas_of(self._peer.context.cluster_id)
-        # What is there is not looked at; and the watch of the same kind comes next, and soon.
+        # The result is not used; and the watch of the same kind comes next, and soon.
         selection = Selection(remote.namespace, labels=mine, cached=True)
         await remote.client.list(RESOURCE_SLICES, selection, decode=Partial)
 
     async def _on_withdrawn(self, slices: IndexedStore) -> None:
-        """The provider has taken our rights: its word that the peering is over, or drained."""
+        """The provider has taken our rights: its statement that the peering is over, or drained."""
         for key in slices.indexed("namespace", self._peer.tenant_namespace):
             found = slices.decode(key, ResourceSlice)
             if found is None or not is_source(found.metadata.labels, self._peer.id):

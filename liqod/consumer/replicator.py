@@ -2,7 +2,7 @@
 
 Level-triggered and without finalizers: a replica whose source is gone is found by comparing lists,
 now or after the next start, and a peer that does not answer holds nothing back here. Nothing is
-deleted before both lists are complete, and only what carries our marks.
+deleted before both lists are complete, and only objects with our marks.
 """
 
 from collections.abc import Iterable
@@ -58,14 +58,14 @@ first refusal after the peering is only its authorizer's cache."""
 
 
 class Item(NamedTuple):
-    """One object, here and there: the names are the same."""
+    """One object in both clusters: the names are the same."""
 
     kind: Kind
     name: str
 
 
 async def deny_withdrawn(client: Client, found: ResourceSlice) -> None:
-    """Say on a slice that the provider does not let us ask for it any more."""
+    """Report on a slice that the provider does not let us request it any more."""
     message = "the provider has withdrawn its permission"
     await deny(client, found, PERMISSION_WITHDRAWN, message)
 
@@ -77,7 +77,7 @@ class Replicator(Controller[Item]):
         peer: the provider.
         remote: the identity.
         leaving: whether this cluster is about to leave; then nothing is created any more.
-        queue: what waits to be replicated.
+        queue: the objects that wait to be replicated.
     """
 
     def __init__(
@@ -117,12 +117,12 @@ class Replicator(Controller[Item]):
 
     @property
     def slices(self) -> list[str]:
-        """Names of the slices that this cluster has at the peer, for those who look."""
+        """Names of the slices that this cluster has at the peer, for inspection."""
         there = self._replicas[RESOURCE_SLICES]
         return sorted(name for _, name in there.store.keys()) if there.opened else []  # noqa: SIM118
 
     async def prepare(self) -> None:
-        """Prepare the replication, after everything here and there has been read."""
+        """Prepare the replication, after all objects of both clusters have been read."""
         context = self._peer.context
         maps = self._sources[NAMESPACE_MAPS].store
         views = ClusterViews(self._virtual_nodes.store, self._nodes.store, maps)
@@ -141,7 +141,7 @@ class Replicator(Controller[Item]):
             yield Item(RESOURCE_SLICES, change.key[1])
 
     def _of_namespace(self, change: StoreChange) -> Iterable[Item]:
-        """A namespace came: it may be another one than the map meant by its name."""
+        """Yield the map of a namespace that came: it may be another than the map's of that name."""
         if change.old is None:
             yield Item(NAMESPACE_MAPS, self._peer.id)
 
@@ -161,7 +161,7 @@ class Replicator(Controller[Item]):
         return {labels.NAMESPACE_UIDS: namespaceuids.render(uids)}
 
     async def _resume(self) -> NoReturn:
-        """Wake everything when the peer answers again: nobody waits for the end of a pause."""
+        """Wake everything when the peer answers again: none waits for the end of a pause."""
         link = self._peer.link
         lost = link.reconnections
         while True:
@@ -222,7 +222,7 @@ class Replicator(Controller[Item]):
     def _in_use(self, item: Item) -> bool:
         """True if a virtual node still works with the slice, or needs the map.
 
-        A map that somebody deleted is made again for as long as there is a virtual node.
+        A map that a user deleted is made again for as long as there is a virtual node.
         """
         store = self._virtual_nodes.store
         for key in store.indexed("namespace", self._peer.tenant_namespace):
@@ -239,14 +239,14 @@ class Replicator(Controller[Item]):
         remote = self._remote
         try:
             if item.kind == NAMESPACE_MAPS:
-                # A map that is only gone may have been deleted by hand; an empty one says it.
+                # A map that is only gone may have been deleted by hand; an empty one is meant.
                 nothing = {"metadata": {"uid": uid}, "spec": {"desiredMapping": None}}
                 await remote.client.patch(item.kind, item.name, nothing, remote.namespace)
             await remote.client.delete(item.kind, item.name, remote.namespace, uid=uid)
         except Forbidden:
             pass  # the permission was withdrawn: the provider has cleared, or will
         except (Conflict, NotFound):
-            return  # it was replaced or has gone; the watch tells
+            return  # it was replaced or has gone; the watch shows it
         self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="deleted"))
 
     async def _write(
@@ -274,9 +274,9 @@ class Replicator(Controller[Item]):
         return None
 
     async def _note(self, item: Item, decided: ReplicaPlan) -> None:
-        """Keep with the source what the provider says of it."""
+        """Record on the source the provider's annotations."""
         client, namespace = self._peer.context.client, self._peer.tenant_namespace
-        with suppress(NotFound):  # deleted meanwhile; the watch tells
+        with suppress(NotFound):  # deleted meanwhile; the watch shows it
             if decided.notes is not None:
                 note = {"metadata": {"annotations": decided.notes}}
                 await client.patch(item.kind, item.name, note, namespace)
@@ -285,7 +285,7 @@ class Replicator(Controller[Item]):
                 await client.patch(item.kind, item.name, told, namespace, subresource="status")
 
     async def _on_existing(self, item: Item, source: dict[str, Any]) -> float | None:
-        """The name is taken there: by our own replica that the watch has yet to show, or not."""
+        """Resolve a name taken there: by our replica that the watch has yet to show, or not."""
         remote = self._remote
         found = await remote.client.find(item.kind, item.name, remote.namespace, decode=Partial)
         if found is None or found.metadata.labels.get(labels.ORIGIN_ID) == (

@@ -1,11 +1,11 @@
-"""The way to a peer's API server: direct, or in-band, which is through the tunnel.
+"""The path to a peer's API server: direct, or in-band, which is through the tunnel.
 
-In-band is taken where the direct way does not answer and the networks are joined. Then the second
+In-band is taken where the direct path does not answer and the networks are joined. Then the second
 address of the peer's external range is dialled, where a peer that lets this cluster in has
 its API server (``in_band`` there); one that does not lets nothing through. TLS is as on the direct
-way: the same name and the same authority, so that nobody else can stand there.
+path: the same name and the same authority, so that no other server can take its place.
 
-The way that was found is kept. In-band, the direct one is tried again after
+The path that was found is kept. In-band, the direct one is tried again after
 :data:`.happyeyeballs.AGAIN`, and ever more seldom; it is taken back when it answers. Channels are
 in :mod:`.channelfallback`.
 """
@@ -28,7 +28,7 @@ from liqod.model.network.ranges import server_in
 from liqod.peers.peernetwork import PeerNetwork
 
 SERVER_PORT: Final = 6443
-"""The port of the API server behind the tunnel, whatever port it has elsewhere."""
+"""The port of the API server behind the tunnel, regardless of its port elsewhere."""
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ class ServerDialer:
     Args:
         direct: makes a TCP connection.
         network: the network that is joined with the peer.
-        changed: called when another way is taken from now on.
-        head_start: seconds that the preferred way has to itself.
+        changed: called when another path is taken from now on.
+        head_start: seconds that the preferred path has to itself.
 
     Attributes:
-        path: the way that the newest connection took of those that name no proxy.
+        path: the path of the newest connection among those that name no proxy.
         fallback: makes those of credentials that name a channel.
     """
 
@@ -63,10 +63,10 @@ class ServerDialer:
         self._again_at = float("-inf")
 
     def to(self, credentials: Credentials) -> tuple[Credentials, Dial]:
-        """Credentials to connect with, and what dials with them.
+        """Credentials to connect with, and the dialler for them.
 
-        A proxy that they name is the administrator's word. A channel that the daemon found when the
-        direct way did not answer is one of two ways.
+        A proxy that they name was set by the administrator. A channel that the daemon found when
+        the direct path did not answer is one of two paths.
         """
         url = replaceable(credentials)
         if url:
@@ -74,7 +74,7 @@ class ServerDialer:
         return credentials, self._direct if credentials.proxy else self
 
     def path_of(self, credentials: Credentials) -> Path:
-        """The way that connections with these credentials take."""
+        """The path of connections with these credentials."""
         if not credentials.proxy:
             return self.path
         if replaceable(credentials):
@@ -86,12 +86,12 @@ class ServerDialer:
         return "in-band" if ranges is not None and host in ranges.seen else "direct"
 
     def due(self, credentials: Credentials) -> bool:
-        """True if it is time to see if the direct way answers again."""
+        """True if it is time to try the direct path again."""
         in_band = not credentials.proxy and self.path == "in-band"
         return in_band and trio.current_time() >= self._again_at
 
     async def __call__(self, host: str, port: int, /) -> Wire:
-        """A connection. Raises Unreachable, which says what is wrong with the direct way."""
+        """A connection. Raises Unreachable, with the fault of the direct path."""
         address = self._address()
         if not address:
             self._take("direct")
@@ -108,7 +108,7 @@ class ServerDialer:
         return wire
 
     def _address(self) -> str:
-        """The in-band address of the peer's API server; empty where there is no way."""
+        """The in-band address of the peer's API server; empty where there is no path."""
         ranges = self._network.ranges
         return server_in(ranges.seen.external) if self._network.connected and ranges else ""
 

@@ -17,25 +17,25 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
         first_deadline: for such a probe.
         second_deadline: for the probe that confirms a failure.
         retries: between tries while the server does not answer.
-        peer_daemon_every: between looks at the Lease of a peer's daemon.
+        peer_daemon_every: between reads of the Lease of a peer's daemon.
         silent_after: without a renewal of that Lease, until the peer's daemon is called silent.
         node_lease_every: between renewals of a virtual node's Lease.
-        usage_fresh: for which an answer on what pods use is good: scrapers that come closer
+        usage_fresh: for which an answer on the usage of pods is good: scrapers that come closer
             together share one.
-        readers_kept: for which a yes to somebody who reads from the kubelet API is remembered:
+        readers_kept: for which a permission to read from the kubelet API is remembered:
             less than a kubelet does (two minutes for a token, five for a right). With a hundred
-            virtual nodes each round of a scraper would be two hundred questions to the API server.
-            Of streams, and of a no, nothing is remembered.
-        former_key_kept: for which the former key is kept when nobody seems to need it any more: a
+            virtual nodes each round of a scraper would be two hundred requests to the API server.
+            Of streams, and of a denial, nothing is remembered.
+        former_key_kept: for which the former key is kept when no peer seems to need it any more: a
             peering that was begun with it may just come about.
         signature_kept: for which a signed nonce that has done its work is kept: ``liqoctl`` may
-            still look.
-        held_again: until it is looked again whether volumes still keep a namespace at a provider.
+            still read it.
+        held_again: until the next check for volumes that keep a namespace at a provider.
         gone_within: for which a NamespaceOffloading that ends stays to show that providers still
-            end theirs: whoever waits for its end, as ``liqoctl unoffload`` does, then finds none.
-            Of a provider that does not answer, or whose namespace something holds, nobody is told
-            more by waiting.
-        volume_answer: for which a peer's answer to a wish for a volume is waited for.
+            end theirs: a client that waits for its end, as ``liqoctl unoffload`` does, then finds
+            none. Longer waiting brings nothing for a provider that does not answer, or whose
+            namespace something holds.
+        volume_answer: for which a peer's answer to a request for a volume is waited for.
         volume_refused: before the scheduler's choice of a node without a volume is taken back.
     """
 

@@ -1,9 +1,9 @@
 """Provisions the volumes of Liqo's virtual StorageClass, one component for the whole cluster.
 
 The scheduler chooses a node for the first pod of a claim. On a virtual node the reflector of
-claims asks the peer, and says in a condition what came of it; on a real node a claim of this
-cluster's own class is made. Then the claim gets its volume here, which names where the data is, and
-only then is the pod bound. Where there is no volume to be had the scheduler's choice is taken back,
+claims sends a request to the peer, and gives the result in a condition; on a real node a claim of
+this cluster's own class is made. Then the claim gets its local volume, which names the place of the
+data, and only then is the pod bound. Without a volume the scheduler's choice is taken back,
 with a reason, after a pause that doubles: it may choose the same node again.
 """
 
@@ -31,7 +31,7 @@ FAILED: Final = "ProvisioningFailed"
 GROWTH_FAILED: Final = "VolumeResizeFailed"
 CONFLICT_PAUSE: Final = 0.2
 KEPT: Final = 1024
-"""Claims of which it is remembered how often they were refused."""
+"""Number of claims whose refusals are counted."""
 
 Json = dict[str, Any]
 Task = tuple[str, str, str]
@@ -127,7 +127,7 @@ class VolumeProvisioner(Controller[Task]):
         return None
 
     async def _provision_here(self, claim: Json, wait: _Wait) -> float | None:
-        """Provision by a claim of this cluster's own class; its change brings us here again."""
+        """Provision by a claim of this cluster's own class; its change causes another turn."""
         uid = claim["metadata"]["uid"]
         real = self._claims.store.decode((labels.STORAGE_NAMESPACE, uid), Json)
         if real is None:
@@ -168,11 +168,11 @@ class VolumeProvisioner(Controller[Task]):
             await self._client.create(VOLUMES, volume)
 
     async def _refuse(self, claim: Json, wait: _Wait, why: str) -> float | None:
-        """Say why, and let the scheduler choose again after a while."""
+        """Report the reason, and let the scheduler choose again after a while."""
         now, meta = trio.current_time(), claim["metadata"]
         if wait.refused is None:
             wait.refused = now
-        # What a peer says may be the answer to an earlier choice, which it is about to change.
+        # A peer's statement may be the answer to an earlier choice, which it is about to change.
         pause = self._timings.volume_refused.delay(wait.times + 1, jitter=lambda: 1.0)
         left = pause - (now - wait.refused)
         if left > 0:
@@ -196,7 +196,7 @@ class VolumeProvisioner(Controller[Task]):
     # It grows
 
     async def _grow(self, claim: Json) -> None:
-        """Pass the size that a claim requests on to the real claim, and show the result here."""
+        """Pass the size that a claim requests on to the real claim, and show the result on it."""
         meta = claim["metadata"]
         volume = self._volumes.store.decode(("", claim["spec"]["volumeName"]), Json)
         if volume is None or volume["metadata"]["name"] != volumeclaims.volume_name(claim):
@@ -232,8 +232,8 @@ class VolumeProvisioner(Controller[Task]):
     # It goes
 
     async def _release(self, volume: Json) -> float | None:
-        """A volume whose claim is gone goes too, where its policy says so, and with it the real
-        claim behind it. A claim at a peer is taken back by the reflector.
+        """Remove a volume whose claim is gone, if its policy requires that, with the real claim
+        behind it. A claim at a peer is taken back by the reflector.
         """
         spec, meta = volume["spec"], volume["metadata"]
         released = (volume.get("status") or {}).get("phase") == "Released"
@@ -257,9 +257,9 @@ class VolumeProvisioner(Controller[Task]):
         return None
 
     async def _sweep(self, namespace: str, name: str, claim: Json | None) -> float | None:
-        """Real claims that came to nothing go: their claim is gone, or has its volume at a peer.
+        """Remove real claims without a use: their claim is gone, or has its volume at a peer.
 
-        One that has a volume here goes with that.
+        One that has a local volume goes with that.
         """
         where = labels.STORAGE_NAMESPACE
         for key in list(self._claims.store.indexed("namespace", where)):
@@ -298,7 +298,7 @@ def _of_claim(change: StoreChange) -> Iterator[Task]:
 
 
 def _claim_of(body: bytes) -> str:
-    """The claim that a real claim says that it stands for."""
+    """The claim that a real claim names as its origin."""
     return msgspec.json.decode(body, type=Partial).metadata.annotations.get(labels.CLAIM, "")
 
 

@@ -30,10 +30,10 @@ class Peer:
     Attributes:
         id: its cluster id.
         tenant_namespace: the local namespace that belongs to this peer.
-        work: the time that goes to what it asks of this cluster.
+        work: the time spent on its requests to this cluster.
         network: the network that is joined with it.
-        reach: why nothing gets through to its pods; empty where it does, None while that is not
-            known (:mod:`liqod.reachability`).
+        reach: the reason that nothing gets through to its pods; empty without one, None while
+            unknown (:mod:`liqod.reachability`).
     """
 
     id: str
@@ -45,7 +45,7 @@ class Peer:
 
     @property
     def informers(self) -> Informers:
-        """Those of this cluster."""
+        """The informers of this cluster."""
         return self.context.informers
 
     @property
@@ -55,7 +55,7 @@ class Peer:
 
     @property
     def pod_network(self) -> PodNetwork:
-        """How its pods are reachable; by no tunnel where nobody has begun to join the networks."""
+        """The reachability of its pods; by no tunnel where joining the networks has not begun."""
         way = self.settings.pod_network
         return "none" if way == "tunnel" and not self.network.started else way
 
@@ -66,7 +66,7 @@ class Peer:
     def failures(self, topic: str, *, reflector: str = "") -> Callable[[object, Exception], None]:
         """The callback of a queue whose worker fails: publishes the key and the reason.
 
-        Errors that time alone does not mend are logged too, each only now and then.
+        Errors that time alone does not cure are logged too, each only now and then.
         """
 
         def publish(key: str, reason: str) -> None:

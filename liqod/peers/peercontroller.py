@@ -1,7 +1,7 @@
 """Keeps one supervised task for each peer that exists.
 
-A peer exists while a tenant namespace here carries its id; discovery plugins and ``liqod peer``
-lead to such a namespace. The tasks do not know each other: a failure in one ends at the wall of
+A peer exists while a local tenant namespace carries its id; discovery plugins and ``liqod peer``
+lead to such a namespace. The tasks are independent: a failure in one is contained by
 :class:`~liqod.runtime.supervise.Supervision`, and its next try is that peer's alone.
 """
 
@@ -29,7 +29,7 @@ from liqod.telemetry.events import PeerFailed, PeerGone, PeerSeen
 logger = logging.getLogger(__name__)
 
 RunPeer = Callable[[ClusterContext, str, str], Awaitable[object]]
-"""The whole life of one peer: this cluster, its id, its tenant namespace here."""
+"""The whole life of one peer: this cluster, its id, its local tenant namespace."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,14 +49,14 @@ def desired(tenants: dict[str, str]) -> dict[str, str]:
 
 
 class PeerController(Controller[str]):
-    """Keeps one task running for each peer there is; a key is a peer's id.
+    """Keeps one task running for each existing peer; a key is a peer's id.
 
     Args:
-        run_peer: what runs for each; it is started again when it ends.
+        run_peer: the task of each; it is started again when it ends.
         gone: called with each that is no peer any more.
 
     Attributes:
-        failures: why the tasks that failed wait, by peer; those that were started again do not.
+        failures: the reasons why failed tasks wait, by peer; none of restarted ones.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class PeerController(Controller[str]):
             if failure is None:
                 self.failures.pop(peer, None)
                 return
-            if scope.cancel_called:  # it has gone, and fails on its way out
+            if scope.cancel_called:  # it has gone, and fails while it ends
                 return
             self.failures[peer] = failure
             context.hub.publish(PeerFailed(**msgspec.structs.asdict(failure)), peer)
@@ -162,7 +162,7 @@ class PeerController(Controller[str]):
             finally:
                 ended.set()
                 if peer not in self._running:
-                    # Once more: what was under way when it was cancelled may have said something.
+                    # Once more: what was under way when it was cancelled may have reported.
                     self._gone(peer)
                 if self._ends.get(peer) is ended:
                     del self._ends[peer]

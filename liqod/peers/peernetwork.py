@@ -17,15 +17,15 @@ class PeerNetwork:
     """The network of one peer.
 
     Attributes:
-        looked: set once it was looked whether networks are joined, or could not be.
-        ranges: of the two clusters; None while they are not known.
-        waits: what is waited for while they are not, as a clause.
-        connected: whether packets get through; None where nobody has looked.
+        looked: set once the joining of networks was checked, or could not be.
+        ranges: of the two clusters; None while they are unknown.
+        waits: the reason to wait for them, as a clause.
+        connected: whether packets get through; None where nothing was probed.
         why: the reason, as a clause.
-        gateways: whether the gateway that is there works, by its side (``server``, ``client``).
-        whose: the id of another peer among whose aliases an address is; empty where it is nobody's.
-        tunnel: gives what the tunnel tells, from memory; None while nobody keeps the network.
-        nudge: says that somebody looks, so that figures are to be fresh.
+        gateways: whether the existing gateway works, by its side (``server``, ``client``).
+        whose: the id of another peer among whose aliases an address is; empty where there is none.
+        tunnel: gives the tunnel's facts, from memory; None while nothing maintains the network.
+        nudge: called for a reader, so that figures are to be fresh.
     """
 
     def __init__(self) -> None:
@@ -63,20 +63,20 @@ class PeerNetwork:
         await self._news.wait()
 
     def set_ranges(self, ranges: PeerRanges | None, waits: str = "") -> None:
-        """Say which ranges there are, or what is waited for."""
+        """Set the ranges, or the reason to wait for them."""
         self.looked.set()
         if (ranges, waits) != (self.ranges, self.waits):
             self.ranges, self.waits = ranges, waits
             self._notify()
 
     def set_connected(self, connected: bool | None, why: str = "") -> None:
-        """Say whether packets get through."""
+        """Set the result of the probes: true if packets get through."""
         if (connected, why) != (self.connected, self.why):
             self.connected, self.why = connected, why
             self._notify()
 
     def set_gateways(self, gateways: Mapping[str, bool]) -> None:
-        """Say which gateways there are."""
+        """Set the states of the gateways."""
         if gateways != self.gateways:
             self.gateways = dict(gateways)
             self._notify()

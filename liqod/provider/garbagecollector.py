@@ -3,9 +3,9 @@
 Namespaces, cluster-wide bindings and signing requests live outside the tenant namespace, so nothing
 collects them with it, and no finalizer holds it back for them. This controller looks for them: at
 start, and whenever something they depend on goes. Before anything is deleted the API server itself
-is asked once more, object by object (rule 3 of the architecture).
+is read once more, object by object (rule 3 of the architecture).
 
-A map that is gone does not mean that its consumer has left while that has slices here: somebody
+A map that is gone does not mean that its consumer has left while that has slices here: a user
 deleted the replica by hand, and the consumer will put it back, be it only when it can reach this
 cluster again. It ends its namespaces by taking them off the map, or by giving back its slices.
 """
@@ -39,7 +39,7 @@ class Suspect(NamedTuple):
 
     Attributes:
         kind: ``namespace`` (mapped), ``released`` (mapped, and taken off its map before that went),
-            ``peer`` (its bindings), ``bindings`` or ``requests`` (of anybody).
+            ``peer`` (its bindings), ``bindings`` or ``requests`` (of any peer).
         name: of the namespace, or the peer's id.
     """
 
@@ -74,20 +74,20 @@ class GarbageCollector(Controller[Suspect]):
         self._timings = timings
         self._client = context.client
         self._awaiting: set[str] = set()
-        """Namespaces whose map is gone and will be put back, as far as is known."""
+        """Namespaces whose map is gone and will be put back, as far as it is known."""
         self._maps = Watched(NAMESPACE_MAPS, self._on_map)
         self._slices = Watched(RESOURCE_SLICES, self._on_slice)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._tenants = Watched(TENANTS, self._on_tenant)
         watches = (self._maps, self._slices, self._namespaces, self._tenants)
-        # What no change of an object tells of.
+        # Suspects that no change of an object shows.
         first = (Suspect("bindings", "*"), Suspect("requests", "*"))
         super().__init__(context, "orphans", *watches, first=first, tasks=(self._follow_requests,))
 
     async def _follow_requests(self) -> NoReturn:
         while True:
             await self._signing_requests.lost()
-            # What is still on its way to the API server will have arrived by then.
+            # Requests still under way to the API server will have arrived by then.
             self.queue.add(Suspect("requests", "*"), after=self._timings.orphans)
 
     def _on_map(self, change: StoreChange) -> Iterator[Suspect]:

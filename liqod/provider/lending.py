@@ -33,7 +33,7 @@ async def lend(
         peer: the consumer.
         guest_policies: the state of the policies that restrict consumers.
         signing_requests: those of consumers that are being worked on.
-        timings: how long the controllers wait for what.
+        timings: the times that the controllers wait.
     """
     context, settings = peer.context, peer.context.config.certificates
     issuer = CertificateIssuer(
@@ -48,7 +48,7 @@ async def lend(
         await nursery.start(Tenants(peer, issuer, guest_policies, timings).run)
         await nursery.start(LentSlices(peer, issuer, guest_policies, timings).run)
         await nursery.start(Renewals(peer).run)
-        # What namespaces have is known before another one gets its share.
+        # The quotas of namespaces are known before another one gets its share.
         await nursery.start(QuotaBalancer(peer, maps.shared, timings).run)
         await nursery.start(maps.run)
         await nursery.start(ShadowPods(peer, guest_policies, timings).run)

@@ -11,19 +11,19 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         pauses: between tries of a pod, or of an EndpointSlice, that the API server refuses, or
             whose name is taken.
-        room_again: between checks whether a consumer's objects have room in memory again.
+        room_again: between checks for room in memory for a consumer's objects.
         expectation: within which a pod that was made must show in the store; it is made again
             after that.
-        orphans: until that is looked at again for which others are about to do something.
+        orphans: until the next check of objects that others are about to change.
         moved: after a consumer has all that it needs for its next name, until its former one loses
             its rights: its daemon takes the certificates at once, and its connections follow.
-        policies_missing: between checks of what is not lent while policies are missing.
+        policies_missing: between checks of lending that is held back while policies are missing.
         refused_update: between tries of a pod's change that was refused for now: by a quota, a
             policy, a missing right. One that the API server cannot accept is not tried again until
             it is another change.
         direct_pods: until those are tried again that could not be taken over.
         peering_user_life: for which a peering user is good, unless its maker sets another time.
-        turn: until what is free of a consumer's bounds on objects, and too little for all its
+        turn: until the free part of a consumer's bounds on objects, if too little for all its
             namespaces, goes on to others: longer than a consumer pauses before it tries a refused
             object again.
     """

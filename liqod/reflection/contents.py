@@ -4,7 +4,7 @@ import msgspec
 
 
 class _Content(msgspec.Struct, frozen=True, rename="camel"):
-    """The metadata by which an object is still as we left it; no more of it is to be compared."""
+    """The metadata that shows if an object is still as we left it; nothing else is compared."""
 
     uid: str = ""
     generation: int = 0

@@ -1,12 +1,12 @@
 """Reflection for one peer: follows its namespace map and virtual nodes, and runs the reflectors.
 
-Every peer has its own queues and bounds, and an engine of its own; what is watched in this cluster
-is shared by all of them. A change of the map starts and ends sessions, a change of the nodes or
+Every peer has its own queues and bounds, and an engine of its own; the watches in this cluster
+are shared by all of them. A change of the map starts and ends sessions, a change of the nodes or
 of the link has everything reconciled again. Everything that lasts is in resources: an engine that
 is killed is begun anew from what the two clusters hold.
 
-The way of an event: a watch notifies :meth:`Worker.enqueue` of an object (a pod by way of
-:mod:`liqod.kube.cache.nodeindex`, an object at the peer by way of
+The path of an event: a watch notifies :meth:`Worker.enqueue` of an object (a pod through
+:mod:`liqod.kube.cache.nodeindex`, an object at the peer through
 :mod:`liqod.reflection.remotecache`), its key waits in the worker's queue, and the worker decides
 and has it written.
 """
@@ -82,7 +82,7 @@ class Engine:
         self.workers = Workers(self.context.dependencies)
         for each in self.reflectors:
             self.context.reflectors[each.name] = each
-            # What a disabled reflector reflects all the same: pods there cannot do without.
+            # What a disabled reflector reflects all the same: objects that pods at the peer need.
             only = each.always if each.name in disabled else None
             self.workers[each.name] = Worker(each, self.context, only)
             if each.scope is Scope.NODE:
@@ -98,7 +98,7 @@ class Engine:
         self._changed = trio.Event()
         self._withdrawals = Withdrawals(self.context)
 
-    # For those who inspect
+    # For inspection
 
     @property
     def queues(self) -> dict[str, KeyedQueue[Key]]:
@@ -190,10 +190,10 @@ class Engine:
             self._renamed()
 
     def _read(self, maps: SharedInformer, nodes: SharedInformer) -> None:
-        """Take in what the map and the nodes say, and have reconciled again what that concerns."""
+        """Read the map and the nodes, and have everything reconciled again that they concern."""
         context, tenant = self.context, self.peer.tenant_namespace
         before = (context.mapping, context.nodes)
-        # Of this one alone, whatever the peer has put beside it.
+        # Of this one alone, no matter what the peer has put beside it.
         found, stays = maps.store.decode((tenant, self.peer.id), NamespaceMap), self._unoffloadable
         wanted = () if found is None else (found,)
         context.mapping = topology.mapping(wanted, self.peer.id, stays.problem)
@@ -204,7 +204,7 @@ class Engine:
         if before != (context.mapping, context.nodes):
             self._follow_nodes()
             if context.unmapped:
-                # Of namespaces that hold something of ours; the others begin anew when asked for.
+                # Of namespaces that hold something of ours; the others begin anew on request.
                 held = {key[0] for worker in self.workers.values() for key in worker.objects()}
                 off = held - context.mapping.accepted.keys() if context.mapping.known else ()
                 context.unmapped = {ns: at for ns, at in context.unmapped.items() if ns in off}
@@ -230,7 +230,7 @@ class Engine:
         self.context.renamed()
         self._requeue_all()
 
-    # What is watched in all namespaces
+    # Watches in all namespaces
 
     def _wide_kinds(self) -> list[Kind]:
         """Kinds whose objects are on nodes, and those that reflectors read everywhere."""
@@ -246,7 +246,7 @@ class Engine:
         """Watch a kind in all namespaces; peers and components share the informer."""
         own_pods = self.peer.context.own_pods
         is_read = any(reads.kind == kind for each in self.reflectors for reads in each.reads)
-        if kind != PODS or is_read:  # where a reflector reads pods, it may ask for any of them
+        if kind != PODS or is_read:  # where a reflector reads pods, it may read any of them
             await self._watch_selected(kind, EVERY, is_read)
         while True:
             # Ended before its successor begins: meanwhile its store stays, as it was.
@@ -270,7 +270,7 @@ class Engine:
                     self._unfollow(kind)  # a node that came meanwhile is followed on the one before
                     self._follow_nodes()
                 if anew:
-                    self._requeue_all()  # what went between the two watches, neither has told
+                    self._requeue_all()  # neither watch has shown what went between the two
                 self._withdrawals.look()
                 await trio.sleep_forever()
             finally:
@@ -317,7 +317,7 @@ class Engine:
             if namespace not in self._sessions and remote is not None:
                 self._start(nursery, namespace, remote_namespace, remote.client)
         if context.mapping.known:
-            # What is asked for and not there (yet) may come; what is not asked for is over.
+            # A namespace that is desired but missing may still come; one no longer desired is over.
             arbiter, concerned = context.arbiter, {*context.mapping.accepted}
             concerned |= context.mapping.desired
             arbiter.end(self.peer.id, arbiter.namespaces(self.peer.id) - concerned)
@@ -347,7 +347,7 @@ class Engine:
     # Having everything reconciled
 
     def _requeue_all(self, only: str | None = None) -> None:
-        """Have everything reconciled again, here and there, or everything of one namespace."""
+        """Have everything reconciled again in both clusters, or everything of one namespace."""
         for worker in self.workers.values():
             worker.unsettle()
         for worker in self.workers.values():

@@ -1,9 +1,9 @@
-"""Follows the Events of one mapped namespace at the peer; has those of our objects written here.
+"""Follows the Events of one mapped namespace at the peer; has those of our objects written locally.
 
-Events are not kept: each is read, given to the writer and forgotten. So nothing is listed but at
-the start, and after an interruption of which the server no longer has the changes; what was
-written here before is then not written again. Servers send no bookmarks for Events: where nothing
-happens, the place to go on from is asked for once with each watch.
+Events are not kept: each is read, given to the writer and forgotten. Events are listed only at
+the start, and after an interruption of which the server no longer has the changes; Events that
+were written before are then not written again. Servers send no bookmarks for Events: where nothing
+happens, each watch reads once the resourceVersion to continue from.
 """
 
 import logging
@@ -34,7 +34,7 @@ from liqod.runtime.observable import Notifier
 from liqod.runtime.supervise import explain
 
 WATCH_SECONDS: Final = (200, 280)
-"""A watch lives this long, drawn for each: API servers keep what happened for five minutes at the
+"""A watch lives this long, drawn for each: API servers keep changes for five minutes at the
 least (``--etcd-compaction-interval``), so that the next goes on where it began."""
 SLACK: Final = 15.0
 """Seconds that a server may take to end a watch when its time is over."""
@@ -42,12 +42,12 @@ LISTED_EVERY: Final = 60.0
 """Seconds from one list to the next, where a server drops changes that we have not read: nothing
 is lost, and a server that always does so is not read in full without end."""
 MOST_LISTED: Final = 5000
-"""Events that are read then: those of 1,000 pods that have just started."""
+"""Events that such a list reads: those of 1,000 pods that have just started."""
 PAUSES: Final = Backoff(first=0.5, last=30.0)
 REFUSED_AGAIN: Final = 600.0
 """Seconds until another try where the peer gives no right to read Events."""
 PODLIKE: Final = (SHADOW_PODS, PODS)
-"""The kinds at the peer that a pod here is there."""
+"""The kinds that represent a local pod at the peer."""
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ _partial = msgspec.json.Decoder(Partial)
 
 
 class EventTranslation:
-    """Makes of a peer's Event the one about the object here that stands behind it.
+    """Translates a peer's Event into one about the local object that it concerns.
 
     Args:
         mapped: the namespace.
@@ -67,10 +67,10 @@ class EventTranslation:
         self._mapped, self._context = mapped, context
 
     def event(self, body: bytes) -> tuple[remoteevents.Json, str] | None:
-        """The Event here that comes of one there, and its state; None for what is not ours.
+        """The local Event made from a peer's, and its state; None for an Event not of our objects.
 
         Args:
-            body: of the Event there, as JSON.
+            body: of the peer's Event, as JSON.
         """
         found = remoteevents.read(body)
         about = None if found is None else self._about(found)
@@ -80,7 +80,7 @@ class EventTranslation:
         return event, remoteevents.state_of(found)
 
     def _about(self, found: Event) -> LocalObject | None:
-        """The object here that a peer's Event is about, where we have what it is about there."""
+        """The local object that a peer's Event is about, where we hold the peer's object of it."""
         for cache in self._caches(found):
             there = cache.find(found.involved_object.name)
             source = cache.source(found.involved_object.name)
@@ -92,7 +92,7 @@ class EventTranslation:
         return None
 
     def _caches(self, found: Event) -> Iterator[RemoteCache]:
-        """The caches that may hold an Event's object; a pod may be there as its ShadowPod, too."""
+        """The caches that may hold an Event's object; a pod may also exist as its ShadowPod."""
         told = found.involved_object
         if told.kind in {kind.name for kind in PODLIKE}:
             yield from (self._mapped.caches[kind] for kind in PODLIKE)
@@ -102,7 +102,7 @@ class EventTranslation:
                 yield cache
 
     def _local(self, reflector: str, name: str, there: Partial) -> LocalObject | None:
-        """The object here that something there was made from, if it is that peer's concern."""
+        """The local object that a peer's object was made from, if it concerns that peer."""
         context, namespace = self._context, self._mapped.namespace
         kind = context.reflectors[reflector].kind
         store = context.store(kind, namespace)
@@ -130,7 +130,7 @@ class EventWatch:
 
     Args:
         mapped: the namespace.
-        translation: makes the Events here of those there.
+        translation: makes local Events of the peer's.
     """
 
     def __init__(
@@ -148,15 +148,15 @@ class EventWatch:
         self._turning = trio.CancelScope()
 
     def wake(self) -> None:
-        """The peer is said to be back: nobody waits for the end of a pause."""
+        """Try again at once, without waiting for the end of a pause: the peer seems to be back."""
         self._news.notify()
 
     def restart(self) -> None:
-        """The way to the peer was lost: what is watched over it may stay silent for ever."""
+        """Watch anew: the connection was lost, and a watch over it may stay silent for ever."""
         self._turning.cancel()
 
     async def run(self) -> NoReturn:
-        """Follow until cancelled, from when the first pod is there."""
+        """Follow until cancelled, from the peer's first pod on."""
         mapped = self._mapped
         await mapped.caches[SHADOW_PODS].used.wait()
         for kind in PODLIKE:
@@ -174,12 +174,12 @@ class EventWatch:
             except LiqodError as error:
                 failures += 1
                 pause = self._trouble(error, failures)
-            # A watch that ends at once is no reason to ask without end.
+            # A watch that ends at once is no reason for endless requests.
             with trio.move_on_after(max(pause, PAUSES.first)):
                 await self._news.wait()
 
     def _trouble(self, error: LiqodError, failures: int) -> float:
-        """Seconds until the next try. Pods go on without; the link reports a peer that is away."""
+        """Seconds until the next try. Pods go on without; the link reports an unreachable peer."""
         lasts = isinstance(error, PermanentError)
         if lasts and self._events.seldom.allows(type(error).__name__):
             facts = {"namespace": self._mapped.namespace, "reason": explain(error)}
@@ -207,10 +207,10 @@ class EventWatch:
                     self._version = found.resource_version
                     continue
                 self._version = found.item.resource_version
-                if found.type != "DELETED":  # here it is history, and goes when its time comes
+                if found.type != "DELETED":  # the local one is history, and expires by itself
                     self._take(found.item.body, known=found.type == "MODIFIED")
-        # In its whole life a watch brings all that was there as it began: the next need not begin
-        # before that. One that is ended early, as by a server that stops, may owe us some.
+        # In its whole life a watch brings all that existed as it began: the next need not begin
+        # before that. One that is ended early, as by a server that stops, may have left some out.
         if trio.current_time() - began > seconds - SLACK and newer(behind, self._version):
             self._version = behind
 
@@ -220,7 +220,7 @@ class EventWatch:
             self._events.writer.enqueue(said[0], seen=known)
 
     async def _read_all(self) -> None:
-        """Read the Events that exist there already; queue those that are not written here yet."""
+        """Read the Events that exist at the peer; queue those that are not written locally yet."""
         read, version = 0, ""
         before: dict[str, str] | None = None
         async for page in self._mapped.client.pages(EVENTS, self._selection):
@@ -240,19 +240,19 @@ class EventWatch:
         self._version = version
 
     async def _written(self) -> dict[str, str]:
-        """The hashes of this peer's Events that are here in the namespace, by name."""
+        """The hashes of this peer's Events in the local namespace, by name."""
         peer = f"{labels.REMOTE_CLUSTER_ID}={self._context.peer.id}"
         where = Selection(self._mapped.namespace, labels=peer)
         try:
             found = await self._context.peer.context.client.list(EVENTS, where, decode=Partial)
-        except Forbidden:  # the daemon is newer than its rights: what is there is found by its name
+        except Forbidden:  # the daemon is newer than its rights: its Events are found by name
             return {}
         metas = (each.metadata for each in found)
         return {meta.name: meta.annotations.get(labels.APPLIED_HASH, "") for meta in metas}
 
 
 def is_about(found: Event, there: Partial, kind: Kind) -> bool:
-    """True if an Event is about this very object there, and not about one before it.
+    """True if an Event is about this very object at the peer, and not about one before it.
 
     A ShadowPod has another UID than its pods, of which it may have had several: every Event since
     it was made is about one of them.

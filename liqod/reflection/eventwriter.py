@@ -1,13 +1,13 @@
-"""Writes here the Events of one peer about the objects that are reflected there.
+"""Writes to this cluster the Events of one peer about the objects that are reflected there.
 
-An Event is history, not state: none is worth that a pod waits for it, nor memory without end. So
-what waits to be written is bounded in bytes, and written at a pace, Normals and Warnings each by
+An Event is history, not state: no pod may wait for it, and its memory is bounded. So
+the waiting Events are bounded in bytes, and written at a pace, Normals and Warnings each by
 their own, so that no flood of the one displaces the other. An Event that comes again and again is
-written now and then, each time as it is by then. Events that there is no room for are left out and
+written now and then, each time as it is by then. Events beyond these bounds are left out and
 counted.
 
-The bounds are those of a kubelet, whose part this is: so many a second, and of one object so many
-at once and few afterwards, whatever the peer says.
+The bounds are those of a kubelet, whose role this is: so many a second, and of one object so many
+at once and few afterwards, whatever the peer sends.
 """
 
 import logging
@@ -29,9 +29,9 @@ from liqod.runtime.log import Seldom
 from liqod.runtime.tokenbucket import TokenBucket
 
 OBJECTS: Final = 4096
-"""Objects of which it is remembered how many Events they had."""
+"""Number of objects whose Events are counted."""
 OVERHEAD: Final = 300
-"""Bytes that one takes beside its JSON."""
+"""Bytes that one takes in addition to its JSON."""
 RETRY: Final = Backoff(first=1.0, last=60.0)
 
 WRITTEN: Final = "written"
@@ -44,7 +44,7 @@ log = logging.getLogger(__name__)
 
 
 class EventLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of what is written of one peer's Events, each for Normals and Warnings by themselves.
+    """Bounds of the writes of one peer's Events, each for Normals and Warnings by themselves.
 
     Attributes:
         rate: writes a second in the long run; a kubelet's ``eventRecordQPS``.
@@ -71,7 +71,7 @@ ORDINARY = EventLimits()
 class _PendingEvent(NamedTuple):
     body: bytes
     seen: bool
-    """True if the Event was seen before: it may be there already."""
+    """True if the Event was seen before: it may already exist."""
 
     @property
     def size(self) -> int:
@@ -79,12 +79,12 @@ class _PendingEvent(NamedTuple):
 
 
 class _Lane:
-    """The Events of one type on their way.
+    """The Events of one type that wait to be written.
 
     Args:
         client: of this cluster.
         type: ``Normal`` or ``Warning``.
-        peer: whose they are; in each of their labels.
+        peer: whose Events they are; in each of their labels.
         count: called with the outcome of each.
         limits: see :class:`EventLimits`.
     """
@@ -112,7 +112,7 @@ class _Lane:
         self._seldom = Seldom()
 
     def enqueue(self, event: Json, *, seen: bool) -> None:
-        """Have an Event written when its turn comes."""
+        """Queue an Event to be written in its turn."""
         meta, now = event["metadata"], trio.current_time()
         key = (meta["namespace"], meta["name"])
         before = self._waiting.get(key)
@@ -167,7 +167,7 @@ class _Lane:
             return
         try:
             await self._client.patch(EVENTS, name, again(event), namespace)
-        except NotFound:  # left out at its time, or this cluster has let go of it
+        except NotFound:  # it was left out, or has expired in this cluster
             await self._client.create(EVENTS, entry.body, namespace)
 
     def _failed(self, key: Key, error: Exception) -> None:
@@ -188,7 +188,7 @@ class _Lane:
         return entry
 
     def _note(self, key: Key) -> None:
-        """Remember when an Event was written, as long as the next of it has to wait."""
+        """Keep the time of an Event's write for as long as its next write has to wait."""
         now = trio.current_time()
         self._written.pop(key, None)
         self._written[key] = now
@@ -215,7 +215,7 @@ class _Lane:
 
 
 class EventWriter:
-    """The Events of one peer on their way into this cluster.
+    """The Events of one peer that wait to be written to this cluster.
 
     Args:
         client: of this cluster.
@@ -233,11 +233,11 @@ class EventWriter:
         }
 
     def enqueue(self, event: Json, *, seen: bool = False) -> None:
-        """Have an Event written when its turn comes; it is none's turn that is left out.
+        """Queue an Event to be written in its turn; one that is left out takes no turn.
 
         Args:
             event: as :func:`~liqod.model.objects.remoteevents.local_event` makes it.
-            known: whether it was seen before: it may be there already.
+            seen: whether it was seen before: it may already exist.
         """
         self._lanes[event["type"]].enqueue(event, seen=seen)
 
@@ -247,7 +247,7 @@ class EventWriter:
         return sum(len(each.queue) for each in self._lanes.values())
 
     async def run(self) -> NoReturn:
-        """Write until cancelled: Warnings beside Normals, neither behind the other."""
+        """Write until cancelled: Warnings and Normals independently of each other."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._lanes[WARNING].run)
             nursery.start_soon(self._lanes[NORMAL].run)

@@ -1,9 +1,9 @@
 """Checks every few seconds for degraded reflection at a peer that answers; reports to the link.
 
-A server may answer the link's small question and nothing else: one kind cannot be followed, no
+A server may answer the link's small probe and nothing else: one kind cannot be followed, no
 object can be written. A fault that two checks in a row find is reported. One that concerns the
-kinds of plugins alone, or a kind that the peer has not or gives no right to, keeps no pod from
-running there. A watch that does not show what was written long ago is begun anew.
+kinds of plugins alone, or a kind that the peer lacks or gives no right to, keeps no pod from
+running there. A watch that does not show a write made long ago is begun anew.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class HealthCheck:
 
     Args:
         workers: the peer's.
-        better: called when a degradation is over: what waits for the end of a pause is due.
+        better: called when a degradation ends: work that waits for the end of a pause is due.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class HealthCheck:
         return found
 
     def _report(self, lacking: dict[Kind, str]) -> None:
-        """Say which kinds the peer has not, or gives no right to; and which it does again."""
+        """Report the kinds that the peer lacks or gives no right to, and those served again."""
         for kind, why in lacking.items():
             self._context.unreadable(kind, why)
         for kind in self._lacking - lacking.keys():

@@ -1,6 +1,6 @@
-"""Makes objects here that belong to a local object, knows them again, and removes them.
+"""Makes, recognizes and removes objects in this cluster that belong to a local object.
 
-They have marks of what they were made from and for which peer, and the local object as their owner.
+Their marks name the object they were made from and its peer; the local object is their owner.
 """
 
 from typing import Final
@@ -18,11 +18,11 @@ from liqod.kube.ensure import ensure
 from liqod.plugins.contracts import Json
 
 SHOWN_WITHIN: Final = 30.0
-"""Seconds after which what was made is taken to have been shown, or to be gone."""
+"""Seconds after which a made object is taken to have been shown, or to be gone."""
 
 
 def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Json:
-    """An object to be made here: in the place of its owner, with the marks of its making."""
+    """An object to be made: in the namespace of its owner, with the marks of its making."""
     own, meta = source["metadata"], made.get("metadata", {})
     return {
         **made,
@@ -49,7 +49,7 @@ def owned(made: Json, kind: Kind, source: Json, reflector: str, peer: str) -> Js
 
 
 def made_from(found: Partial, reflector: str, name: str, uid: str) -> bool:
-    """True if an object here was made by a reflector from the object of that name and UID."""
+    """True if a local object was made by a reflector from the object of that name and UID."""
     meta = found.metadata
     marked = meta.annotations.get(labels.SOURCE) == f"{reflector}/{name}"
     return marked and any(owner.uid == uid for owner in meta.owner_references)
@@ -62,7 +62,7 @@ class Lately:
         self._made: dict[tuple[Kind, str, str], float] = {}
 
     def note(self, kind: Kind, namespace: str, name: str) -> None:
-        """One was made, or is there."""
+        """Note that an object was made, or exists."""
         now = trio.current_time()
         for key, at in list(self._made.items()):
             if now - at <= SHOWN_WITHIN:
@@ -72,7 +72,7 @@ class Lately:
         self._made[kind, namespace, name] = now
 
     def has(self, kind: Kind, namespace: str, name: str) -> bool:
-        """True if an object was made so lately that it may be there unseen."""
+        """True if an object was made so lately that it may exist unseen."""
         at = self._made.get((kind, namespace, name))
         return at is not None and trio.current_time() - at <= SHOWN_WITHIN
 
@@ -86,12 +86,12 @@ async def make(
     store: IndexedStore,
     lately: Lately,
 ) -> None:
-    """Make one object here be as wanted, also where another peer's engine made it.
+    """Make one local object be as wanted, also where another peer's engine made it.
 
     An object that was made lately and is not shown yet is read, and not made a second time.
 
     Raises:
-        Conflict: it exists and was made by somebody else, or of another object.
+        Conflict: it exists and was made by another, or of another object.
     """
     namespace, name = wanted["metadata"]["namespace"], wanted["metadata"]["name"]
     live, own = store.get((namespace, name)), source["metadata"]
@@ -130,7 +130,7 @@ async def sweep(
     wanted: set[str],
     store: IndexedStore,
 ) -> None:
-    """Remove what was made here from an object for a peer, and is no longer wanted."""
+    """Remove the objects made from one for a peer that are no longer wanted."""
     own = source["metadata"]
     for key in store.indexed("namespace", own.get("namespace", "")):
         found = store.decode(key, Partial)

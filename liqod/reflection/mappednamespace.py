@@ -1,4 +1,4 @@
-"""One mapped namespace as workers see it: what is here and at the peer, and who can work.
+"""One mapped namespace for the workers: its objects in both clusters, and the reflectors ready.
 
 It is a value that :class:`liqod.reflection.namespacereflection.NamespaceReflection` fills: that
 opens the watches and follows them.
@@ -19,23 +19,23 @@ from liqod.reflection.remotecache import RemoteCache
 from liqod.resources.offloading import SHADOW_PODS
 
 EMPTY_KEPT = 1.0
-"""Seconds for which the answer to a question that goes over all objects is kept."""
+"""Seconds for which the result of a check over all objects is kept."""
 
 
 class MappedNamespace:
-    """The stores of one mapped namespace, here and at the peer.
+    """The stores of one mapped namespace, in this cluster and at the peer.
 
     Args:
         namespace: its local name.
         remote_namespace: its name at the peer.
-        client: for reading there, with the identity of any slice.
-        caches: the objects there, by kind.
+        client: for reading at the peer, with the identity of any slice.
+        caches: the peer's objects, by kind.
 
     Attributes:
-        locals: the informers of this namespace here that are open, by kind and label selector.
+        locals: the informers of this local namespace that are open, by kind and label selector.
         ready: since when (Trio time) each reflector can work.
-        met: names of the reflectors of which an object is here that the peer has something of: what
-            they read here is no empty list.
+        met: names of the reflectors of which a local object exists that the peer has something of:
+            their local list is not empty.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class MappedNamespace:
         return self.locals.get((kind, labels))
 
     def suspect(self, reflector: Reflector) -> str | None:
-        """The reason why a missing object may exist all the same, here or there; None normally."""
+        """The reason why a missing object may exist in either cluster; None normally."""
         own = self.local(reflector.kind, reflector.selector)
         reasons = [None if own is None else own.suspect]
         reasons += [self.caches[remote.kind].suspect for remote in reflector.remote]
         return next((reason for reason in reasons if reason is not None), None)
 
     def suspiciously_empty(self, reflector: Reflector, store: IndexedStore) -> str | None:
-        """The reason why a start that sees nothing here proves nothing yet; None normally.
+        """The reason why a start with an empty local list proves nothing yet; None normally.
 
-        Where we have just begun, nothing was known here before. That not one is here of the many
-        objects that the peer has from here is then more likely a mistake than their end. Where one
-        of them has been here since, its end and theirs are seen.
+        Just after a start nothing was seen before. If the peer has many objects made from local
+        ones, and none of these is listed, that is more likely a mistake than their end. Once one
+        of them has been listed, its end and theirs are believed.
         """
         now = trio.current_time()
         since = self.ready.get(reflector.name)
@@ -93,7 +93,7 @@ class MappedNamespace:
         return {local for name, local in found if name == reflector.name} - set(reflector.always)
 
     def serves(self, meta: ObjectMeta) -> bool:
-        """True if an object there is a token that Liqo made for a pod which runs there still.
+        """True if a peer's object is a token that Liqo made for a pod that still runs there.
 
         The pods that Liqo made have theirs mounted. Tokens that liqod made, or renews, are its
         reflector's.
@@ -111,6 +111,6 @@ class MappedNamespace:
         return shadow.metadata.annotations.get(marks.LOCAL_UID) in (None, uid)
 
     def enqueue_remote(self) -> None:
-        """Have everything reconciled that is there."""
+        """Have everything reconciled that exists at the peer."""
         for cache in self.caches.values():
             cache.enqueue_all()

@@ -1,9 +1,9 @@
-"""One mapped namespace: the watches here and there for it, and the reflectors that can work.
+"""One mapped namespace: its watches in both clusters, and the reflectors that can work.
 
 A session lives while the peer has the namespace. Each reflector starts by itself, as soon as the
-kinds that it reads here and writes there are known: one whose kind a peer does not serve, or may
-not be read, waits and says so, and blocks no other. Ending a session removes nothing: the
-peer ends the namespace with all that is in it.
+kinds that it reads locally and writes at the peer are known: one whose kind a peer does not serve,
+or may not be read, waits and reports so, and blocks no other. Ending a session removes nothing:
+the peer ends the namespace with all that is in it.
 """
 
 from collections.abc import Callable, Iterable
@@ -41,13 +41,13 @@ class NamespaceReflection:
     Args:
         namespace: its local name.
         remote_namespace: its name at the peer.
-        client: for reading there, with the identity of any slice.
+        client: for reading at the peer, with the identity of any slice.
         workers: the peer's.
 
     Attributes:
         mapped: the namespace with its stores, as the workers see it.
-        offered: the names of the reflectors of which the peer takes what they write; the others
-            wait for another session, and nothing of theirs is watched.
+        offered: the names of the reflectors whose objects the peer takes; the others wait for
+            another session, and nothing of theirs is watched.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class NamespaceReflection:
         raise AssertionError("a session ends by cancellation only")
 
     def wake(self) -> None:
-        """The peer is said to be back: nobody waits for the end of a pause."""
+        """Try again at once, without waiting for the end of a pause: the peer seems to be back."""
         for cache in self.mapped.caches.values():
             cache.wake()
         if self._events is not None:
@@ -120,7 +120,7 @@ class NamespaceReflection:
         self._wake.notify()
 
     def restart(self) -> None:
-        """The way to the peer was lost: what is watched there is watched over another."""
+        """Watch anew over another connection: the one to the peer was lost."""
         for cache in self.mapped.caches.values():
             cache.restart()
         if self._events is not None:
@@ -140,7 +140,7 @@ class NamespaceReflection:
                 await self._wake.wait()
 
     async def _serve(self, worker: Worker) -> NoReturn:
-        """Open what a reflector needs, and let it work."""
+        """Open the watches that a reflector needs, and let it work."""
         reflector, context = worker.reflector, self._context
         async with AsyncExitStack() as stack:
             for kind, labels in self._local_kinds(reflector):
@@ -155,7 +155,7 @@ class NamespaceReflection:
             self.mapped.ready[reflector.name] = trio.current_time()
             if reflector.scope is Scope.NODE:
                 worker.enqueue_all(self.mapped.namespace)
-            # Only once it is ready: a subscription begins with all that is there, and an object
+            # Only once it is ready: a subscription begins with all that exists, and an object
             # that is reconciled before the peer's side is known is left alone.
             for kind, labels in self._local_kinds(reflector):
                 informer = self.mapped.locals[kind, labels]
@@ -191,7 +191,7 @@ class NamespaceReflection:
         return lambda change: self._workers.read_changed(kind, change.key)
 
     def _made_changed(self, worker: Worker) -> Callable[[StoreChange], None]:
-        """A listener that reconciles the source of an object made here that changed or is gone."""
+        """A listener that reconciles the source of a local object that changed or is gone."""
 
         def heard(change: StoreChange) -> None:
             for body in (change.old, change.new):
@@ -206,8 +206,8 @@ class NamespaceReflection:
 def _watched(reflectors: Iterable[Reflector]) -> dict[Kind, tuple[Watch, str]]:
     """The watch of each kind at the peer, and its field selector.
 
-    It is watched in full where any reflector asks for that, and selected only where all who watch
-    it ask for the same and nobody writes it.
+    It is watched in full where any reflector needs that, and selected only where all reflectors
+    that watch it need the same selection and none writes it.
     """
     kinds: dict[Kind, list[RemoteKind]] = {}
     for remote in (remote for reflector in reflectors for remote in reflector.remote):

@@ -1,15 +1,15 @@
-"""The marks on what is reflected: whose it is, what it was made from, and what was written last.
+"""The marks on what is reflected: its owner, its source, and the last write.
 
 ``offloading.liqo.io/origin`` and ``…/destination`` are the protocol's: an object without both is
 never touched. ``liqod.io/source`` is liqod's own and names the reflector and the local object, so
 that one object may become several, under other names; where it is missing (Liqo made the object)
-the name is the local one. The hash of what was wanted at the last write says whether something
-else is wanted now.
+the name is the local one. The hash of the object wanted at the last write shows if another
+is wanted now.
 
 The next step for a wanted object follows from its metadata (:func:`judge`): labels and
 annotations are compared as they are, and the content is taken as unchanged while its generation
 (or, for kinds without one, its resourceVersion) is the one that our last write left. Only where
-that is not known is the object read whole: after a restart, or after somebody wrote to it. Pure.
+is unknown is the object read whole: after a restart, or after another wrote to it. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -96,9 +96,9 @@ def node_label(node: str) -> str:
 def source_of(
     marked: OwnershipMeta, kind: Kind, reflectors: Iterable[Reflector]
 ) -> tuple[str, str] | None:
-    """The reflector and the name of the local object that something there was made from.
+    """The reflector and the name of the local object that a peer's object was made from.
 
-    None where no reflector here answers for it: it is then left alone.
+    None where no local reflector is responsible for it: it is then left alone.
     """
     concerned = [
         reflector
@@ -129,11 +129,11 @@ class WriteAction(Enum):
     CREATE = "create"
     UPDATE = "update"
     VERIFY = "verify"
-    """Read it whole; update it if it is not as wanted."""
+    """Read the object whole; update it if it is not as wanted."""
     REMOVE = "remove"
     """Remove an object that was made for another local one of the same name; then ours comes."""
     WAIT = "wait"
-    """It is going; its end calls us again."""
+    """The object is being deleted; its end causes another reconciliation."""
     KEEP = "keep"
 
 
@@ -143,7 +143,7 @@ def version(meta: ObjectMeta) -> str:
 
 
 def hash_of(wanted: Json, remote: RemoteKind) -> str:
-    """The hash that is recorded with a write: of what may still change.
+    """The hash that is recorded with a write: of the fields that may still change.
 
     Of an object written once it is that of its labels and annotations, and after a dot that of the
     part of its content that follows; of one that is applied that of all, and then of what is fixed.
@@ -163,7 +163,7 @@ def _joined(marks: str, content: str) -> str:
 
 
 def _recorded(live: Partial) -> str:
-    """The hash of the content at the last write; empty where it is not known."""
+    """The hash of the content at the last write; empty where it is unknown."""
     return live.metadata.annotations.get(labels.APPLIED_HASH, "").partition(".")[2]
 
 
@@ -205,11 +205,11 @@ def judge(
     """The next step for one wanted object.
 
     Args:
-        wanted: what is wanted, with the marks of ownership, without the hash.
-        live: the metadata of what is there.
+        wanted: the wanted object, with the marks of ownership, without the hash.
+        live: the metadata of the existing object.
         remote: how its kind is written.
-        settled: :func:`version` of the object when it last was as wanted; None if not known.
-        stands: what is there was made for this very object, if it does not say for which.
+        settled: :func:`version` of the object when it last was as wanted; None if unknown.
+        stands: the existing object was made for this very one, if its marks do not name one.
     """
     if live is None:
         return WriteAction.CREATE
@@ -221,7 +221,7 @@ def judge(
     noted = meta.annotations.get(labels.LOCAL_UID)
     if once and (noted != own["annotations"][labels.LOCAL_UID] if noted else not stands):
         return WriteAction.REMOVE
-    # Made again here, while nobody looked: an apply would leave what it does not name any more.
+    # Made again locally, unseen by us: an apply would leave the fields it does not name any more.
     another = bool(remote.fixed and noted) and noted != own["annotations"][labels.LOCAL_UID]
     if another and changed(wanted, live, remote):
         return WriteAction.REMOVE
@@ -236,10 +236,10 @@ def judge(
 
 
 def edited(live: Partial, remote: RemoteKind, settled: str | None) -> bool:
-    """True if somebody may have written to the content since our last write.
+    """True if another may have written to the content since our last write.
 
-    Of an object written once only a generation shows it: without one, everybody who writes a label
-    or a status would have it read.
+    Of an object written once only a generation shows it: without one, any write of a label or a
+    status would have the object read.
     """
     meta = live.metadata
     if meta.generation == 1 or (remote.write is Write.ONCE and not meta.generation):
@@ -248,12 +248,12 @@ def edited(live: Partial, remote: RemoteKind, settled: str | None) -> bool:
 
 
 def stamped(wanted: Json, remote: RemoteKind, over: Partial | None = None) -> Json:
-    """A wanted object with the record of its write, for the way in which its kind is written.
+    """A wanted object with the record of its write, in the form in which its kind is written.
 
     Args:
         wanted: the object.
         remote: how its kind is written.
-        over: what is there, where the content is not to follow with this write.
+        over: the existing object, where the content is not to follow with this write.
     """
     if remote.write is Write.MERGE:
         return ensure.stamped(remote.kind, wanted)
@@ -275,7 +275,7 @@ def restored(wanted: Json, whole: Json) -> Json:
 
 
 def followed(wanted: Json, whole: Json, remote: RemoteKind) -> Json:
-    """Merge patch by which the content of an object written once follows, over that version."""
+    """Merge patch by which the content of an object written once follows, against that version."""
     patch = exact_patch(whole, overlay(whole, wanted, remote.follows))
     version = whole["metadata"]["resourceVersion"]
     return {**patch, "metadata": {"resourceVersion": version}} if patch else {}
@@ -287,8 +287,8 @@ def relabel(wanted: Json, live: Partial, remote: RemoteKind, *, alone: bool = Fa
     Keys that others added stay; those that we wanted at our last write and want no more go.
 
     Args:
-        wanted: what is wanted.
-        live: what is there.
+        wanted: the wanted object.
+        live: the existing object.
         remote: how its kind is written.
         alone: the content does not follow with this write.
     """

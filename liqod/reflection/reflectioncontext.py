@@ -1,7 +1,7 @@
 """The state that the parts of one peer's reflection share, and the inputs of one reconciliation.
 
-A :class:`Context` is the memory of one engine: what is mapped, which stores are open, who depends
-on what. The engine alone changes it; workers read it. A :class:`Work` lives for one reconciliation.
+A :class:`Context` is the memory of one engine: the mapped namespaces, the open stores, and the
+dependencies. The engine alone changes it; workers read it. A :class:`Work` lives for one turn.
 """
 
 from typing import Final, NamedTuple
@@ -44,26 +44,26 @@ from liqod.runtime.log import Seldom
 from liqod.telemetry.events import KindRead, Reflected
 
 SHARE: Final = 0.01
-"""Part of the time that reading a peer's Events may take in the long run, beside what else is read
-of it: a flood of them holds up no pod."""
+"""Part of the time that reading a peer's Events may take in the long run, beside the other reads
+of that peer: a flood of them holds up no pod."""
 SAID_FOR: Final = 86400.0
-"""Seconds for which it is not said again that they cannot be read."""
+"""Seconds between two reports that they cannot be read."""
 
 
 class PeerEvents:
-    """The writer, the budget and the log of what one peer's Event watches do.
+    """The writer, the budget and the log of one peer's Event watches.
 
     Args:
         client: of this cluster.
         peer: the peer's id.
         which: the setting ``reflection.events``.
-        limits: of what is written of them.
+        limits: of the writes of them.
 
     Attributes:
-        writer: writes them here.
-        which: the same.
+        writer: writes them to this cluster.
+        which: the setting.
         budget: the time for reading them.
-        seldom: who may say that they cannot be read.
+        seldom: limits the reports that they cannot be read.
     """
 
     def __init__(
@@ -90,8 +90,8 @@ class Context:
         grace: seconds a namespace must be off the map before its pods are given up.
 
     Attributes:
-        needs: what was fetched for reflectors.
-        dependencies: which decisions read what.
+        needs: the answers that were fetched for reflectors.
+        dependencies: the objects that each decision read.
         reflectors: those that run, by name.
         namespaces: the mapped namespaces that are followed, by their local names.
         wide: the informers of kinds that are watched in all namespaces, once they are open.
@@ -100,8 +100,8 @@ class Context:
         nodes: the peer's virtual nodes by name.
         elsewhere: the names of other peers' virtual nodes.
         own: this cluster's own networks, once they are known.
-        events: what the peer's Events say of objects here.
-        unmapped: since when (Trio time) namespaces are off the map, where somebody asked.
+        events: the peer's Events about local objects.
+        unmapped: since when (Trio time) namespaces are off the map, where one was looked up.
     """
 
     def __init__(
@@ -166,7 +166,7 @@ class Context:
             labels_not_reflected=frozenset(settings.labels_not_reflected),
             annotations_not_reflected=frozenset(settings.annotations_not_reflected),
             home_api=remapped_api_server(
-                # A pod that mounts what nobody brings would not start.
+                # A pod that mounts an object that none brings would not start.
                 settings_of_peer.api_server if TOKENS in self.reflectors else "none",
                 context.config.api_server.for_pods,
                 ranges,
@@ -178,7 +178,7 @@ class Context:
         return made
 
     def renamed(self) -> None:
-        """Names or settings of translations are others now."""
+        """Note that names or settings of translations have changed."""
         self._names.clear()
 
     def _unmapped_for(self, namespace: str) -> float | None:
@@ -228,7 +228,7 @@ class Context:
     def publish(
         self, subject: ReflectedObject, action: str, reason: str = "", *, kind: str = ""
     ) -> None:
-        """Report to the hub what was done about an object, and why."""
+        """Report to the hub the action taken on an object, with its reasons."""
         self.peer.report(
             Reflected(
                 reflector=subject.reflector,
@@ -242,13 +242,13 @@ class Context:
 
 
 class State(NamedTuple):
-    """All that a decision about one object goes by, where it reads nothing else.
+    """All that a decision about one object depends on, where it reads nothing else.
 
     Attributes:
         mapped: its namespace; None where that is not mapped.
         names: names and settings.
-        source: the version of the object, None where it is not there.
-        remote: the state of what it has at the peer, for each kind that the reflector declares.
+        source: the version of the object, None where it is missing.
+        remote: the state of its objects at the peer, for each kind that the reflector declares.
     """
 
     mapped: MappedNamespace | None
@@ -280,17 +280,17 @@ class Work(msgspec.Struct):
     """One turn at one object.
 
     Attributes:
-        subject: which.
+        subject: the object.
         mapped: its namespace; None where that is not mapped.
         source: the object; None where it is gone or not the peer's concern.
         names: names and settings.
-        blind: what is at the peer is not known, since it has not been read yet.
-        hold: it is not the peer's concern any more, but what is there is not to be touched yet.
-        pauses: seconds after which somebody wants it reconciled again.
-        reasons: what has come up.
-        gone: the objects that went there since the last plan was carried out, as JSON, by kind.
-        settled: whether all is as wanted, and stays so until something changes that is in a
-            :class:`State`.
+        blind: the objects at the peer are unknown, since they have not been read yet.
+        hold: it no longer concerns the peer, but its objects there are not to be touched yet.
+        pauses: seconds after which it is to be reconciled again.
+        reasons: those found in this turn.
+        gone: the objects deleted at the peer since the last plan was carried out, as JSON, by kind.
+        settled: whether all is as wanted, and stays so until a part of its :class:`State`
+            changes.
         written: the version that our own write of a status left.
     """
 
@@ -327,12 +327,12 @@ class Work(msgspec.Struct):
         ]
 
     def judged(self) -> None:
-        """Show no more the objects that went there: their end has had its effect."""
+        """Drop the objects that were deleted at the peer: their end has had its effect."""
         if self.mapped is not None:
             for kind, body in self.gone.items():
                 self.mapped.caches[kind].judged(self.origin, body)
 
 
 def bare(source: Json) -> Json:
-    """An object without its status: what is said of that is not to depend on what it was."""
+    """An object without its status: decisions are not to depend on the status before."""
     return {name: value for name, value in source.items() if name != "status"}

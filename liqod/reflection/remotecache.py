@@ -1,4 +1,4 @@
-"""One kind in one mapped namespace at the peer: what is there of ours, and what we just wrote.
+"""One kind in one mapped namespace at the peer: our objects there, and our latest writes.
 
 The watch runs behind the writes; an object that was created or patched a moment ago is shown as
 the write's answer left it until the watch has caught up, so that nothing is written twice. Objects
@@ -30,9 +30,9 @@ from liqod.reflection.ownership import OwnershipMeta, selector, source_of, versi
 Source = tuple[str, str]
 """Reflector and name of the local object."""
 Stamps = tuple[tuple[str, int], ...]
-"""Names of objects, and of each a number that changes with each of its changes."""
+"""Names of objects, each with a number that changes with each of its changes."""
 Debounce = Callable[[bytes], float]
-"""The seconds for which a changed object (as JSON) may wait for its next change."""
+"""Seconds for which a changed object (as JSON) may wait for its next change."""
 
 QUIET_PERIOD = 300.0
 """Seconds between two checks of a kind that holds nothing of ours."""
@@ -61,18 +61,18 @@ class RemoteCache:
     Args:
         client: with the identity of a slice.
         watch: how much of the objects is kept.
-        namespaces: the mapped namespace, by its name here and by that there.
+        namespaces: the mapped namespace, by its local and its remote name.
         reflectors: those that write or watch this kind.
         owners: this cluster's id, and the peer's.
-        enqueue: has an object here reconciled after so many seconds, by the reflector's name.
+        enqueue: has a local object reconciled after so many seconds, by the reflector's name.
         pause: the seconds for which a changed object of a reflector may wait for its next change.
         own: whether any of the reflectors is part of liqod.
-        fields: a field selector; what it leaves out is as good as not there.
+        fields: a field selector; objects that it leaves out count as missing.
 
     Attributes:
-        namespace: the mapped namespace, by its name there.
-        has_synced: set once what is there is known.
-        used: set once something of ours is there, or is about to be: then it is watched.
+        namespace: the mapped namespace, by its remote name.
+        has_synced: set once the peer's objects are known.
+        used: set once an object of ours exists, or is about to: then it is watched.
     """
 
     def __init__(
@@ -120,20 +120,20 @@ class RemoteCache:
 
     @property
     def synced(self) -> bool:
-        """True if everything of ours that is there is known."""
+        """True if everything of ours at the peer is known."""
         return self._empty or (self._informer is not None and self._informer.store.synced)
 
     @property
     def suspect(self) -> str | None:
-        """The reason why a missing object may be there all the same; None normally."""
+        """The reason why a missing object may exist all the same; None normally."""
         return None if self._informer is None else self._informer.suspect
 
     @property
     def trouble(self) -> Degradation | None:
         """The reason why the known state may be late; None normally.
 
-        Grave only of what liqod itself brings, and where the server is at fault: a kind that the
-        peer has not, or to which it gives no right, holds up nothing but what is of that kind.
+        Grave only for the kinds of liqod itself, and where the server is at fault: a kind that the
+        peer lacks, or gives no right to, holds up only the objects of that kind.
         """
         informer = self._informer
         if informer is None or informer.trouble is None:
@@ -144,24 +144,24 @@ class RemoteCache:
 
     @property
     def lacks(self) -> str:
-        """That the peer has no such kind, or gives no right to it; empty where it does."""
+        """The fault that the peer has no such kind, or gives no right to it; empty without it."""
         informer = self._informer
         return (informer.problem or "") if informer is not None and informer.lacking else ""
 
     def wake(self) -> None:
-        """The server is said to be back: try again now, if waiting after a failure."""
+        """Try again now, if waiting after a failure: the server seems to be back."""
         if self._informer is not None:
             self._informer.wake()
 
     def restart(self) -> None:
-        """The way to the server was lost: what was watched over it may stay silent for ever."""
+        """Watch anew: the connection was lost, and a watch over it may stay silent for ever."""
         if self._informer is not None:
             self._informer.restart()
 
     def mend(self) -> None:
         """Begin the watch anew where it should have shown a write of ours long ago.
 
-        A write that it has not shown in all its time is no longer relied on: what was written went
+        A write that it has not shown in all its time is no longer relied on: the object went
         before we had the answer.
         """
         now = trio.current_time()
@@ -179,7 +179,7 @@ class RemoteCache:
 
     @property
     def sources(self) -> frozenset[Source]:
-        """The local objects that what is there was made from."""
+        """The local objects that the peer's objects were made from."""
         return frozenset(self._names)
 
     def find(self, name: str) -> Partial | None:
@@ -195,29 +195,29 @@ class RemoteCache:
         return None if body is None else _partial.decode(body)
 
     def of(self, source: Source) -> list[Partial]:
-        """The metadata of everything that a local object has there, by name."""
+        """The metadata of everything that a local object has at the peer, by name."""
         found = (self.find(name) for name in sorted(self._names.get(source, ())))
         return [partial for partial in found if partial is not None]
 
     def state(self, source: Source) -> Stamps:
-        """Another whenever something changed that a local object has there.
+        """The versions of a local object's objects at the peer; another after any change of one.
 
-        Where only metadata is watched, a change of no more than the status is none.
+        Where only metadata is watched, a change of the status alone does not count.
         """
         names = sorted(self._names.get(source, ()))
         return tuple((name, self._stamps.get(name, 0)) for name in names)
 
     def bodies(self, source: Source) -> tuple[Json, ...]:
-        """The same as JSON: whole objects or metadata, as they are watched."""
+        """The objects of :meth:`of` as JSON: whole objects or metadata, as they are watched."""
         found = (self._body(name) for name in sorted(self._names.get(source, ())))
         return tuple(msgspec.json.decode(each) for each in found if each is not None)
 
     def gone(self, source: Source) -> bytes | None:
-        """The last object, watched in full, that a local one lost there, until that was judged."""
+        """The last object, watched in full, that a local one lost there, until it was judged."""
         return self._gone.get(source)
 
     def judged(self, source: Source, gone: bytes) -> None:
-        """Drop an object that is gone, unless another one went since."""
+        """Drop an object that is gone, unless another has gone since."""
         if self._gone.get(source) is gone:
             del self._gone[source]
 
@@ -226,14 +226,14 @@ class RemoteCache:
         return self._settled.get(name)
 
     def settle(self, partial: Partial) -> None:
-        """An object is as wanted."""
+        """Note that an object is as wanted."""
         self._settled[partial.metadata.name] = version(partial.metadata)
 
     def wrote(self, source: Source, partial: Partial) -> bool:
-        """We created or changed an object; ``partial`` is the answer.
+        """Note our write of an object; ``partial`` is the answer.
 
-        The watch may have been faster than the answer, or slower: what it shows of this version or
-        of a later one counts, and until then the answer does. False where it has shown that the
+        The watch may have been faster than the answer, or slower: this version, if it shows it,
+        or a later one counts, and until then the answer does. False where it has shown that the
         object has gone: its deletion was notified before the answer, and is not notified again.
         """
         meta = partial.metadata
@@ -254,13 +254,12 @@ class RemoteCache:
     def ready_for(self, source: Source) -> bool:
         """True if something may be written now; if not, the source is reconciled when it may.
 
-        A write needs the watch, so a kind that was only listed now and then is watched from here
-        on.
+        A write needs the watch, so a kind that was only listed now and then is watched from now on.
         """
         if self._informer is not None and self._informer.store.synced:
             return True
-        # Not known to be empty from here on, although nothing was listed since: the write that is
-        # about to come would belie it before the watch is there to tell.
+        # Not known to be empty any more, although nothing was listed since: the coming write
+        # would make that wrong before the watch is established and can show it.
         self._empty = False
         self._awake.set()
         self._waiting.add(source)
@@ -271,7 +270,7 @@ class RemoteCache:
         return self._sources.get(name)
 
     def enqueue_all(self) -> None:
-        """Have everything reconciled that is there."""
+        """Have everything reconciled that exists at the peer."""
         for source in self.sources:
             self._enqueue(source, 0.0)
 
@@ -279,7 +278,7 @@ class RemoteCache:
         self._enqueues[source[0]]((self._local, source[1]), after)
 
     async def run(self) -> NoReturn:
-        """List now and then while there is nothing, and watch once there is something.
+        """List now and then while the kind is empty, and watch once it is not.
 
         Raises:
             LiqodError: the first list failed; the watch itself goes on by itself.
@@ -306,7 +305,7 @@ class RemoteCache:
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(informer.run)
-            # In one step with what follows: who waits is reconciled when all that is there is
+            # In one step with what follows: waiting objects are reconciled when all are
             # known.
             informer.subscribe(self._on_change)
             self.has_synced.set()
@@ -328,7 +327,7 @@ class RemoteCache:
         return self._informer.store.get((self.namespace, name))
 
     def _shows_all_of(self, version: str) -> bool:
-        """True if everything that was there at a version is shown: what is not, was not there."""
+        """True if all objects of a version are shown: one that is not shown did not exist then."""
         return self._informer is not None and not self._fields and self._informer.shows(version)
 
     def _on_change(self, change: StoreChange) -> None:
@@ -367,9 +366,9 @@ class RemoteCache:
         return old is None or self.watch is Watch.FULL or differs(old, new)
 
     def _caught_up(self, name: str, change: StoreChange) -> bool:
-        """Drop what we remember of our own write once the watch shows it, or what came after.
+        """Drop the memory of our own write once the watch shows it, or a later change.
 
-        True where it shows exactly what we wrote.
+        True where it shows exactly our write.
         """
         written = self._written.get(name)
         if change.new is None:

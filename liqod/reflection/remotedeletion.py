@@ -13,14 +13,14 @@ from liqod.reflection.remotecache import RemoteCache
 async def delete_remote(
     remote: RemoteKind, live: Partial, cache: RemoteCache, client: Client, grace: int | None = None
 ) -> bool:
-    """Delete an object of ours; False if that is not due or was done by others already.
+    """Delete an object of ours; False if that is not due, or others did it already.
 
     Args:
         remote: how its kind is written.
         live: the object.
-        cache: what is there of its kind.
-        client: who removes it.
-        grace: seconds that its pod may take to end, where they are not that pod's own.
+        cache: the peer's objects of its kind.
+        client: for removing it.
+        grace: seconds that its pod may take to end, where the pod's own do not apply.
     """
     meta = live.metadata
     if meta.deletion_timestamp is not None:

@@ -2,7 +2,7 @@
 
 Each object is written by the identity it belongs to. A write that the peer's API server refuses is
 kept as a :class:`Refusal` until another try is due, and shown on the local object; one that fails
-for a while (no connection, overload) is raised and tried again. Nothing is removed for the absence
+temporarily (no connection, overload) is raised and tried again. Nothing is removed for the absence
 of its local object while that absence is in doubt.
 """
 
@@ -54,8 +54,8 @@ FAILING = 60.0
 AGAIN_SOON = 0.2
 """Seconds until the next try where the answer of the watch is due at any moment."""
 FOLLOWED = 1.0
-"""Seconds after a change of content until it is asked what became of it: our own write calls
-nobody."""
+"""Seconds after a change of content until its outcome is read: our own write causes no
+reconciliation."""
 
 LESSONS = 4
 """Times that one object is tried again because a refusal named keys that can be left out."""
@@ -65,9 +65,9 @@ MOST_STRANGE = 256
 LEFT_OUT = "LeftOut"
 """Reason for an object that the peer takes without some of its labels or annotations."""
 REFUSED = "ReflectionRefused"
-"""Reason for an object that the peer does not take."""
+"""Reason for an object that the peer refuses."""
 FOREIGN = "FailedReflection"
-"""Reason (Liqo's) for an object at the peer that has our name and is not ours."""
+"""Reason (Liqo's) for an object at the peer that has our object's name and is not ours."""
 
 COLLECTORS = ("foregroundDeletion", "orphan")
 """Finalizers that Kubernetes' garbage collector takes off by itself."""
@@ -96,9 +96,9 @@ class WriteResult(msgspec.Struct, frozen=True):
 
     Attributes:
         done: the step that was taken; KEEP where nothing was written.
-        refusal: the peer's API server refused it.
-        reason: why it is not as wanted, where the peer was not even asked.
-        again: seconds until it is to be reconciled again, where no change will call.
+        refusal: the refusal by the peer's API server, if any.
+        reason: the reason that it is not as wanted, where no request was sent.
+        again: seconds until it is to be reconciled again, where no change will cause that.
     """
 
     done: WriteAction = WriteAction.KEEP
@@ -108,7 +108,7 @@ class WriteResult(msgspec.Struct, frozen=True):
 
 
 UNCHANGED = WriteResult()
-"""It is as wanted."""
+"""The object is as wanted."""
 
 
 class RemoteWriter:
@@ -123,7 +123,7 @@ class RemoteWriter:
         self._refused: dict[Key, RefusalBackoff] = {}
         self._failing: dict[Key, tuple[float, str]] = {}
         self._strange: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
-        """Keys of labels and of annotations that the peer takes of no guest, by kind."""
+        """Keys of labels and of annotations that the peer takes from no guest, by kind."""
 
     @property
     def problem(self) -> str | None:
@@ -139,11 +139,11 @@ class RemoteWriter:
 
     @property
     def remembered(self) -> set[Key]:
-        """The objects of which something is known here."""
+        """The objects of which a record is kept."""
         return {*self._refused, *self._failing}
 
     def forget(self, key: Key) -> None:
-        """The object is gone, and nothing of it is left."""
+        """Drop the records of an object that is gone, with nothing left of it."""
         self._refused.pop(key, None)
         self._failing.pop(key, None)
 
@@ -154,10 +154,10 @@ class RemoteWriter:
             raise Unreachable(f"the peer cannot be reached: {link.reason}")
 
     async def carry_out(self, work: Work, plan: Plan) -> bool:
-        """Bring what is wanted, remove what is not; whether the reflector is to be asked again.
+        """Write the wanted objects, remove the others; True if the reflector is to be called again.
 
         Raises:
-            TransientError: the peer cannot be asked now.
+            TransientError: the peer cannot be reached now.
             PluginError: an object is wanted of a kind that the reflector does not declare.
         """
         try:
@@ -171,7 +171,7 @@ class RemoteWriter:
     async def _carry_out(self, work: Work, plan: Plan) -> bool:
         key = work.key
         wanted = self._desired(work, plan)
-        # First: what goes may hold a quota, or a name, that what comes needs.
+        # Removals first: they may free a quota, or a name, that a new object needs.
         await self._remove(work, wanted)
         if not wanted:
             return self._refused.pop(key, None) is not None
@@ -204,7 +204,7 @@ class RemoteWriter:
         work.reasons += self._shown(after)
         return bool(after.shown)
 
-    # What is wanted, as it is to be written
+    # The wanted objects, as they are to be written
 
     def _desired(self, work: Work, plan: Plan) -> list[DesiredObject]:
         """The objects of a plan that may leave this cluster, with the marks of ownership."""
@@ -239,7 +239,7 @@ class RemoteWriter:
         return wanted
 
     def _learns(self, refusals: Iterable[Refusal]) -> bool:
-        """True if a refusal names further keys that the peer takes from nobody, to be left out."""
+        """True if a refusal names further keys that the peer takes from none, to be left out."""
         learned = False
         for each in refusals:
             labelled, annotated = allowedkeys.refused(each.message)
@@ -251,7 +251,7 @@ class RemoteWriter:
         return learned
 
     def _without_strange(self, work: Work, wanted: Json) -> Json:
-        """A wanted object without the keys that the peer has refused, which is said."""
+        """A wanted object without the keys that the peer has refused, with a reason added."""
         strange = self._strange.get(wanted["kind"])
         if strange is None:
             return wanted
@@ -328,7 +328,7 @@ class RemoteWriter:
         body = ownership.stamped(wanted.body, remote)
         try:
             if remote.write is Write.APPLY:
-                # An apply would take over what others have, and the watch shows ours only: read.
+                # An apply would take over others' objects, and the watch shows ours only: read.
                 found = await client.find(kind, name, namespace, decode=Partial)
                 if found is not None:
                     return self._existing(found, wanted)
@@ -340,7 +340,7 @@ class RemoteWriter:
         except AlreadyExists:
             found = await client.find(kind, name, namespace, decode=Partial)
             return WriteResult(again=AGAIN_SOON) if found is None else self._existing(found, wanted)
-        # No checkpoint since the answer: the cache knows of the write before anybody reads again.
+        # No checkpoint since the answer: the cache has the write before anything reads again.
         return _written(work, cache, written, WriteAction.CREATE)
 
     async def _update(
@@ -428,8 +428,8 @@ class RemoteWriter:
         try:
             written = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
         except Invalid:
-            # What others put into a list of ours may not go together with it, or what has changed
-            # cannot change: the content is replaced, or else the whole object.
+            # Values that others put into a list of ours may not go together with it, or a changed
+            # field cannot change: the content is replaced, or else the whole object.
             content = {key: value for key, value in wanted.body.items() if key != "metadata"}
             try:
                 await client.patch(kind, name, content, namespace)
@@ -438,10 +438,10 @@ class RemoteWriter:
             written = await client.apply(kind, body, namespace, manager=labels.REFLECTION_MANAGER)
         return _written(work, cache, written, WriteAction.UPDATE)
 
-    # What is not wanted
+    # Unwanted objects
 
     async def _remove(self, work: Work, wanted: Iterable[DesiredObject]) -> None:
-        """Remove what the object has there and does not want, once that is sure."""
+        """Remove the object's unwanted objects at the peer, once that is sure."""
         mapped = work.mapped
         assert mapped is not None
         keep = {(each.remote.kind, each.name) for each in wanted}
@@ -476,9 +476,9 @@ class RemoteWriter:
                 self._context.publish(work.subject, "remove", kind=remote.kind.name)
 
     async def _lives(self, work: Work, surplus: Iterable[Partial]) -> bool:
-        """True if what runs there was made for an object that the store lacks: a list may lie.
+        """True if a running one there was made for an object that the store lacks: a list may lie.
 
-        Objects that hold no work are made again, so nobody is asked about those.
+        Objects that hold no work are made again, so no request is made about those.
         """
         if work.source is not None or self._reflector.scope is not Scope.NODE:
             return False
@@ -491,7 +491,7 @@ class RemoteWriter:
         return not uids.isdisjoint((local.metadata.uid, None))
 
     def _doubt(self, work: Work) -> str | None:
-        """The reason why the absence of the local object is not sure yet; None normally."""
+        """The reason why the absence of the local object is in doubt; None normally."""
         mapped, reflector = work.mapped, self._reflector
         assert mapped is not None
         informer = self._context.local(reflector, mapped)
@@ -501,7 +501,7 @@ class RemoteWriter:
         return doubt
 
     def _existing(self, found: Partial, wanted: DesiredObject) -> WriteResult:
-        """The outcome for an object that the watch has not shown: ours, or somebody else's."""
+        """The outcome for an object that the watch has not shown: ours, or another's."""
         own = wanted.body["metadata"]["labels"]
         if ownership.ours(found.metadata.labels, own[labels.ORIGIN], own[labels.DESTINATION]):
             return WriteResult(again=AGAIN_SOON)
@@ -513,14 +513,14 @@ class RemoteWriter:
         text = f"{remote.kind.name} {name} exists at the peer and is left alone: {why}"
         return WriteResult(reason=Reason(FOREIGN, text), again=self._context.timings.free_again)
 
-    # Who writes
+    # Identities
 
     def _owner(self, work: Work, live: Partial) -> Remote:
-        """The identity that wrote an object that is there, and so removes it."""
+        """The identity that wrote an object at the peer, and so removes it."""
         return self._writer(work, live.metadata.labels.get(labels.NODE_NAME))
 
     def _writer(self, work: Work, node: str | None) -> Remote:
-        """The identity that writes there: for objects on nodes that of the node's slice."""
+        """The identity that writes at the peer: for objects on nodes that of the node's slice."""
         remotes = self._context.remotes
         known = work.names.nodes.get(node or "")
         if self._reflector.scope is Scope.NODE and known is not None:
@@ -535,7 +535,7 @@ class RemoteWriter:
 
 
 def _written(work: Work, cache: RemoteCache, written: Partial, step: WriteAction) -> WriteResult:
-    """The outcome of a write, by its answer. Nothing was settled where the object has gone."""
+    """The outcome of a write, by its answer; not settled where the object has gone."""
     if cache.wrote(work.origin, written):
         return WriteResult(step)
     return WriteResult(again=AGAIN_SOON)
@@ -554,12 +554,12 @@ def _deletion_blocker(remote: RemoteKind, live: Partial | None) -> Reason | None
 
 
 def _digest(wanted: Iterable[DesiredObject]) -> str:
-    """A digest of the wanted objects, to see that the peer is asked for the same again."""
+    """A digest of the wanted objects, to detect that the same is requested again."""
     return "/".join(ownership.hash_of(each.body, each.remote) for each in wanted)
 
 
 def _made_for(work: Work, live: Partial) -> bool:
-    """True if the object there was made for the local object that is being reconciled."""
+    """True if the peer's object was made for the local object that is being reconciled."""
     assert work.source is not None
     meta = live.metadata
     return made_for(work.source, meta.annotations, meta.creation_timestamp)

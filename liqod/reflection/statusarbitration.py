@@ -1,10 +1,11 @@
 """Arbitrates the status of an object that several peers reflect, by the reflector's rule.
 
-Each peer's engine *says* what its plan wants of the object's status and makes from it here, whether
-or not it is written; the rule (:class:`liqod.plugins.contracts.Several`) decides who writes what.
-When one says something else, or falls silent, those whose turn it may be now are asked again. The
-status written last is remembered, so that what nobody says any more is taken back: by the next who
-writes, or, when the last one has gone, by :mod:`liqod.reflection.statuscleanup`.
+Each peer's engine *declares* the status of the object, and the objects made from it, that its plan
+wants, whether or not they are written; the rule (:class:`liqod.plugins.contracts.Several`) decides
+which engine writes which. When one declares another state, or none any more, those that may write
+now are called again. The status written last is remembered, so that values that no peer declares
+any more are taken back: by the next writer, or, after the last, by
+:mod:`liqod.reflection.statuscleanup`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,17 +18,17 @@ from liqod.plugins.contracts import Json, Reflector, Several
 from liqod.reflection.view import ReflectedObject
 
 Made = tuple[str, str]
-"""Kind and name of an object that is made here."""
+"""Kind and name of an object that is made in this cluster."""
 ALL = ""
-"""The key, in place of a peer's, of a status that is that of all peers together."""
+"""The key, in place of a peer's, of a status combined from all peers."""
 
 
 class DesiredStatus(msgspec.Struct, frozen=True):
-    """The status and the objects here that one peer's engine wants for an object.
+    """The status and the local objects that one peer's engine wants for an object.
 
     Attributes:
-        status: what its status is to be; None for nothing.
-        made: what is made from it here.
+        status: its wanted status; None for none.
+        made: the local objects made from it.
     """
 
     status: Json | None = None
@@ -40,14 +41,14 @@ class DesiredStatus(msgspec.Struct, frozen=True):
 
 
 class Retraction(msgspec.Struct, frozen=True):
-    """A status and objects to take back, as a peer does not say anything of an object any more.
+    """A status and objects to take back, as a peer declares nothing of an object any more.
 
     Attributes:
-        reflector: whose object it is.
+        reflector: the reflector of the object.
         subject: the object.
         uid: its UID.
-        peer: who fell silent.
-        shown: what had been written of its status and is nobody's any more.
+        peer: the peer that declares nothing any more.
+        shown: the written part of its status that no peer declares any more.
     """
 
     reflector: Reflector
@@ -58,7 +59,7 @@ class Retraction(msgspec.Struct, frozen=True):
 
 
 class _ArbitratedObject(msgspec.Struct):
-    """One object: its UID, what each peer says and how to ask it again, and what was written."""
+    """One object: its UID, each peer's declared state and callback, and the last write."""
 
     reflector: Reflector
     uid: str
@@ -68,7 +69,7 @@ class _ArbitratedObject(msgspec.Struct):
 
     @property
     def first(self) -> str:
-        """The first of those that say anything; empty when none does."""
+        """The first of the peers that declare anything; empty when none does."""
         return min(self.desired, default="")
 
 
@@ -76,7 +77,7 @@ class StatusArbiter:
     """Arbitrates between all peers over the status of each object and the objects made from it.
 
     Attributes:
-        retracted: called with what is to be taken back, where no peer is left to do it.
+        retracted: called with a retraction that no peer is left to carry out.
     """
 
     def __init__(self) -> None:
@@ -85,14 +86,14 @@ class StatusArbiter:
         self.retracted: Callable[[Retraction], None] = lambda _: None
 
     def tracks(self, subject: ReflectedObject, peer: str) -> bool:
-        """True if a peer says anything of an object, or has to take back what was said."""
+        """True if a peer declares anything of an object, or has to take back a declared state."""
         found = self._objects.get(subject)
         return found is not None and (
             peer in found.desired or peer in found.shown or not found.desired
         )
 
     def has_desired(self, subject: ReflectedObject, peer: str) -> bool:
-        """True if a peer says anything of an object."""
+        """True if a peer declares anything of an object."""
         found = self._objects.get(subject)
         return found is not None and peer in found.desired
 
@@ -105,7 +106,7 @@ class StatusArbiter:
         said: DesiredStatus,
         again: Callable[[], None],
     ) -> None:
-        """A peer says this of an object now; ``again`` has that peer's engine reconcile it anew."""
+        """Record a peer's declared state of an object; ``again`` has its engine reconcile it."""
         found = self._objects.get(subject)
         if found is None or found.uid != uid:
             if not said.anything:
@@ -131,8 +132,8 @@ class StatusArbiter:
 
         Args:
             subject: the object.
-            peer: whose engine asks.
-            combine: makes one status of what several say.
+            peer: the peer of the calling engine.
+            combine: makes one status of those of several peers.
         """
         found = self._objects.get(subject)
         if found is None:
@@ -152,7 +153,7 @@ class StatusArbiter:
         return combine(statuses) if statuses else {}
 
     def patch(self, subject: ReflectedObject, peer: str, wanted: Json, live: Json) -> Json:
-        """The merge patch by which the status holds what is wanted, and no more what was; empty
+        """The merge patch by which the status holds the wanted values, and not the former; empty
         where it does already."""
         found = self._objects[subject]
         shown = found.shown.get(_whose(found.reflector, peer), {})
@@ -160,14 +161,14 @@ class StatusArbiter:
         return exact_patch(live, merged(kept, wanted))
 
     def writing(self, subject: ReflectedObject, peer: str, wanted: Json) -> None:
-        """The status is about to be written: it may hold from now on what is wanted, too."""
+        """Note that the status is about to be written: it may hold the wanted one, too."""
         found = self._objects.get(subject)
         if found is not None and wanted:
             whose = _whose(found.reflector, peer)
             found.shown[whose] = merged(found.shown.get(whose, {}), wanted)
 
     def written(self, subject: ReflectedObject, peer: str, wanted: Json) -> None:
-        """The status holds now what was wanted."""
+        """Note that the status now holds the wanted one."""
         found = self._objects.get(subject)
         if found is None:
             return
@@ -179,7 +180,7 @@ class StatusArbiter:
             del self._objects[subject]
 
     def others(self, subject: ReflectedObject, peer: str) -> frozenset[Made]:
-        """The objects that other peers' engines make here, so that this one does not."""
+        """The objects that other peers' engines make locally, so that this one does not."""
         found = self._objects.get(subject)
         if found is None:
             return frozenset()
@@ -187,14 +188,14 @@ class StatusArbiter:
         return frozenset().union(*before)
 
     def makes(self, subject: ReflectedObject, peer: str) -> bool:
-        """True if it is this peer's turn to make objects here."""
+        """True if it is this peer's turn to make local objects."""
         found = self._objects.get(subject)
         if found is None or found.reflector.several is not Several.FIRST:
             return True
         return found.first in (peer, "")
 
     def forget(self, subject: ReflectedObject, peer: str) -> None:
-        """The object is gone: nobody says anything of it, and there is nothing to take back."""
+        """Drop the record of an object that is gone: there is nothing to take back."""
         found = self._objects.get(subject)
         if found is not None and peer in found.desired:
             self._silence(subject, found, peer)
@@ -202,11 +203,11 @@ class StatusArbiter:
             self._objects.pop(subject, None)
 
     def namespaces(self, peer: str) -> set[str]:
-        """The namespaces of whose objects a peer says anything."""
+        """The namespaces in which a peer declares the state of any object."""
         return {namespace for name, namespace in self._left if name == peer}
 
     def end(self, peer: str, namespaces: Iterable[str] | None = None) -> None:
-        """A peer says nothing any more, of these namespaces or at all: take back what it said."""
+        """End a peer's declared states, in some or all namespaces, and take back their writes."""
         for namespace in self.namespaces(peer) if namespaces is None else set(namespaces):
             for subject in list(self._left.get((peer, namespace), ())):
                 self._end(subject, peer)
@@ -240,9 +241,9 @@ class StatusArbiter:
 
 
 def taken_back(shown: Json, live: Json, wanted: Json) -> dict[str, Any]:
-    """Merge patch that removes of a status what was shown, is still so, and is wanted no more.
+    """Merge patch that removes of a status the values shown, unchanged since, and not wanted now.
 
-    A value that somebody else has written in its place stays.
+    A value that another has written in its place stays.
     """
     patch: dict[str, Any] = {}
     for key, value in shown.items():

@@ -1,7 +1,7 @@
-"""Takes back what was written here of an object for a peer that has nothing more to do with it.
+"""Takes back the local writes about an object for a peer that no longer has to do with it.
 
-A namespace that is offloaded no more, or a peer that is left, leaves no status behind that says
-what is not so any more, and nothing that was made here in its name. The peer's own task is gone by
+A namespace that is offloaded no more, or a peer that is left, leaves no outdated status behind,
+and no object that was made here in its name. The peer's own task is gone by
 then, so this is a component of the whole cluster. It tries each retraction as often as it takes
 while the daemon runs; if that ends in between, the next reflection of the object puts the rest
 right.
@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 
 
 Said = tuple[ReflectedObject, str]
-"""An object, and the peer that said something of it."""
+"""An object, and the peer that declared a state of it."""
 
 
 class Retractions(Controller[Said]):
-    """Takes back statuses and objects here that no peer's engine wants any more."""
+    """Takes back statuses and local objects that no peer's engine wants any more."""
 
     def __init__(self, context: ClusterContext, arbiter: StatusArbiter) -> None:
         self._context, self._arbiter = context, arbiter
@@ -48,7 +48,7 @@ class Retractions(Controller[Said]):
         self.queue.add(key)
 
     async def reconcile(self, key: Said) -> None:
-        """Take back what one peer said of one object, unless it says something again."""
+        """Take back one peer's writes about one object, unless it declares a state of it again."""
         retraction = self._waiting.get(key)
         if retraction is None or self._arbiter.has_desired(*key):
             self._waiting.pop(key, None)  # it came back
@@ -64,7 +64,7 @@ class Retractions(Controller[Said]):
             del self._waiting[key]
 
     async def _remove(self, retraction: Retraction) -> None:
-        """Delete what was made here in the peer's name."""
+        """Delete the objects that were made in the peer's name."""
         client, subject = self._context.client, retraction.subject
         selector = f"{labels.ORIGIN}={retraction.peer}"
         for kind in retraction.reflector.local:
@@ -77,7 +77,7 @@ class Retractions(Controller[Said]):
                     await client.delete(kind, meta.name, subject.namespace, uid=meta.uid)
 
     async def _clear(self, retraction: Retraction) -> None:
-        """Remove from the status what nobody says any more."""
+        """Remove from the status the values that no peer declares any more."""
         if not retraction.shown:
             return
         client, subject = self._context.client, retraction.subject

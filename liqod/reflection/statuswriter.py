@@ -1,8 +1,8 @@
 """Writes to this cluster the results of a plan for the local object itself.
 
-Its status, objects made here, reasons as Events, and the end of an object that only waits for
-it. The status is patched with the object's UID, so that an object of the same name that came
-meanwhile is not given the status of the one before. Objects made here are owned by the local object
+Its status, objects made from it, reasons as Events, and its deletion where it only waits for
+that. The status is patched with the object's UID, so that an object of the same name that came
+meanwhile is not given the status of the one before. The objects made are owned by the local object
 they belong to, and go with it.
 """
 
@@ -41,10 +41,10 @@ from liqod.resources import FOREIGN_CLUSTERS
 log = logging.getLogger(__name__)
 
 STATUS_REFUSED = "StatusRefused"
-"""Reason for a status that this cluster's own API server does not take."""
+"""Reason for a status that this cluster's own API server refuses."""
 
 STATUS_CONTESTED = "StatusContested"
-"""Reason for a status that somebody else changes as often as it is written."""
+"""Reason for a status that another changes as often as it is written."""
 
 STALE = 5.0
 """Seconds until another try where our own status has not come back from the API server."""
@@ -58,10 +58,10 @@ MOST_REASONS = 32
 
 
 class StatusWriter:
-    """Writes the results of one reflector here, for one peer.
+    """Writes the results of one reflector to this cluster, for one peer.
 
     Args:
-        ask_again: has an object reconciled, whatever it was left with.
+        ask_again: has an object reconciled, regardless of its last outcome.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class StatusWriter:
 
     @property
     def remembered(self) -> set[Key]:
-        """The objects of which something is known here."""
+        """The objects of which a record is kept."""
         return {*self._debounced, *self._statuses, *self._refused, *self._reported}
 
     def reasons(self) -> Iterator[tuple[Key, frozenset[Reason]]]:
@@ -91,12 +91,12 @@ class StatusWriter:
             yield key, reasons
 
     def gone(self, key: Key) -> None:
-        """The object is gone: there is nothing to take back of what was said of it."""
+        """Drop the arbitration of an object that is gone: there is nothing to take back."""
         subject = ReflectedObject(self._reflector.name, *key)
         self._context.arbiter.forget(subject, self._context.peer.id)
 
     def forget(self, key: Key) -> None:
-        """The object is gone, or not this session's any more."""
+        """Drop the records of an object that is gone, or not this session's any more."""
         self._desired.pop(key, None)
         self._contest.forget(key)
         self._rate.forget(key)
@@ -106,7 +106,7 @@ class StatusWriter:
         self._reported.pop(key, None)
 
     async def carry_out(self, work: Work, outgoing: Plan, incoming: Plan) -> None:
-        """Status, objects made here, reasons, and the end of what only waits for it."""
+        """Write status, local objects and reasons; delete an object that only waits for that."""
         source = work.source
         if source is None:
             return
@@ -159,7 +159,7 @@ class StatusWriter:
         return msgspec.structs.replace(said, status=patch)
 
     def _combine(self, source: Json, statuses: Mapping[str, Json]) -> Json:
-        """The one status that the reflector makes of what several peers say."""
+        """The one status that the reflector makes of those of several peers."""
         combine = self._reflector.combine
         assert combine is not None
         return self._gauge.judge(json_problem, combine, bare(source), statuses)
@@ -183,7 +183,7 @@ class StatusWriter:
         wanted = self._desired.pop(key, None)
         if wanted is not None:
             # Before the request: where this task is cancelled while it waits for the answer, the
-            # status may have been written, and has to be taken back by those who come after.
+            # status may have been written, and later tasks have to take it back.
             self._context.arbiter.writing(work.subject, peer, wanted)
         try:
             written = await patch_status(context.client, self._reflector.kind, source, plan.status)
@@ -217,14 +217,14 @@ class StatusWriter:
             return ready - now
         uid, version = self._statuses.get(key, ("", ""))
         if uid == meta["uid"] and not newer(meta["resourceVersion"], version):
-            return STALE  # this was decided about the object as it was before our own last write
+            return STALE  # decided on the object as it was before our last write
         refused, until = self._refused.get(key, ("", 0.0))
         if until > now and refused == digest(plan.status):
             return until - now
         return self._rate.waits(key, now) or self._contest.waits(key, now)
 
     async def _report_refused(self, source: Json, error: LiqodError) -> None:
-        """Say that this cluster does not take the status: it will not until one of them changes."""
+        """Report that this cluster refuses the status: it will until one of them changes."""
         meta, kind = source["metadata"], self._reflector.kind
         message = f"the status from {self._context.peer.id} is refused here: {error}"
         extra = {"kind": kind.name, "name": meta["name"], "namespace": meta.get("namespace", "")}
@@ -233,7 +233,7 @@ class StatusWriter:
         await self._event(kind, source, reason)
 
     async def _report_contested(self, work: Work, source: Json, pause: float) -> None:
-        """Say that somebody else writes another status each time, and that this one stops."""
+        """Report that another writes a different status each time, and that this one stops."""
         peer = self._context.peer
         message = (
             f"somebody else changes the status from {peer.id} as often as it is written;"
@@ -266,13 +266,13 @@ class StatusWriter:
             mine = [each for each in made if each["kind"] == kind.name]
             for each in mine:
                 await make(client, kind, each, source, name, store, self._lately)
-            # What another one makes from now on it takes over as it is.
+            # Objects that another makes from now on are taken over as they are.
             keep = {each["metadata"]["name"] for each in mine}
             keep |= {made_name for made_kind, made_name in others if made_kind == kind.name}
             await sweep(client, kind, source, name, peer, keep, store)
 
     async def report(self, work: Work, reasons: tuple[Reason, ...]) -> None:
-        """Say the reasons that have not been said of the object; no others hold any more."""
+        """Report the reasons that were not reported of the object; no others hold any more."""
         source = work.source
         assert source is not None
         context, uid = self._context, source["metadata"]["uid"]
@@ -304,7 +304,7 @@ async def patch_status(client: Client, kind: Kind, source: Json, status: Json) -
     """Merge a patch into an object's status; None where it is gone or replaced.
 
     A list of conditions is written as a whole, with those of others in it: if the object has
-    changed since it was read, nothing is written, and its change brings us here again.
+    changed since it was read, nothing is written, and its change causes another reconciliation.
     """
     meta = source["metadata"]
     only = {"uid": meta["uid"]}
@@ -339,7 +339,7 @@ async def delete_local(client: Client, kind: Kind, source: Json, *, grace: int |
 async def write_event(client: Client, kind: Kind, source: Json, reason: Reason, peer: str) -> None:
     """Write an Event on an object: one for each object and reason, however often it is.
 
-    ``related`` names the peer's ForeignCluster, for those who read it.
+    ``related`` names the peer's ForeignCluster, for its readers.
 
     One that the API server refuses is dropped: its namespace may be going, and an Event there must
     not hold that up.

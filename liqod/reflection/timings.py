@@ -10,10 +10,10 @@ class ReflectionTimings(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         grace: for which a namespace must be off the map before pods that ran there are given up.
-        free_again: between checks whether a name that somebody else has is free: no watch shows it.
-        serving: between checks whether a pod still needs what Liqo made for it.
-        contested: for which a status is not written that somebody else changes each time.
-        check_every: between checks of what blocks reflection.
+        free_again: between checks whether a name in use by another is free: no watch shows it.
+        serving: between checks whether a pod still needs Liqo's objects for it.
+        contested: for which a status is not written that another changes each time.
+        check_every: between checks of faults that block reflection.
     """
 
     grace: float = 15.0

@@ -1,7 +1,7 @@
 """Selects the objects to reflect: the namespaces that the peer's NamespaceMap maps, the nodes that
 its VirtualNodes name, and the objects that follow their namespace.
 
-Pure. A map that is not there decides nothing: an object that vanished is not the same as a
+Pure. A missing map decides nothing: an object that vanished is not the same as a
 namespace that was taken off it, and pods are given up only for the latter, after a grace time.
 The policy of their kind and their annotations decide whether objects follow: annotations of the
 object win over those of the object that governs it (the Service of an EndpointSlice), and both over
@@ -26,11 +26,11 @@ class NamespaceMapping(msgspec.Struct, frozen=True, kw_only=True):
     """The namespaces of one peer.
 
     Attributes:
-        known: whether a map has been read.
-        accepted: remote name by local name, of those that this cluster asks for and that the peer
-            has made under the name that was asked for.
-        desired: the local names that this cluster asks for.
-        withdrawn: those that it asks for no more, and that the peer still has.
+        known: true once a map has been read.
+        accepted: remote name by local name, of those that this cluster requests and that the peer
+            has made under the requested name.
+        desired: the local names that this cluster requests.
+        withdrawn: those that it requests no more, and that the peer still has.
     """
 
     known: bool = False
@@ -71,8 +71,8 @@ def mapping(
 
     Only the map of the peer counts, not the replica of the other direction: a tenant namespace
     holds both where each cluster borrows from the other. The peer writes the map's status: it
-    cannot have a namespace that was not offloaded to it, whatever it says there; nor one that
-    ``stays`` here, whoever wrote that into the map.
+    cannot have a namespace that was not offloaded to it, whatever the status claims; nor one that
+    ``stays`` here, no matter how it came into the map.
     """
     for found in maps:
         marks = found.metadata.labels
@@ -150,7 +150,7 @@ def absence(
     if namespace in current.accepted:
         return Absence.MAPPED
     if not current.known or namespace in current.withdrawn:
-        # Nothing more is brought there, and nothing is given up while the peer may be at it.
+        # Nothing more is sent there, and nothing is given up while the peer may be at it.
         return Absence.UNKNOWN
     if namespace in current.desired:
         return Absence.AWAITED
@@ -165,9 +165,9 @@ def _slice_of(node: PartialVirtualNode) -> str:
 
 
 def verdict(annotations: Mapping[str, object], policy: Policy) -> bool | None:
-    """The decision of an object's own annotations under a policy; None where they say nothing.
+    """The decision of an object's own annotations under a policy; None where they decide nothing.
 
-    Under a deny list only ``skip-reflection`` speaks, under an allow list only
+    Under a deny list only ``skip-reflection`` counts, under an allow list only
     ``allow-reflection``: an annotation that a policy has no use for decides nothing.
     """
     if policy is Policy.DENY_LIST:

@@ -1,12 +1,12 @@
-"""The view that a reflector decides by, and the memory of what it read and asked for.
+"""The view that a reflector decides by, and the memory of its reads and needs.
 
 Every other object that is read is remembered as a dependency of the object at hand; when that
-object changes, :class:`Dependencies` says whose decision it was part of, and those are taken
+object changes, :class:`Dependencies` gives the decisions that it was part of, and those are taken
 again.
 
 A request that no store can answer is a need, fetched by :func:`fulfil` and kept until it expires. A
-need is a value, so two objects that ask for the same share one answer. Nothing here is written to
-a disk or a resource: after a restart the needs are asked again.
+need is a value, so two objects with the same need share one answer. Nothing of this is written to
+a disk or a resource: after a restart the needs are fetched again.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -35,20 +35,20 @@ from liqod.plugins.contracts import (
 from liqod.runtime.tokenbucket import TokenBucket
 
 REFRESH_AT = 0.8
-"""Part of a token's life after which it is asked again (Liqo's), where its need says nothing."""
+"""Part of a token's life after which it is requested again (Liqo's), where its need names none."""
 KEPT = 600.0
 """Seconds that an answer without an end of its own is kept."""
 SPARE = 64
-"""Answers that are kept at least before those are dropped that hold no more: a whole object takes
+"""Answers that are kept at least before expired ones are dropped: a whole object takes
 20 kB."""
 
 PATIENT: Final = 10.0
 """Reads a second of one peer that can wait. Of a thousand pods that start at once most are seen
-running before they are asked why they do not; a peer without room is not asked without end."""
+running before their failure is read; a peer at its limit is not read without end."""
 AT_ONCE: Final = 20
-"""So many of them go at once, after a time without any."""
+"""Number of them that go at once, after a time without any."""
 SOON: Final = 0.001
-"""Less than that many seconds is no wait."""
+"""Waits shorter than that many seconds count as none."""
 
 Key = tuple[str, str]
 """Namespace and name of a local object."""
@@ -78,7 +78,7 @@ class Dependencies:
         self._looked: dict[ReflectedObject, frozenset[Dependency]] = {}
 
     def record(self, subject: ReflectedObject, seen: Iterable[Dependency]) -> None:
-        """Replace what a subject depends on by what it read this time."""
+        """Replace the dependencies of a subject by those of this time."""
         new = frozenset(seen)
         old = self._looked.get(subject, frozenset())
         if new == old:
@@ -96,7 +96,7 @@ class Dependencies:
             self._looked.pop(subject, None)
 
     def forget_namespace(self, reflector: str, namespace: str) -> None:
-        """A reflector has nothing more to do with a namespace."""
+        """Drop the dependencies of a reflector that has no more to do with a namespace."""
         for subject in [each for each in self._looked if each[:2] == (reflector, namespace)]:
             self.record(subject, ())
 
@@ -111,21 +111,21 @@ class LiveView:
     """A view of the stores, for one call of a reflector.
 
     Args:
-        reflector: whose view it is.
+        reflector: the reflector that uses it.
         names: names and settings.
         settings: the reflector's own.
         now: RFC 3339 time.
         ahead: seconds by which the peer's clock is ahead of it.
-        refusals: why the last writes failed.
+        refusals: the refusals of the last writes.
         stores: finds the local store of a kind and namespace; None where it is not watched.
-        remote: what the object at hand has at the peer, by kind.
-        gone: what it lost there since it was last judged, as JSON, by kind.
-        answers: what has been fetched.
+        remote: the object's objects at the peer, by kind.
+        gone: those that it lost there since it was last judged, as JSON, by kind.
+        answers: the fetched answers to needs.
 
     Attributes:
         seen: the local objects that were read.
-        used: the needs that were asked for.
-        asked: whether it was asked what the object at hand has at the peer.
+        used: the needs that were used.
+        asked: whether the object's objects at the peer were read.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Fetched(msgspec.Struct, frozen=True):
     """The fetched answer to a need.
 
     Attributes:
-        value: it.
+        value: the answer.
         until: Trio time at which it is to be fetched again.
     """
 
@@ -243,13 +243,13 @@ class Needs:
         self._answers[need] = Fetched(value, now + seconds)
 
     def wait(self, needs: Iterable[Need]) -> float:
-        """Seconds until it is the turn of those that can wait; 0 where it is."""
+        """Seconds until the turn of the needs that can wait; 0 if it is now."""
         patient = (need for need in needs if isinstance(need, RemoteObject) and need.patient)
         return max(map(self._turns.wait, patient), default=0.0)
 
 
 class ReadLimiter:
-    """Gives reads their turns, so many a second, in the order in which they were asked for."""
+    """Gives reads their turns, so many a second, in the order of the requests."""
 
     def __init__(self) -> None:
         self._due: dict[Need, float] = {}
@@ -257,12 +257,12 @@ class ReadLimiter:
         self._enough = SPARE
 
     def wait(self, need: Need) -> float:
-        """Seconds until the turn of one; 0 where it is now, which it has had then."""
+        """Seconds until the turn of a read; 0 if it is now, and it is then taken."""
         now = trio.current_time()
         due = self._due.pop(need, None)
         if due is None:
             due = now + self._bucket.take(now)
-            if len(self._due) >= self._enough:  # who does not come for its turn needs it no more
+            if len(self._due) >= self._enough:  # a turn not taken is needed no more
                 kept = self._due.items()
                 self._due = {each: at for each, at in kept if at > now - KEPT}
                 self._enough = max(SPARE, 2 * len(self._due))
@@ -280,17 +280,17 @@ async def fulfil(
     namespace: str,
     read: Callable[[RemoteObject], Awaitable[Any]],
 ) -> None:
-    """Fetch what one need asks for.
+    """Fetch the answer to one need.
 
     Args:
         need: the need.
-        needs: where the answer goes.
+        needs: the store for the answer.
         local: client of this cluster.
         namespace: the namespace of the object that needs it.
         read: reads a whole object at the peer.
 
     Raises:
-        LiqodError: it cannot be had now.
+        LiqodError: the answer is not available now.
     """
     if isinstance(need, ServiceAccountToken):
         lasts = need.lasts or REFRESH_AT * life(need.seconds)
@@ -319,10 +319,10 @@ def token_request(need: ServiceAccountToken) -> Json:
 
 
 async def given(local: Client, request: Json, account: str, namespace: str) -> Token:
-    """A token of a service account of this cluster, or why it gives none.
+    """A token of a service account of this cluster, or the reason that it gives none.
 
     Raises:
-        TransientError: it cannot be asked now.
+        TransientError: it cannot be requested now.
     """
     try:
         answer = await local.create_subresource(

@@ -1,4 +1,4 @@
-"""Takes the readiness of the pods at a peer to which nothing gets through, and gives it back.
+"""Withdraws the readiness of the pods at an unreachable peer, and restores it.
 
 On a node of this cluster Kubernetes does that as soon as its kubelet sends nothing. A virtual
 node's Lease is renewed as long as this daemon lives, so its pods are this daemon's to withdraw; a
@@ -31,7 +31,7 @@ WITHIN: Final = 1.5
 """... and at most for all of them: a thousand must not be sent traffic for longer either."""
 CONCURRENCY: Final = 10
 AGAIN: Final = 0.2
-"""Seconds for the watch to bring what somebody else has written of a pod meanwhile."""
+"""Seconds for the watch to bring another's writes of a pod meanwhile."""
 RETRIES: Final = Backoff(first=0.2, last=10.0)
 
 
@@ -59,7 +59,7 @@ class Withdrawals:
             await self._context.peer.reach.wait_changed()
 
     def look(self) -> None:
-        """Have every pod looked at, a little apart, so that not all are written at once."""
+        """Have every pod checked, a little apart, so that not all are written at once."""
         informer = self._context.wide.get(PODS)
         if informer is None:
             return
@@ -69,7 +69,7 @@ class Withdrawals:
             self.queue.add(key, after=number * apart)
 
     async def _reconcile(self, key: Key) -> float | None:
-        """Have one pod not Ready, or Ready again; the seconds after which to look again."""
+        """Have one pod not Ready, or Ready again; the seconds until the next check."""
         context = self._context
         informer = context.wide.get(PODS)
         body = None if informer is None else informer.store.get(key)

@@ -1,8 +1,8 @@
 """One reflector at one peer: takes a key, decides with the reflector, has it carried out.
 
-Level-triggered: a key says no more than "reconcile this object". The present state is read from the
-stores, the reflector's functions say what is wanted, and the difference is written
-(:mod:`liqod.reflection.remotewriter` there, :mod:`liqod.reflection.statuswriter` here).
+Level-triggered: a key only means "reconcile this object". The present state is read from the
+stores, the reflector's functions give the wanted state, and the difference is written
+(:mod:`liqod.reflection.remotewriter` at the peer, :mod:`liqod.reflection.statuswriter` locally).
 """
 
 import logging
@@ -47,16 +47,16 @@ from liqod.runtime.backoff import Backoff
 P = ParamSpec("P")
 
 PAUSES = Backoff(first=0.05, last=10.0)
-"""Between tries at one object: a peer that is well again is to be made use of soon."""
+"""Between tries at one object: a peer that has recovered is to be used soon."""
 BORNE = 8
-"""Calls in a row that may fail for an object before it rests: that one alone, so that a bad object
-stops no good one. A change of what the decision goes by has it tried at once."""
+"""Calls in a row that may fail for an object before it pauses: that one alone, so that a bad object
+stops no good one. A change of its state has it tried at once."""
 REST = 300.0
-"""Seconds of that rest."""
+"""Seconds of that pause."""
 SOONEST = 1.0
-"""Seconds after which a reflector of others is called again at the soonest by its own wish."""
+"""Seconds after which a reflector of others is called again, at the soonest, on its own request."""
 ROUNDS = 4
-"""Times that a reflector is asked again within one turn because a need was fulfilled."""
+"""Times that a reflector is called again within one turn because a need was fulfilled."""
 
 
 log = logging.getLogger(__name__)
@@ -66,15 +66,15 @@ class _Settled(NamedTuple):
     """The state that an object was last decided by, our own write included.
 
     Attributes:
-        state: what was so then, our own write of the object's status included.
-        over: the version that this write was made over; the store may still show that.
+        state: the state then, our own write of the object's status included.
+        over: the version before that write; the store may still show it.
     """
 
     state: State
     over: Version | None
 
     def covers(self, now: State) -> bool:
-        """True if nothing has changed since, our own write aside."""
+        """True if nothing has changed since, except by our own write."""
         if now.source == self.over:
             now = now._replace(source=self.state.source)
         return now == self.state
@@ -87,12 +87,12 @@ class Worker:
     engine opens and closes them for each mapped namespace, and all of its workers share them.
 
     Args:
-        context: what it shares with the peer's others.
+        context: the state shared with the peer's other workers.
         only: the names of the objects that it works on, where it is disabled for all others.
 
     Attributes:
         queue: the keys that wait.
-        remote: what it writes at the peer.
+        remote: its writer at the peer.
     """
 
     def __init__(
@@ -130,9 +130,9 @@ class Worker:
             self._gauge.forget_peer(peer.id)
 
     def serves(self) -> bool:
-        """True if the peer takes what the reflector writes, on any of its nodes.
+        """True if the peer takes the reflector's objects, on any of its nodes.
 
-        One that breaks at the question has nothing to do with the peer until its nodes change; one
+        One that breaks at this call has nothing to do with the peer until its nodes change; one
         that is parked stays as it was.
         """
         offered, peer = self.reflector.offered, self._context.peer.id
@@ -150,9 +150,9 @@ class Worker:
         return self._served
 
     def pause(self, debounce: Callable[[bytes], float], body: bytes) -> float:
-        """Seconds for which a changed object there may wait for its next change.
+        """Seconds for which a changed object at the peer may wait for its next change.
 
-        One that breaks at the question, or is parked, has it wait for nothing.
+        One that breaks at this call, or is parked, gives 0.
         """
         gauge, what = self._gauge, (self._context.peer.id, "debounce")
         if gauge.rests:
@@ -175,13 +175,13 @@ class Worker:
             self.queue.add(key, after=after)
 
     def enqueue_all(self, namespace: str | None = None) -> None:
-        """Have all objects here reconciled, or those of one namespace."""
+        """Have all local objects reconciled, or those of one namespace."""
         for key in self.objects():
             if namespace in (None, key[0]):
                 self.enqueue(key)
 
     def requeue(self, key: Key) -> None:
-        """Have an object reconciled, whatever it was left with."""
+        """Have an object reconciled, regardless of its last outcome."""
         self._settled.pop(key, None)
         self.queue.add(key)
 
@@ -196,7 +196,7 @@ class Worker:
                 yield ReflectedObject(self.reflector.name, *key), reason
 
     def objects(self) -> set[Key]:
-        """Its objects that there are, and those that went while nothing could be done about it."""
+        """The existing objects, and those that went while no work on them was possible."""
         context, found = self._context, self._remembered()
         if self.reflector.scope is Scope.NODE:
             informer = context.wide.get(self.reflector.kind)
@@ -210,13 +210,13 @@ class Worker:
         return found
 
     def _remembered(self) -> set[Key]:
-        """The objects of which something is known beside the stores."""
+        """The objects of which a record is kept outside the stores."""
         peer = self._context.peer.id
         broken = {(key[1], key[2]) for key in self._gauge.resting if key[0] == peer and key[2:]}
         return self.remote.remembered | self._status.remembered | broken
 
     def unmap(self, namespace: str) -> None:
-        """A namespace is mapped no more: its objects are not reconciled again, unless on nodes."""
+        """Stop reconciling the objects of a namespace that is mapped no more, unless on nodes."""
         if self.reflector.scope is Scope.NODE:
             return
         for key in [key for key in self._remembered() if key[0] == namespace]:
@@ -224,7 +224,7 @@ class Worker:
         self._context.dependencies.forget_namespace(self.reflector.name, namespace)
 
     def _wakes(self, key: Key) -> None:
-        """Nothing keeps the reflector from working on an object (any more)."""
+        """Note that nothing (more) keeps the reflector from working on an object."""
         if self._gauge.resting:
             self._gauge.resting.pop((self._context.peer.id, *key), None)
 
@@ -238,7 +238,7 @@ class Worker:
         """Reconcile one object; the seconds after which it wants to be reconciled again.
 
         Raises:
-            TransientError: the peer, or this cluster's API server, cannot be asked now.
+            TransientError: the peer, or this cluster's API server, cannot be reached now.
             PluginError: the reflector breaks at this object; others go on.
         """
         rests = self._gauge.rests
@@ -281,7 +281,7 @@ class Worker:
             if work.blind and not outgoing.orphan_remote:
                 return None  # a session that can work has everything reconciled again
             if work.mapped is not None and not outgoing.hold and not work.hold:
-                # What is abandoned does not wait for a peer that does not answer.
+                # An abandoned object does not wait for a peer that does not answer.
                 with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
                     told_more = await self._write(work, outgoing)
                     if told_more and work.source is not None:
@@ -298,7 +298,7 @@ class Worker:
         return min(work.pauses, default=None)
 
     async def _write(self, work: Work, outgoing: Plan) -> bool:
-        """Write what is wanted there; True if the reflector is to be asked again.
+        """Write the wanted objects at the peer; True if the reflector is to be called again.
 
         The plan's reasons are written here also where the peer cannot be reached.
         """
@@ -310,7 +310,7 @@ class Worker:
             raise
 
     def _state(self, key: Key) -> State:
-        """All that a decision about one object goes by, where that settles it."""
+        """All that a decision about one object depends on, where that settles it."""
         context, reflector = self._context, self.reflector
         mapped = context.namespaces.get(key[0])
         informer = context.local(reflector, mapped)
@@ -337,7 +337,7 @@ class Worker:
         body = informer.store.get(key)
         source: Json | None = None if body is None else msgspec.json.decode(body)
         if blind:
-            # What is there is not known; an object that ends can be given up all the same.
+            # The peer's objects are unknown; an object that ends can be given up all the same.
             if source is None or not source["metadata"].get("deletionTimestamp"):
                 return None
             mapped = None
@@ -352,7 +352,7 @@ class Worker:
         if source is not None and placed:
             node = (source.get("spec") or {}).get("nodeName", "")
             if node not in names.nodes:
-                # Perhaps a node that has just gone: what its pods have there goes with the pods,
+                # Perhaps a node that has just gone: its pods' remote objects go with the pods,
                 # and not before.
                 work.source, work.hold = None, self._made_for(work, source)
                 work.pauses += [DOUBT] if work.hold else []
@@ -364,7 +364,7 @@ class Worker:
         return any(made_for(source, meta.annotations, meta.creation_timestamp) for meta in found)
 
     async def _decide(self, work: Work) -> tuple[Plan, Plan] | None:
-        """Both plans, complete; None where what they need cannot be had now."""
+        """Both plans, complete; None where their needs cannot be met now."""
         for _ in range(ROUNDS):
             outgoing, incoming = self._plans(work)
             wait = self._context.needs.wait(incoming.needs)
@@ -375,7 +375,7 @@ class Worker:
             if not needs:
                 return outgoing, incoming
             if work.blind:
-                return None  # nothing can be asked there yet, and that is no answer
+                return None  # no request can be sent yet, and that is no answer
             for need in needs:
                 await fulfil(
                     need,
@@ -396,7 +396,7 @@ class Worker:
         return await client.find(wanted.kind, wanted.name, namespace)
 
     def _plans(self, work: Work) -> tuple[Plan, Plan]:
-        """Both plans of the reflector for the present state; notes what it read."""
+        """Both plans of the reflector for the present state; notes its reads."""
         source, mapped, reflector = work.source, work.mapped, self.reflector
         if source is None:
             return NOTHING, NOTHING
@@ -431,7 +431,7 @@ class Worker:
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
         again = (outgoing.requeue_after, incoming.requeue_after)
-        # What comes from outside may want to be called again at once, for ever.
+        # A reflector from outside may request to be called again at once, for ever.
         least = 0.0 if self._gauge.own else SOONEST
         work.pauses += [max(pause, least) for pause in (*ends, *again) if pause is not None]
         return outgoing, incoming
@@ -446,7 +446,7 @@ class Worker:
         """True if the object is to be reflected at all."""
         reflector, meta = self.reflector, source["metadata"]
         if (meta.get("labels") or {}).get(labels.ORIGIN) == self._context.peer.id:
-            return False  # it came from there
+            return False  # it came from that peer
         if meta["name"] in reflector.always:
             return True
         in_force = self._context.policy(reflector.name)

@@ -1,16 +1,16 @@
-"""Delays writes that the peer refused, that somebody else contests, or that are too frequent.
+"""Delays writes that the peer refused, that another contests, or that are too frequent.
 
 A refusal of the peer (:class:`RefusalBackoff`) is shown on the object. The first 403 in a new
-namespace is the authorizer's cache over there, so it is tried again at once and not shown; further
+namespace is the authorizer's cache at the peer, so it is tried again at once and not shown; further
 ones wait longer each time. An object that the peer cannot accept (422) is not sent again until it
 is a different object.
 
-A status is fought over (:class:`Contest`) where it is written again and again, as somebody else
-changes it. Nothing here can know who is right. It can only be known that the same was written
-several times within seconds, so that somebody must have undone it each time; then it is not
-written for a while, and for a longer one each time that goes on.
+A status is contested (:class:`Contest`) where it is written again and again, as another
+changes it. Nothing shows which writer is right, only that the same was written several times
+within seconds, so that another must have undone it each time; then it is not written for a
+while, and for a longer one each time that goes on.
 
-And no status is written too often (:class:`Rate`), whatever the peer says of it. A few changes go
+And no status is written too often (:class:`Rate`), whatever the peer reports. A few changes go
 at once: pods that start or end have no more. A status that goes on changing, such as a readiness
 that flaps, is written at a steady pace, each time as it is by then.
 
@@ -33,7 +33,7 @@ UNCHANGED: Final = 600.0
 """Seconds after which even an unchanged object that was refused is tried once more."""
 
 TIMES: Final = 4
-"""The same, written so often within :data:`WITHIN`, is a contest."""
+"""Number of equal writes within :data:`WITHIN` that make a contest."""
 WITHIN: Final = 30.0
 KEPT: Final = 8
 """Writes of an object that are remembered."""
@@ -41,7 +41,7 @@ KEPT: Final = 8
 BURST: Final = 10
 """Writes of one object that go at once."""
 EVERY: Final = 2.0
-"""Seconds after which one more may."""
+"""Seconds after which one more write may go."""
 
 
 class RefusalBackoff(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class RefusalBackoff(msgspec.Struct, frozen=True):
     Attributes:
         refusals: those of the last try.
         tries: how often in a row it was refused.
-        asked: digest of what was refused.
+        asked: digest of the refused objects.
         due: time of the next try.
     """
 
@@ -66,7 +66,7 @@ class RefusalBackoff(msgspec.Struct, frozen=True):
         return () if first else self.refusals
 
     def waits(self, asked: str, now: float) -> float | None:
-        """Seconds for which the same is not to be asked again; None where it may be asked now."""
+        """Seconds for which the same is not to be requested again; None where it may be now."""
         if self.asked != asked or self.due <= now:
             return None
         return self.due - now
@@ -93,7 +93,7 @@ class _Writes(msgspec.Struct):
 
 
 class Contest:
-    """Detects that somebody else undoes the statuses that one reflector writes, for one peer.
+    """Detects that another writer undoes the statuses that one reflector writes, for one peer.
 
     Args:
         pauses: seconds for which a status is not written that is in a contest, doubling.
@@ -109,7 +109,7 @@ class Contest:
         return found.until - now if found is not None and found.until > now else None
 
     def wrote(self, key: Key, what: str, now: float) -> float | None:
-        """Take note of a write (by its digest): the seconds to pause where that is a contest."""
+        """Record a write (by its digest); the seconds to pause where that is a contest."""
         found = self._writes.setdefault(key, _Writes())
         if found.rounds and now - found.until > self._pauses.last:
             found.rounds = 0
@@ -124,7 +124,7 @@ class Contest:
         return pause
 
     def forget(self, key: Key) -> None:
-        """The object is gone."""
+        """Drop the records of an object that is gone."""
         self._writes.pop(key, None)
 
 
@@ -140,9 +140,9 @@ class Rate:
         return max(0.0, self._full_at.get(key, now) - now - (BURST - 1) * EVERY)
 
     def wrote(self, key: Key, now: float) -> None:
-        """Take note of a write."""
+        """Record a write."""
         self._full_at[key] = max(self._full_at.get(key, now), now) + EVERY
 
     def forget(self, key: Key) -> None:
-        """The object is gone."""
+        """Drop the records of an object that is gone."""
         self._full_at.pop(key, None)

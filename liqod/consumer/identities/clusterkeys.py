@@ -1,7 +1,7 @@
 """This cluster's key: one pair for all its identities, in the Secret ``authentication-keys``.
 
-Liqo's commands and other daemons read it under the same name. It is made once, by whoever comes
-first; replicas that race agree on what the API server took.
+Liqo's commands and other daemons read it under the same name. It is made once, by the first
+replica; replicas that race agree on the pair that the API server took.
 """
 
 from base64 import b64encode
@@ -34,7 +34,7 @@ class ClusterKeys(msgspec.Struct, frozen=True):
     Attributes:
         private: PEM PKCS#8.
         public: PEM PKIX, the public half of ``private``.
-        former: the pair before, while a peer knows this cluster by it alone; None for none.
+        former: the pair before, while a peer identifies this cluster by it alone; None for none.
         succession: the statement that this pair follows that one.
     """
 
@@ -69,7 +69,7 @@ class ClusterKeys(msgspec.Struct, frozen=True):
 
 
 def keyed_request(own: ClusterKeys, here: str) -> bytes:
-    """The PEM request for a user of the control plane that no other key has.
+    """The PEM request for a user of the control plane that belongs to no other key.
 
     Args:
         own: this cluster's keys.
@@ -110,7 +110,7 @@ async def cluster_keys(client: Client, namespace: str = labels.LIQO_NAMESPACE) -
 
     Raises:
         ConfigError: the Secret exists and holds no usable key; it is not overwritten, since every
-            peer knows this cluster by its key.
+            peer identifies this cluster by its key.
     """
     found = await client.find(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
     if found is None:
@@ -134,7 +134,7 @@ class CurrentKeys:
     """The cluster's keys as they are now, for a controller that has :attr:`watched` opened.
 
     Args:
-        keys: what of the controller's comes to be looked at when they change.
+        keys: the controller's keys to reconcile when the pair changes.
 
     Attributes:
         watched: the Secret; its informer is shared by all peers.
@@ -217,17 +217,17 @@ async def succeed(client: Client, namespace: str, cluster_id: str) -> ClusterKey
 
 
 async def forget_former(client: Client, namespace: str, former: ClusterKeys) -> None:
-    """Destroy a key that no peer knows this cluster by any more."""
+    """Destroy a key by which no peer identifies this cluster any more."""
     found = await client.get(SECRETS, labels.KEYS_SECRET, namespace, decode=Secret)
     if found.value(labels.FORMER_KEY_FIELD) == former.private:
-        # The statement stays, for who is told it later.
+        # The statement stays, for peers that get it later.
         await _write(client, namespace, found, {labels.FORMER_KEY_FIELD: None})
 
 
 async def _write(
     client: Client, namespace: str, found: Secret, data: Mapping[str, bytes | None]
 ) -> None:
-    """All in one write, over the very version that was read."""
+    """Write all at once, over the very version that was read."""
     encoded = {key: each and b64encode(each).decode() for key, each in data.items()}
     meta = found.metadata
     version = {"uid": meta.uid, "resourceVersion": meta.resource_version}
@@ -262,7 +262,7 @@ class KeyBootstrap:
         raise AssertionError("sleeping for ever has ended")
 
     async def _note_id(self) -> None:
-        """Keep with the key the id by which peers come to know it, so that it is not mistaken."""
+        """Keep with the key the id by which peers identify it, so that it is not mistaken."""
         client, namespace = self._context.client, self._context.namespace
         noted = await notes(client, namespace)
         if not noted.keys() >= {labels.KNOWN_AS, labels.KNOWN_IN}:

@@ -1,7 +1,7 @@
-"""The key that this cluster had before: destroyed when no peer knows this cluster by it any more.
+"""The key that this cluster had before: destroyed when no peer identifies this cluster by it.
 
-It is kept beside the present one (:func:`~.keys.succeed`), since what a provider has signed is for
-one of the two; each provider follows for itself, when its daemon is there, and one that runs Liqo
+It is kept beside the present one (:func:`~.keys.succeed`), since the certificates of a provider are
+for one of the two; each provider follows for itself, when its daemon runs, and one that runs Liqo
 or an older liqod never does.
 """
 
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """The objects here that may be bound to a key of this cluster: all of each kind."""
+    """The objects of this cluster that may be bound to a key of its own: all of each kind."""
 
     identities: tuple[Identity, ...] = ()
     slices: tuple[ResourceSlice, ...] = ()
@@ -54,7 +54,7 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 async def bound(client: Client) -> Bound:
-    """The same as the API server has it now."""
+    """The same objects as the API server has them now."""
 
     async def read(kind: Kind, decode: type[R]) -> tuple[R, ...]:
         return tuple(await client.list(kind, decode=decode))
@@ -68,7 +68,7 @@ async def bound(client: Client) -> Bound:
 
 
 def needing(own: ClusterKeys, found: Bound) -> frozenset[str]:
-    """The peers that know this cluster by its former key. Pure."""
+    """The peers that identify this cluster by its former key. Pure."""
     return providers_needing(own, found.identities, found.slices) | consumers_needing(
         own, found.tenants, found.renews
     )
@@ -77,7 +77,7 @@ def needing(own: ClusterKeys, found: Bound) -> frozenset[str]:
 def consumers_needing(
     own: ClusterKeys, tenants: Iterable[Tenant], renews: Iterable[Renew]
 ) -> frozenset[str]:
-    """The consumers that come by a channel to the former key, and have not noted the other."""
+    """The consumers that come by a channel to the former key, and have not recorded the other."""
     if own.former is None:
         return frozenset()
     present = keys.print_of(own.public)
@@ -105,7 +105,7 @@ def listener_of(proxy: str) -> str:
 def providers_needing(
     own: ClusterKeys, identities: Iterable[Identity], slices: Iterable[ResourceSlice]
 ) -> frozenset[str]:
-    """The providers that know this cluster by its former key. Pure."""
+    """The providers that identify this cluster by its former key. Pure."""
     if own.former is None:
         return frozenset()
     given = (
@@ -126,7 +126,7 @@ class FormerKey(Controller[str]):
     """Destroys the former key in time.
 
     Attributes:
-        providers: those that know this cluster by its former key alone.
+        providers: those that identify this cluster by its former key alone.
     """
 
     def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
@@ -138,7 +138,7 @@ class FormerKey(Controller[str]):
         self._renews = Watched(RENEWS, _always)
         self.providers: frozenset[str] = frozenset()
         self._idle: tuple[bytes, float] | None = None
-        """The former key, and since when nobody has needed it."""
+        """The former key, and since when no peer has needed it."""
         super().__init__(
             *(context, "formerkey", self._own.watched, self._identities, self._slices),
             *(self._tenants, self._renews),
@@ -163,7 +163,7 @@ class FormerKey(Controller[str]):
         left = self._idle[1] + self._timings.former_key_kept - now
         if left > 0:
             return left
-        # No list of before is believed where something is destroyed.
+        # No old list is trusted where something is destroyed.
         if needing(own, await bound(client)):
             return DOUBT
         await forget_former(client, self._context.namespace, own.former)

@@ -1,4 +1,4 @@
-"""Identities: what providers gave to this cluster, made into kubeconfig Secrets and kept fresh.
+"""Identities: the access that providers gave, made into kubeconfig Secrets and kept fresh.
 
 An Identity of the control plane also gets a Renew, a standing request that is replicated to the
 provider; the newer certificate that comes back in its status goes into the Identity. The Secret of
@@ -49,7 +49,7 @@ from liqod.resources.authentication import CONTROL_PLANE, AuthParams
 from liqod.telemetry.events import IdentityChanged
 
 TRY_AGAIN = 30.0
-"""Seconds until a provider that says it has moved is looked for there again."""
+"""Seconds until a provider that announces a move is tried at the new place again."""
 
 
 def renew_of(identity: Identity, here: str, csr: bytes) -> dict[str, Any]:
@@ -58,7 +58,7 @@ def renew_of(identity: Identity, here: str, csr: bytes) -> dict[str, Any]:
     Args:
         identity: the Identity.
         here: this cluster's id.
-        csr: for the user that no other key has; Liqo signs none that comes so.
+        csr: for the user that belongs to no other key; Liqo signs none of that form.
     """
     return {
         "metadata": {
@@ -95,14 +95,14 @@ class Identities(Controller[str]):
         self._renews = Watched(RENEWS, by_name, within=(namespace,))
         self._secrets = Watched(SECRETS, _of_kubeconfig, Selection(namespace))
         self._followed = ""
-        """The last statement of the provider's about its key that was looked at."""
+        """The last statement of the provider's about its key that was checked."""
         self._renew_requested: set[str] = set()
         """The Identities for which a Renew was made."""
         watches = (self._own.watched, self._identities, self._secrets, self._renews)
         super().__init__(peer, "identity", *watches, name="identities")
 
     async def reconcile(self, name: str) -> float | None:
-        """Keep what is made of one Identity, or say why nothing is."""
+        """Keep the objects made of one Identity, or report why there are none."""
         identity = self._identities.store.decode((self._peer.tenant_namespace, name), Identity)
         if identity is None:
             self._renew_requested.discard(name)
@@ -116,7 +116,7 @@ class Identities(Controller[str]):
             offered = self._offered(identity, own)
             if offered is not None and await self._may_be(identity, offered, own):
                 await self._take(identity, offered)
-                return None  # the change of the Identity brings it here again
+                return None  # the change of the Identity causes another turn
             again = TRY_AGAIN if offered is not None else None
         problem = problem_of(identity.spec.auth_params, mine.public)
         if problem is None:
@@ -188,12 +188,12 @@ class Identities(Controller[str]):
         return True
 
     def _on_identity(self, change: StoreChange) -> Iterator[str]:
-        """Yield the Identity, and the control plane's: its Renew says if all use this key."""
+        """Yield the Identity, and the control plane's: its Renew shows if all use this key."""
         yield change.key[1]
         yield ids.control_plane_identity(self._peer.id)
 
     async def _follow_provider(self, name: str) -> None:
-        """Note a key that follows the provider's by its own statement, and say that it is noted."""
+        """Record a key that follows the provider's by its own statement, and confirm that."""
         peer, place = self._peer.id, self._peer.tenant_namespace
         renew = self._renews.store.decode((place, name), Renew)
         said = {} if renew is None else renew.metadata.annotations
@@ -223,7 +223,7 @@ class Identities(Controller[str]):
                 await recorder.record(self._client, RENEWS, renew.metadata, "KeyNotFollowed", why)
             return
         if note != known:
-            # Over what was read: nobody else's step is lost.
+            # Over the version that was read: no other writer's step is lost.
             version = {"resourceVersion": live.metadata.resource_version}
             noted = {**version, "annotations": {labels.PROVIDER_KEYS: note}}
             await self._client.patch(NAMESPACES, place, {"metadata": noted})
@@ -233,8 +233,8 @@ class Identities(Controller[str]):
         self._followed = text
 
     async def _report_provider_key(self, renew: Renew) -> None:
-        """Say by which key a provider is known whose daemon is gone by, so that its next one would
-        be followed."""
+        """Report the key by which a provider is identified while its daemon is in use, so that its
+        next one would be followed."""
         place = (renew.namespace, renew.name)
         identity = self._identities.store.decode(place, Identity)
         known = "" if identity is None else listener_of(identity.spec.auth_params.proxy_url)
@@ -243,8 +243,8 @@ class Identities(Controller[str]):
             await self._client.patch(RENEWS, renew.name, mark, renew.namespace)
 
     def _requesting_keys(self, own: ClusterKeys) -> ClusterKeys:
-        """The pair that the Renew asks with: the former one, until all that this cluster has there
-        is for the other. By that the provider knows that nothing needs the former names any more.
+        """The pair for the Renew's request: the former one, until all that this cluster has there
+        is for the other. That shows the provider that nothing needs the former names any more.
         """
         if own.former is None:
             return own
@@ -254,7 +254,7 @@ class Identities(Controller[str]):
         return own if all(own.of(each) is own for each in had) else own.former
 
     def _offer(self, identity: Identity, own: ClusterKeys, live: Renew | None) -> str:
-        """The key offer for a provider that knows the former key; empty if it is not new."""
+        """The key offer for a provider that has the former key; empty if it is not new."""
         if own.former is None or own.of(identity.spec.auth_params.signed_crt) is own:
             return ""
         known = "" if live is None else live.metadata.annotations.get(labels.SUCCESSION, "")
@@ -262,12 +262,12 @@ class Identities(Controller[str]):
         return "" if same else offer_of(own, self._peer.context.cluster_id)
 
     def _offered(self, identity: Identity, own: ClusterKeys) -> AuthParams | None:
-        """The newer way in that the provider's answer to our Renew offers."""
+        """The newer access that the provider's answer to our Renew offers."""
         renew = self._renews.store.decode((identity.namespace, identity.name), Renew)
         offered = renew.status.auth_params if renew is not None else None
         if offered is None:
             return None
-        # From the former key there is a way to this one, and none back.
+        # From the former key one may go to this one, and never back.
         mine = own.of(offered.signed_crt)
         allowed = mine is own or own.of(identity.spec.auth_params.signed_crt) is mine
         if not allowed or problem_of(offered, mine.public) is not None:
@@ -275,7 +275,7 @@ class Identities(Controller[str]):
         return offered if is_newer(offered, identity.spec.auth_params) else None
 
     async def _may_be(self, identity: Identity, offered: AuthParams, own: ClusterKeys) -> bool:
-        """True if it is the known place, or one to which the provider may have moved.
+        """True if it leads to the known place, or to one to which the provider may have moved.
 
         An answer may be old: of the place where the provider was before it was peered with again.
         """
@@ -312,6 +312,6 @@ def _of_kubeconfig(change: StoreChange) -> Iterator[str]:
 
 
 def _is_managed(body: bytes) -> bool:
-    """True if liqod, or Liqo before it, made the Secret: then it may be written anew."""
+    """True if liqod, or Liqo before it, made the Secret, so that it may be written anew."""
     found = msgspec.json.decode(body, type=Partial).metadata.labels
     return found.get(labels.MANAGED) == labels.TRUE

@@ -1,6 +1,6 @@
-"""The place of a provider, by which it is known again: its authority and its address.
+"""The place of a provider, by which it is identified: its authority and its address.
 
-The id that a cluster states proves nothing. The first peering takes a provider's word for its id;
+The id that a cluster states proves nothing. The first peering accepts a provider's own id;
 from then on the id belongs to the authority whose certificates the API server shows, and to its
 address. Only the operator gives it to another (``liqod peer --replace``).
 
@@ -34,7 +34,7 @@ from liqod.model.objects.partial import Secret
 from liqod.resources import IDENTITIES, RENEWS, AuthParams, Identity
 
 ANSWERS_WITHIN = 10.0
-"""Seconds in which a provider must answer at the place that it says it has moved to."""
+"""Seconds in which a provider must answer at the place that it announces as its new one."""
 
 
 class ServerPin(msgspec.Struct, frozen=True):
@@ -49,7 +49,7 @@ class ServerPin(msgspec.Struct, frozen=True):
     authority: frozenset[str]
 
     def named(self) -> str:
-        """The place for people: address, and the beginning of the authority's fingerprint."""
+        """The place, readable: address, and the beginning of the authority's fingerprint."""
         prints = ", ".join(f"SHA-256 {each[:16]}…" for each in sorted(self.authority))
         return f"{self.server} (authority {prints or 'of the system'})"
 
@@ -88,14 +88,14 @@ def may_move(offered: AuthParams, present: AuthParams) -> bool:
 
 
 def address_problem(offered: AuthParams, present: AuthParams, own: Iterable[str]) -> str:
-    """The reason why a provider's new place is not its own, as a clause; empty if it may be.
+    """The reason why a provider's new place is not its own, as a clause; empty if there is none.
 
-    This cluster's daemon would ask there in the provider's stead. Names are not resolved: a
+    This cluster's daemon would call it in the provider's stead. Names are not resolved: a
     name may lead to another address the next time.
 
     Args:
-        offered: where it says that it is.
-        present: where it was; what it was then it may be again.
+        offered: its stated place.
+        present: its former place; a form that was allowed then still is.
         own: this cluster's own networks, textual prefixes.
     """
     networks = tuple(own)
@@ -141,7 +141,7 @@ async def existing_pin(local: Client, provider: str, namespace: str) -> ServerPi
             found = from_kubeconfig(secret)
             return pin_of(found.server, found.ca)
     except (ConfigError, ProtocolError):
-        return None  # it cannot be used, so nothing is known by it
+        return None  # it cannot be used, so it identifies nothing
     return None
 
 
@@ -159,7 +159,7 @@ async def _kubeconfigs(local: Client, provider: str, namespace: str) -> list[byt
 
 
 def kubeconfig_of(identity: Identity, given: AuthParams, own: ClusterKeys) -> bytes:
-    """The kubeconfig of an Identity, made of what the provider gave."""
+    """The kubeconfig of an Identity, made of the access that the provider gave."""
     facts = certificates.read(given.signed_crt)
     return kubeconfig(
         server=given.api_server,
@@ -180,7 +180,7 @@ async def answers(
 
     Args:
         identity: the Identity of the control plane there.
-        offered: the way in that is tried.
+        offered: the access that is tried.
         own: this cluster's key.
         dial: makes the connection.
     """

@@ -1,10 +1,10 @@
 """Signs the nonces of providers with this cluster's key.
 
-A writer of Secrets in a tenant namespace could have anything signed; so only what looks like a
-nonce is: short base64 text, which no certificate, request or token can be mistaken for.
+A writer of Secrets in a tenant namespace could have anything signed; so only text in the form of
+a nonce is: short base64, which no certificate, request or token can be mistaken for.
 
 A signed nonce has done its work when the provider has given an Identity for it, and goes then:
-``liqoctl`` would refuse to sign another nonce of that provider as long as it is there.
+``liqoctl`` would refuse to sign another nonce of that provider as long as it exists.
 """
 
 import re
@@ -46,7 +46,7 @@ class SignedNonce(Secret, frozen=True):
 
 
 def _signature(change: StoreChange) -> tuple[str]:
-    """An Identity came or went: the signature for which it was given may have had its use."""
+    """An Identity came or went: the signature for which it was given may have been used."""
     return (labels.SIGNED_NONCE_SECRET,)
 
 
@@ -73,7 +73,7 @@ class Signing(Controller[str]):
         super().__init__(peer, "signing", self._own.watched, self._secrets, self._identities)
 
     async def reconcile(self, name: str) -> float | None:
-        """Sign what a Secret holds, or delete it a while after its signature was of use."""
+        """Sign the nonce in a Secret, or delete it a while after its signature was used."""
         secret = self._secrets.store.decode((self._peer.tenant_namespace, name), SignedNonce)
         if secret is None or secret.metadata.labels.get(labels.SIGNED_NONCE) != labels.TRUE:
             return None

@@ -1,4 +1,4 @@
-"""The providers as offloading sees them: virtual nodes, NamespaceMaps, and what was just written.
+"""The providers as offloading sees them: virtual nodes, NamespaceMaps, and the latest writes.
 
 Reads stores and writes nothing. An entry that is about to be written counts at once, although the
 watch has not brought it yet, so that two namespaces worked on together never take the same remote
@@ -70,7 +70,7 @@ class ClusterViews:
         }
 
     def nodes_of(self, cluster: str) -> set[str]:
-        """The names of a provider's Nodes here."""
+        """The names of a provider's Nodes in this cluster."""
         return {
             each.metadata.name
             for each in self._nodes.values(Partial)
@@ -78,7 +78,7 @@ class ClusterViews:
         }
 
     def answers(self, cluster: str) -> bool:
-        """True if a provider's API server answers, as the conditions of its Nodes here say."""
+        """True if a provider's API server answers, by the conditions of its virtual nodes."""
         return any(
             conditions.holds(each.status.conditions, "Ready")
             for each in self._nodes.values(Node)
@@ -108,7 +108,7 @@ class ClusterViews:
         return ClusterView(cluster, nodes, desired, current, _refused(namespace_map))
 
     def seen(self, key: Key, namespace_map: NamespaceMap | None) -> None:
-        """A map arrived, or went: what it shows need not be remembered."""
+        """Note that a map arrived, or went: the entries that it shows need not be remembered."""
         if namespace_map is None:
             self._written.pop(key, None)
             return
@@ -119,9 +119,9 @@ class ClusterViews:
                 del pending[namespace]
 
     def take(self, key: Key, namespace: str, name: str | None) -> bool:
-        """An entry is about to be written, or taken out (None); False if its name is another's.
+        """Note an entry to be written, or taken out (None); False if its name is another's.
 
-        Asked and noted in one step: of two tasks that want the same name, one gets it.
+        Checked and recorded in one step: of two tasks that want the same name, one gets it.
         """
         view = self._view(*key, ())
         if name is not None and not offloadplan.is_free(view, namespace, name):
@@ -175,7 +175,7 @@ def entries(body: bytes | None) -> NamespaceMap | None:
 
 
 def changed(before: NamespaceMap, after: NamespaceMap) -> set[str]:
-    """The namespaces about which two states of a map say different things."""
+    """The namespaces about which two states of a map differ."""
     pairs = (
         *(before.spec.desired_mapping.items() ^ after.spec.desired_mapping.items()),
         *(_phases(before) ^ _phases(after)),
@@ -190,7 +190,7 @@ def gives_up(before: NamespaceMap, after: NamespaceMap) -> bool:
 
 
 def _taken(namespace_map: NamespaceMap) -> set[tuple[str, str]]:
-    """The remote names that are asked for, and those that the provider still has."""
+    """The remote names that are requested, and those that the provider still has."""
     current = namespace_map.status.current_mapping.values()
     asked = {("asked", name) for name in namespace_map.spec.desired_mapping.values()}
     return asked | {("there", each.remote_namespace) for each in current}

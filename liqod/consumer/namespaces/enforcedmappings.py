@@ -1,7 +1,7 @@
 """Protects the NamespaceMap entries that a NamespaceOffloading requires against edits of the map.
 
-Reads stores and writes nothing. Somebody who edits a map takes an entry out, or gives it another
-name; :mod:`liqod.consumer.namespaces.offloadingcontroller` puts that right in a moment. Until then
+Reads stores and writes nothing. An edit of a map may take an entry out, or give it another name;
+:mod:`liqod.consumer.namespaces.offloadingcontroller` puts that right in a moment. Until then
 the provider must not see that, since it would end the namespace with all that runs there.
 """
 
@@ -45,8 +45,8 @@ class EnforcedMappings:
 
         Args:
             provider: its cluster id.
-            source: the map here, as JSON.
-            replica: the map there.
+            source: the map in this cluster, as JSON.
+            replica: the map at the provider.
         """
         wanted, there = _entries(source), _entries(replica)
         changed = [local for local, name in there.items() if wanted.get(local) != name]

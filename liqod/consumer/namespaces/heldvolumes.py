@@ -10,7 +10,7 @@ SHOWN = 5
 
 
 async def lying(client: Client, namespace: str) -> dict[str, list[str]]:
-    """The claims of a namespace whose data lies at peers, by peer."""
+    """The claims of a namespace whose data is at peers, by peer."""
     found: dict[str, list[str]] = {}
     for claim in await client.list(CLAIMS, Selection(namespace)):
         if not volumeclaims.ours(claim) or not claim["spec"].get("volumeName"):
@@ -23,7 +23,7 @@ async def lying(client: Client, namespace: str) -> dict[str, list[str]]:
 
 
 def would_be_lost(names: list[str], where: str) -> str:
-    """The message that these volumes would be lost, and what to do."""
+    """The message that these volumes would be lost, with the remedy."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return (
         f"the volumes of {', '.join(sorted(names)[:SHOWN])}{more} lie {where}, and would be lost: "
@@ -34,8 +34,8 @@ def would_be_lost(names: list[str], where: str) -> str:
 async def held_by(context: ClusterContext, namespace: str, peer: str) -> str:
     """The reason why a namespace stays at a peer that it leaves; empty if nothing keeps it.
 
-    With the namespace there its claims go, and with them the data: the one who deletes those is
-    the one who decides that.
+    The namespace there takes its claims with it, and with them the data: that is for the user
+    to decide, by deleting the claims.
 
     Raises:
         LiqodError: as the client raises; nothing is given up then.

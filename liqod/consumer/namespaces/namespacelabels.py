@@ -1,4 +1,4 @@
-"""Labels namespaces so that the webhook is asked about their pods, and takes those labels off."""
+"""Labels namespaces so that the webhook is called for their pods, and takes those labels off."""
 
 import contextlib
 from typing import Any
@@ -27,7 +27,7 @@ class NamespaceLabels:
         self._namespaces = namespaces
 
     async def put_on(self, offloading: NamespaceOffloading) -> None:
-        """Label an offloaded namespace, so that the webhook is asked about its pods."""
+        """Label an offloaded namespace, so that the webhook is called for its pods."""
         namespace = offloading.namespace
         found = self._namespaces.decode(("", namespace), Partial)
         if found is None or found.metadata.deletion_timestamp is not None:

@@ -57,7 +57,7 @@ EMPTY = NamespaceMap()
 
 
 class OffloadingController(Controller[Task]):
-    """Keeps maps, labels and status as the NamespaceOffloadings of this cluster say."""
+    """Keeps maps, labels and status by the NamespaceOffloadings of this cluster."""
 
     def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
         self._context, self._timings = context, timings
@@ -66,7 +66,7 @@ class OffloadingController(Controller[Task]):
         self._holding: set[str] = set()
         """Namespaces that volumes keep at a provider."""
         self._outdone: set[str] = set()
-        """The namespaces whose name at a provider another namespace has."""
+        """The namespaces whose name at a provider is another namespace's."""
         self._ending: dict[str, float] = {}
         """Time until which the end of a namespace at providers is waited for."""
         self._offloadings = Watched(NAMESPACE_OFFLOADINGS, self._on_offloading)
@@ -95,7 +95,7 @@ class OffloadingController(Controller[Task]):
     def _views(self) -> ClusterViews:
         return ClusterViews(self._virtual_nodes.store, self._nodes.store, self._maps.store)
 
-    # What happened, and whom it concerns
+    # Changes, and the objects that they concern
 
     def _on_offloading(self, change: StoreChange) -> Iterator[Task]:
         yield (OFFLOADING, *change.key)
@@ -117,7 +117,7 @@ class OffloadingController(Controller[Task]):
     def _on_map(self, change: StoreChange) -> Iterator[Task]:
         before, after = clusterviews.entries(change.old), clusterviews.entries(change.new)
         if before is after is None:
-            return  # a consumer's wish, which concerns nothing that is offloaded from here
+            return  # a consumer's request, which concerns nothing that is offloaded from here
         self._views.seen(change.key, after)
         if before is None or after is None:
             yield (MAP, *change.key)
@@ -174,13 +174,13 @@ class OffloadingController(Controller[Task]):
         return None
 
     def _desired(self, cluster: str) -> dict[str, str]:
-        """All entries of a map that is about to be made: one that came without those which the
-        provider knows already would end their namespaces there.
+        """All entries of a map that is about to be made: a map without entries that the provider
+        already has would end their namespaces there.
         """
         views = [view for _, view in self._views.all().values()]
         desired: dict[str, str] = {}
         offloadings = self._offloadings.store.values(NamespaceOffloading)
-        # Those that had a name there keep it from those that ask for the same.
+        # Those that had a name there keep it from others with the same request.
         for offloading in sorted(
             offloadings, key=lambda each: not offloadplan.mapped_as(each, cluster)
         ):
@@ -192,8 +192,8 @@ class OffloadingController(Controller[Task]):
     async def _sees_all(self, tenant: str, cluster: str) -> bool:
         """True if the stores lack no virtual node of a provider, nor its Node with its labels.
 
-        Asked before a namespace is taken from a provider that nothing selects any more: a list may
-        lie, and with the namespace would go all that runs there.
+        Checked before a namespace is taken from a provider that nothing selects any more: a list
+        may lie, and with the namespace would go all that runs there.
         """
         known = {each.name: each.spec.cluster_id for each in self._views.borrowed(tenant)}
         nodes = self._views.nodes_of(cluster)
@@ -237,7 +237,7 @@ class OffloadingController(Controller[Task]):
             await self._release(offloading)
             return None
         if self._unoffloadable.problem(offloading.namespace):
-            # What was offloaded all the same, before this was refused, comes back at once.
+            # A namespace that was offloaded before this was refused comes back at once.
             await self._write_mapping(offloading.namespace, outcome.mapping, clusters)
             await self._labels.take_off(offloading.namespace)
             await self._write_status(offloading, outcome)
@@ -276,7 +276,7 @@ class OffloadingController(Controller[Task]):
         mapping: Mapping[str, str | None],
         clusters: dict[str, tuple[str, ClusterView]],
     ) -> dict[str, str]:
-        """Move the next pods off the providers that are given up; returns what each waits for."""
+        """Move the next pods off the providers that are given up; returns the wait of each."""
         found = self._namespaces.store.decode(("", namespace), Partial)
         ending = found is None or found.metadata.deletion_timestamp is not None
         timeout = self._context.config.consumer.drain_timeout
@@ -300,17 +300,17 @@ class OffloadingController(Controller[Task]):
     async def _moves_on(
         self, offloading: NamespaceOffloading, outcome: OffloadingPlan, moving: dict[str, str]
     ) -> float:
-        """Show what is waited for; the seconds until the next look."""
+        """Show the reasons to wait; the seconds until the next check."""
         shown = offloadplan.moving(outcome, offloading, moving, times.now())
         await self._write_status(offloading, shown)
         pause = self._relocations.pause(offloading.namespace)
         return self._timings.held_again if offloading.namespace in self._holding else pause
 
     async def _end(self, namespace: str) -> float | None:
-        """Take out of the maps what no NamespaceOffloading wants.
+        """Take out of the maps the entries that no NamespaceOffloading wants.
 
-        Usually there is nothing: it has a finalizer, and leaves nothing behind. Somebody who takes
-        that off and deletes it can be quicker than we are with putting it back.
+        Usually there are none: it has a finalizer, and leaves nothing behind. A user who takes that
+        off and deletes it can be quicker than we are with putting it back.
         """
         clusters = self._views.all()
         left = {
@@ -343,7 +343,7 @@ class OffloadingController(Controller[Task]):
                 continue
             tenant = clusters[cluster][0]
             if (tenant, cluster) not in self._maps.store:
-                continue  # it is about to be made, and its arrival brings us here again
+                continue  # it is about to be made, and its arrival causes another turn
             if not self._views.take((tenant, cluster), namespace, name):
                 raise Conflict(f"another namespace is mapped to {name} at {cluster}")
             patch = {"spec": {"desiredMapping": {namespace: name}}}

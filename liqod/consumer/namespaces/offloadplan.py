@@ -5,8 +5,8 @@ of them is (two slices never fight over the mapping). A mapping that exists is n
 that cannot be made is reported per cluster. Reasons and messages that Liqo has are Liqo's, since
 people and liqoctl read them.
 
-A remote name is handed on only once the provider has shown that what had it is gone: else whoever
-gets the name would get what is in the namespace.
+A remote name is handed on only once the provider has shown that its former namespace is gone: else
+the next owner of the name would get the content of that namespace.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +31,7 @@ DRAINING = "Draining"
 """Reason of :data:`READY` while pods leave a provider; Liqo removes their namespace at once."""
 _NAME = labels.NAMESPACE_OFFLOADING_NAME
 NAME_TAKEN = "RemoteNameTaken"
-"""Reason of a namespace whose name at the provider another namespace of this cluster has."""
+"""Reason of a namespace whose name at the provider is another namespace's of this cluster."""
 FORMER = "FormerNamespaceRemains"
 """Reason of a namespace whose name at the provider is still that of one which is given up."""
 NAME_RESERVED = "NameReserved"
@@ -51,14 +51,14 @@ class VirtualNodeView(msgspec.Struct, frozen=True):
 
 
 class ClusterView(msgspec.Struct, frozen=True):
-    """A provider and what its NamespaceMap says.
+    """A provider and the state of its NamespaceMap.
 
     Attributes:
         id: its cluster id.
         nodes: its virtual nodes.
         desired: ``spec.desiredMapping`` of its NamespaceMap.
         current: ``status.currentMapping``.
-        refused: why the provider makes some not, by local namespace.
+        refused: reasons why the provider does not make some, by local namespace.
     """
 
     id: str
@@ -75,7 +75,7 @@ class OffloadingPlan(msgspec.Struct, frozen=True):
         mapping: by cluster id, the remote name that its map is to have, None to take it out;
             clusters whose map is right already are not in it.
         status: the whole status.
-        problem: why the mapping is not what the spec says, one sentence, or empty.
+        problem: why the mapping is not that of the spec, one sentence, or empty.
     """
 
     mapping: Mapping[str, str | None]
@@ -112,7 +112,7 @@ def terms(offloading: NamespaceOffloading) -> tuple[Json, ...]:
 
 
 def remote_name(offloading: NamespaceOffloading, consumer: str) -> tuple[str, str]:
-    """The remote namespace that the spec asks for, and why that cannot be, or an empty text."""
+    """The remote namespace that the spec requests, and its fault, or an empty text."""
     spec = offloading.spec
     if spec.namespace_mapping_strategy == kinds.ENFORCE_SAME_NAME:
         name = offloading.namespace
@@ -149,7 +149,7 @@ def plan(
         clusters: every provider that has virtual nodes or a NamespaceMap here.
         now: RFC 3339, for conditions that change.
         stays: why the namespace can never be offloaded, one sentence: nothing is mapped then, and
-            what is mapped is taken out; empty where it can.
+            existing entries are taken out; empty where it can.
     """
     namespace = offloading.namespace
     naming = _naming(offloading, consumer, clusters)
@@ -188,9 +188,9 @@ def moving(
     """The outcome while pods still leave providers that are given up.
 
     Args:
-        outcome: what it comes to afterwards.
+        outcome: the outcome afterwards.
         offloading: the object.
-        waits: by cluster id, what is waited for there.
+        waits: by cluster id, the reason to wait there.
         now: RFC 3339, for conditions that change.
     """
     shown = dict(outcome.status["remoteNamespacesConditions"])
@@ -212,9 +212,9 @@ def draining(offloading: NamespaceOffloading) -> dict[str, str]:
 
 
 def mapped_as(offloading: NamespaceOffloading, cluster: str) -> str:
-    """The remote name that its status says it was given at a provider; empty if it says none.
+    """The remote name of a namespace at a provider by its recorded status; empty if it has none.
 
-    It outlives the map, which somebody may have deleted or edited: with another name the provider
+    It outlives the map, which a user may have deleted or edited: with another name the provider
     would end the namespace that is there, and all that runs in it.
     """
     status = offloading.status
@@ -255,7 +255,7 @@ def _naming(
 
 
 def _is_anothers(offloading: NamespaceOffloading, name: str, consumer: str) -> bool:
-    """True if a name was chosen that another namespace has at providers by default."""
+    """True if a name was chosen that is another namespace's default at providers."""
     return (
         offloading.spec.namespace_mapping_strategy == kinds.SELECTED_NAME
         and name.endswith(ids.remote_namespace("", consumer))
@@ -269,7 +269,7 @@ def _selected(offloading: NamespaceOffloading, cluster: ClusterView) -> bool:
 
 
 def status_patch(outcome: OffloadingPlan, offloading: NamespaceOffloading) -> Json | None:
-    """The merge patch of the status sub-resource, or None if it says so already."""
+    """The merge patch of the status sub-resource, or None if it is so already."""
     before = offloading.status
     shown = {
         "offloadingPhase": before.offloading_phase,
@@ -302,10 +302,10 @@ def _former(cluster: ClusterView, namespace: str, name: str, had: str) -> str:
 
     Args:
         cluster: the provider.
-        namespace: that which asks for the name.
+        namespace: the one that requests the name.
         name: the name there.
         had: the name that this very NamespaceOffloading was given there: its entry was lost by a
-            mistake, and it goes on with what it has.
+            mistake, and it continues with its name.
     """
     holders = (key for key, each in cluster.current.items() if each.remote_namespace == name)
     return next((key for key in holders if key != namespace or had != name), "")

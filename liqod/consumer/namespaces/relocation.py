@@ -3,8 +3,8 @@
 When a namespace is brought back, or selects another peer, its pods there are evicted first, in
 steps and within their disruption budgets, so that their controllers make them again where they may
 run now; the mapping, and with it the namespace at the peer, goes when none is left. It does not
-wait for ever: after ``consumer.drain_timeout`` what is left is deleted. Pods without a controller
-would not come again; they stay, and show how they ended when their namespace there is gone.
+wait for ever: after ``consumer.drain_timeout`` the rest is deleted. Pods without a controller
+would not come again; they stay, and show their end when their namespace there is gone.
 """
 
 from collections.abc import Collection
@@ -20,12 +20,12 @@ from liqod.model.objects.disruption import EvictablePod, Sizes
 from liqod.model.view.figures import counted
 
 FIRST_PAUSE = 0.5
-"""Seconds until the check after something has moved; each reads all pods of the namespace."""
+"""Seconds until the check after a pod has moved; each reads all pods of the namespace."""
 SILENCE = 20.0
 """Seconds for which a provider may stop answering in the middle: its API server may be restarted,
-and what has not moved yet would end there all at once."""
+and the pods that have not moved yet would end there all at once."""
 LAST = 35.0
-"""Seconds after the deadline for what was deleted to end: a pod's default grace and a little."""
+"""Seconds after the deadline for the deleted pods to end: a pod's default grace and a little."""
 
 
 @dataclass
@@ -37,7 +37,7 @@ class _Move:
 
 
 class Relocations:
-    """Pods that are on their way from a provider, by namespace and cluster id.
+    """Pods that are leaving a provider, by namespace and cluster id.
 
     How long each has lasted is not kept over a restart, which gives it the whole time again.
     """
@@ -49,13 +49,13 @@ class Relocations:
         """Sizes by namespace, shared by the moves of one controller's pods off two providers."""
 
     def forget(self, namespace: str, cluster: str) -> None:
-        """The pods may stay, or have left."""
+        """Drop the record of a move: the pods may stay, or have left."""
         self._moves.pop((namespace, cluster), None)
         if all(moving != namespace for moving, _ in self._moves):
             self._sizes.pop(namespace, None)
 
     def pause(self, namespace: str) -> float:
-        """Seconds until the next look at a namespace."""
+        """Seconds until the next check of a namespace."""
         pauses = (move.pause for (moving, _), move in self._moves.items() if moving == namespace)
         return min(pauses, default=FIRST_PAUSE)
 
@@ -65,13 +65,13 @@ class Relocations:
         """Move the next pods of a namespace off a provider.
 
         Args:
-            namespace: whose pods.
+            namespace: the namespace of the pods.
             cluster: the provider that they leave.
             nodes: its virtual nodes; none where it does not answer, so that no end is confirmed.
-            timeout: seconds after which what is left is deleted.
+            timeout: seconds after which the rest is deleted.
 
         Returns:
-            What is waited for, in one sentence; empty when all have left.
+            The reason to wait, in one sentence; empty when all have left.
         """
         now = trio.current_time()
         if not nodes:

@@ -16,7 +16,7 @@ class UnoffloadableNamespaces:
     """The namespaces that stay.
 
     Args:
-        own: the namespace where liqod keeps what is the whole cluster's.
+        own: the namespace where liqod keeps the objects of the whole cluster.
         namespaces: all namespaces, as they are watched.
     """
 

@@ -1,11 +1,11 @@
 """The kubelet API of all virtual nodes: logs, streams and figures of pods that run at peers.
 
 This cluster's API server calls it for ``kubectl logs``, ``exec``, ``attach``, ``port-forward`` and
-``cp``. The caller is checked as a kubelet checks it; then the same is asked of the peer's API
+``cp``. The caller is checked as a kubelet checks it; then the same request goes to the peer's API
 server, with the identity that the peer gave this cluster, and bytes are carried as they are. A
-metrics-server reads what pods use; a request that is for a node itself names it
-(:mod:`liqod.model.crossing.noderequests`). Nobody is led to a pod there that was made for another
-one here, whatever both are called.
+metrics-server reads the usage of pods; a request that is for a node itself names it
+(:mod:`liqod.model.crossing.noderequests`). No caller reaches a pod there that was made for
+another local one, whatever both are called.
 """
 
 import logging
@@ -51,11 +51,11 @@ from liqod.runtime import account
 from liqod.runtime.account import Account
 
 IDLE: Final = 4 * 3600.0
-"""Seconds after which a stream ends in which nothing passes: a kubelet's own default."""
+"""Seconds after which a stream ends without traffic: a kubelet's own default."""
 LINGER: Final = 30.0
-"""The same once one side has said that nothing more comes."""
+"""The same once one side has ended its direction."""
 AUTHORITY_EVERY: Final = 300.0
-"""Seconds between looks at which authority's certificates count; fewer while none is known."""
+"""Seconds between reads of the authority for client certificates; fewer while it is unknown."""
 AUTHORITY_AGAIN: Final = 10.0
 LIMITS: Final = Limits(
     head=65536,
@@ -76,7 +76,7 @@ class KubeletServer:
 
     Args:
         proxies: to the pods at peers.
-        open_listeners: what listens; tests have listeners without sockets.
+        open_listeners: the listeners; tests have listeners without sockets.
 
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.
@@ -106,7 +106,7 @@ class KubeletServer:
             ConfigError: the address cannot be bound.
         """
         settings = self._context.config.kubelet
-        await self._access.renew()  # else who comes first is a stranger
+        await self._access.renew()  # else the first caller is refused
         async with trio.open_nursery() as nursery:
             self.port = await nursery.start(
                 partial(
@@ -142,7 +142,7 @@ class KubeletServer:
             await self._access.renew()
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
-        """Answer one request; what is refused is said in words."""
+        """Answer one request; a refusal gives its reason."""
         try:
             page = node_request(request.path, request.headers)
             if page is not None:
@@ -178,7 +178,7 @@ class KubeletServer:
         """Answer a request about a virtual node itself and its pods.
 
         Raises:
-            LiqodError: it is not to be had, and why.
+            LiqodError: there is no answer, with the reason.
         """
         proxies = list(self._proxies.values())
         every = [(node, proxy) for proxy in proxies for node in proxy.nodes]
@@ -248,7 +248,7 @@ class _Relayed:
         self._there, self._first, self._proxy, self._ended = there.wire, there.early, proxy, ended
 
     async def run(self, wire: Wire, early: bytes, /) -> None:
-        """Carry bytes both ways; those that came before the other side was there go first."""
+        """Carry bytes both ways; those that came before the other side was connected go first."""
         there, first, self._first = self._there, self._first, b""
         with self._proxy.hold(there.close):
             try:
@@ -266,7 +266,7 @@ class _Relayed:
                 _tell(self._proxy.id, str(error))
 
     def close(self) -> None:
-        """Let go of the connection to the peer."""
+        """Close the connection to the peer."""
         self._there.close()
         self._ended()
 
@@ -291,12 +291,12 @@ class _Log:
         return data
 
     async def aclose(self) -> None:
-        """Let go of the connection to the peer."""
+        """Close the connection to the peer."""
         await self._stack.aclose()
 
 
 async def _check(place: PodLocation, pod: str, uid: str) -> None:
-    """Look whether the pod there was made for the one here; what Liqo made does not say.
+    """Check that the pod there was made for the local one; one that Liqo made does not show it.
 
     Raises:
         NotFound: it was made for another one, which is still to end there.
@@ -337,14 +337,14 @@ def _tell(peer: str, why: str) -> None:
 
 
 def _of_peer(error: LiqodError, peer: str, *, upgrade: bool) -> HttpResponse:
-    """The same for what the peer does not give."""
+    """The response for a request that the peer refuses or cannot answer."""
     if isinstance(error, Unauthorized):  # it is not the caller that the peer refuses
         error = ProtocolError(str(error))
     return _refused(error, f"the peer {peer}: {error}", upgrade=upgrade)
 
 
 def _refused(error: LiqodError, message: str, *, upgrade: bool) -> HttpResponse:
-    """The answer for what cannot be had: words, a Status where a protocol was asked for."""
+    """The response for a refusal: text, or a Status where an upgrade was requested."""
     code, reason = _code(error)
     if not upgrade:
         return HttpResponse(code, f"{message}\n".encode(), dict(_TEXT))
@@ -363,8 +363,8 @@ def _refused(error: LiqodError, message: str, *, upgrade: bool) -> HttpResponse:
 def _refusal_response(refusal: HttpResponse, asked: PodRequest) -> HttpResponse:
     """A refusal as an API server passes it on to its caller.
 
-    Of what it asks for without an upgrade it drops the words that come with a 503, and says no more
-    than that the server is unable to handle the request; those that come with a 500 it passes on.
+    Of the answer to a request without an upgrade it drops the text that comes with a 503, and only
+    reports that the server is unable to handle the request; that of a 500 it passes on.
     """
     if asked.action == LOG and refusal.status == 503:
         refusal.status = 500

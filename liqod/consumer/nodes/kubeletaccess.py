@@ -3,7 +3,7 @@
 A caller shows a client certificate of the authority that the API server trusts itself, or a bearer
 token that the API server knows. Then, for streams, it must be allowed to ``create`` ``nodes/proxy``
 of that node: with a kubelet, ``get`` is enough to run commands by WebSocket; here it is not. For
-what a node says of itself it must be allowed to ``get`` that alone, such as ``nodes/metrics``.
+a node's own pages it must be allowed to ``get`` that alone, such as ``nodes/metrics``.
 """
 
 import hashlib
@@ -25,10 +25,10 @@ from liqod.kube.http.httpserver import HttpRequest
 from liqod.kube.reviews import AuthenticatedUser, bearer_in, may, user_of
 
 AUTHORITY: Final = "extension-apiserver-authentication"
-"""ConfigMap in which an API server shows which authority's client certificates it trusts."""
+"""ConfigMap in which an API server shows the authority whose client certificates it trusts."""
 SYSTEM: Final = "kube-system"
 MOST_KEPT: Final = 512
-"""Answers to those who read that are remembered."""
+"""Number of answers to readers that are remembered."""
 
 
 class Access:
@@ -37,10 +37,10 @@ class Access:
     Args:
         proxies: to the pods at peers.
         timings: how long an answer is remembered.
-        most: how many are.
+        most: number of answers that are remembered.
 
     Attributes:
-        problem: why no client certificate is accepted; empty where they are.
+        problem: the reason that no client certificate is accepted; empty where they are.
         serving: keeps the certificate that is shown.
     """
 
@@ -70,7 +70,7 @@ class Access:
             found = await self._context.client.get(CONFIG_MAPS, AUTHORITY, SYSTEM)
             authority, self.problem = (found.get("data") or {}).get("client-ca-file", ""), ""
         except LiqodError as error:
-            # The one that is known stays: a moment without the API server changes no authority.
+            # The known one stays: a moment without the API server changes no authority.
             authority, self.problem = self._authority, f"{SYSTEM}/{AUTHORITY}: {error}"
         if not authority and not self.problem:
             self.problem = f"{SYSTEM}/{AUTHORITY} names no authority"
@@ -85,10 +85,10 @@ class Access:
             self._tls = self._certified()
 
     def _certified(self) -> ssl.SSLContext:
-        """A context with what is known now; open connections keep theirs."""
+        """A context with the present authorities; open connections keep theirs."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.num_tickets = 0  # nobody comes twice: each stream has a connection of its own
+        context.num_tickets = 0  # no session is resumed: each stream has a connection of its own
         if self._authority:
             context.verify_mode = ssl.CERT_OPTIONAL
             context.load_verify_locations(cadata=self._authority)
@@ -99,7 +99,7 @@ class Access:
         """The user that sends a request.
 
         Raises:
-            Unauthorized: nobody that the cluster knows.
+            Unauthorized: none that the cluster accepts.
         """
         if request.peer_certificate is not None:
             return certified(request.peer_certificate)
@@ -111,7 +111,7 @@ class Access:
         return found
 
     async def reader(self, request: HttpRequest) -> AuthenticatedUser:
-        """The same for somebody who only reads: a token known of late is not asked about again."""
+        """The user of a request that only reads: a token accepted lately is not reviewed again."""
         token = bearer_in(request.headers.get("authorization", ""))
         if request.peer_certificate is not None or not token:
             return await self.user(request)
@@ -120,29 +120,29 @@ class Access:
         return known if known is not None else self._remember(key, await self.user(request))
 
     async def check(self, user: AuthenticatedUser, node: str) -> None:
-        """See that somebody may reach the pods of a node.
+        """Check that a user may reach the pods of a node.
 
         Raises:
-            Forbidden: not so.
+            Forbidden: the user may not.
         """
         if not await self._may(user, "create", "proxy", node):
-            # No node is named: whether a pod exists, and where it is, is not for everybody.
+            # No node is named: the existence and the place of a pod are not for all callers.
             raise Forbidden(f"{user.name} may not create nodes/proxy")
 
     async def check_reader(
         self, user: AuthenticatedUser, node: str, subresources: tuple[str, ...]
     ) -> None:
-        """See that somebody may read what a node says of itself.
+        """Check that a user may read a node's own pages.
 
         Args:
-            user: who asks.
-            node: which node is asked for.
+            user: the user.
+            node: the requested node.
             subresources: of nodes, any of which will do.
 
         Raises:
             Forbidden: not so.
         """
-        # Who may read all of them, as scrapers may, is asked about once for all.
+        # The right to read all of them, as scrapers have it, is checked once for all.
         for name in dict.fromkeys(("", node)):
             for each in subresources:
                 key = ("right", user.name, user.groups, user.uid, repr(user.extra), each, name)

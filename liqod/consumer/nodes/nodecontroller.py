@@ -1,8 +1,8 @@
 """One virtual node: its Node and Lease, from the VirtualNode's first day to its drain.
 
 A keeper has a queue of its own, so that a slow drain or a failing write of one node delays no
-other. It works from what the stores hold and writes only what differs. The Node is made again when
-others delete it; a name that a real node (or another peer's) has is refused and left alone.
+other. It works from the stores and writes only differences. The Node is made again when
+others delete it; the name of a real node (or another peer's) is refused and left alone.
 """
 
 import contextlib
@@ -44,7 +44,7 @@ RETRY = Backoff(first=0.05, last=10.0)
 """Less than a Lease lasts."""
 REFUSED_AGAIN = 30.0
 CONFLICT_PAUSE = 0.2
-"""Seconds for the watch to bring what somebody else wrote."""
+"""Seconds for the watch to bring another's writes."""
 SETTLE = 10.0
 """Seconds after the start during which a silent link is not yet taken for a dead peer: the Node of
 a daemon that starts again stays as it is until the first answer, or the lack of one."""
@@ -54,7 +54,7 @@ class NodeController(Controller[str]):
     """Keeps one virtual node of one peer; its keys are the Node and its Lease.
 
     Args:
-        peer: whose it is.
+        peer: the peer of the node.
         name: of the VirtualNode and its Node.
         virtual_nodes: every VirtualNode of this cluster.
         nodes: the Nodes labelled as virtual nodes.
@@ -83,14 +83,14 @@ class NodeController(Controller[str]):
             peer,
             "node",
             name=f"node {name}",
-            first=(NODE,),  # nobody else asks for the first time
+            first=(NODE,),  # nothing else enqueues the first turn
             tasks=(self._follow_link, self._follow_network),
             concurrency=2,  # the Lease is renewed while a drain waits
             backoff=RETRY,
         )
 
     def enqueue(self) -> None:
-        """Something changed that this node depends on."""
+        """Reconcile the node: something changed that it depends on."""
         self.queue.add(NODE)
 
     async def prepare(self) -> None:
@@ -127,7 +127,7 @@ class NodeController(Controller[str]):
         self._peer.report(NodeChanged(node=self._name, failed=key, reason=str(error)))
         log.warning("virtual node", extra={"node": self._name, "step": key, "reason": str(error)})
 
-    # What is so, and what is wanted
+    # The present and the wanted state
 
     def _virtual_node(self) -> VirtualNode | None:
         return self._virtual_nodes.decode((self._peer.tenant_namespace, self._name), VirtualNode)
@@ -155,7 +155,7 @@ class NodeController(Controller[str]):
         return known if known is not None else await self._client.find(NODES, self._name)
 
     async def _keep(self) -> float | None:
-        """One look at the node; the seconds after which it wants another."""
+        """Reconcile the node once; the seconds until the next time."""
         node = self._virtual_node()
         if node is None:
             live = await self._live()
@@ -199,7 +199,7 @@ class NodeController(Controller[str]):
             return REFUSED_AGAIN
 
     async def _settle(self, node: VirtualNode) -> float | None:
-        """One look at the Node, with at most one write to each of its parts."""
+        """Reconcile the Node once, with at most one write to each of its parts."""
         facts = self._facts()
         live = self._nodes.decode(("", self._name), dict[str, Any])
         if live is None:
@@ -225,11 +225,11 @@ class NodeController(Controller[str]):
             self._leasing = live["metadata"]["uid"]
             self.queue.add(LEASE)
         await self._write_conditions(node, RUNNING, RUNNING)
-        # A Node without our labels is not in the store, and no change of it calls.
+        # A Node without our labels is not in the store, and no change of it is notified.
         return None if ("", self._name) in self._nodes else 1.0
 
     async def _refuse(self, node: VirtualNode, live: Json) -> float:
-        """The name is taken: say so, touch nothing, look again later."""
+        """Report that the name is taken, touch nothing, and check again later."""
         other = (live["metadata"].get("labels") or {}).get(labels.REMOTE_CLUSTER_ID)
         whose = f"a virtual node of {other}" if other else "a node of this cluster"
         message = f"{self._name} is the name of {whose}; delete this VirtualNode, or that Node"
@@ -237,7 +237,7 @@ class NodeController(Controller[str]):
         return REFUSED_AGAIN
 
     async def _mend(self, node: VirtualNode, live: Json, facts: nodeplan.NodeState) -> None:
-        """Write what differs: status first, since schedulers go by it."""
+        """Write the differences: status first, since schedulers go by it."""
         status = nodeplan.status_patch(node, facts, live, times.now())
         if status is not None:
             await self._client.patch(NODES, self._name, status, subresource="status")
@@ -248,7 +248,7 @@ class NodeController(Controller[str]):
         await self._record_events(_meta(live), nodeevents.of_cordon(self._cordoned, cordoned))
         self._cordoned = cordoned
         if status is not None:
-            return  # it has another resource version now: the watch brings the next look
+            return  # it has another resource version now: the watch causes the next turn
         taints = nodeplan.taints_patch(node, facts, live)
         if taints is not None:
             await self._client.patch(NODES, self._name, taints)
@@ -258,7 +258,7 @@ class NodeController(Controller[str]):
             await self._client.apply(NODES, metadata, manager=labels.FIELD_MANAGER)
 
     async def _record_events(self, meta: ObjectMeta, said: Iterable[NodeEvent]) -> None:
-        """Notify the describer of the Node of what has changed."""
+        """Write Events about the changes of the Node."""
         for each in said:
             await recorder.record_change(
                 self._client, NODES, meta, each.reason, each.message, type=each.type
@@ -296,7 +296,7 @@ class NodeController(Controller[str]):
         await set_finalizers(self._client, VIRTUAL_NODES, node.metadata, add=[FINALIZER])
 
     async def _release(self, node: VirtualNode) -> None:
-        """Ours has done its part, and Liqo's, left from before a migration, has nobody."""
+        """Remove our finalizer, and Liqo's from before a migration, which nothing else removes."""
         ours = (FINALIZER, finalizers.VIRTUAL_NODE)
         await set_finalizers(self._client, VIRTUAL_NODES, node.metadata, remove=ours)
 
@@ -342,7 +342,7 @@ class NodeController(Controller[str]):
             self._client,
             self._name,
             deadline=trio.current_time() + seconds,
-            # Without an identity nobody can be asked: its user has taken it away.
+            # Without an identity no request can be sent: its user has taken it away.
             alive=lambda: self._peer.link.up and self._peer.link.reason != IDLE,
             report=report,
         )
@@ -352,7 +352,7 @@ class NodeController(Controller[str]):
     def _time_left(self, node: VirtualNode) -> float:
         """Seconds left of the drain, also across restarts: counted from its start.
 
-        That was by this host's clock; the time of the deletion is by the API server's, which may
+        That is by this host's clock; the time of the deletion is by the API server's, which may
         be minutes behind.
         """
         timeout = self._peer.context.config.consumer.drain_timeout
@@ -367,7 +367,7 @@ class NodeController(Controller[str]):
 
 
 def _conditions(node: Json) -> Sequence[Json]:
-    """The conditions of a Node, or of what it is patched with."""
+    """The conditions of a Node, or of its patch."""
     found: Sequence[Json] = (node.get("status") or {}).get("conditions") or ()
     return found
 

@@ -1,11 +1,11 @@
 """Emptying a virtual node before it goes: cordon, evict, wait, within a deadline.
 
-Evictions respect disruption budgets; the one in the way is named. Where there is no budget either,
-a controller's pods go in steps, each when those that replace the ones before are ready
+Evictions respect disruption budgets; the blocking one is named. Where there is no budget either,
+a controller's pods go in steps, each when the replacements of the ones before are ready
 (:mod:`liqod.model.objects.disruption`). Pods of DaemonSets stay, as on any drained node, and so do
 finished ones. A peer that does not answer cannot confirm that a pod has ended, so nothing waits for
 that: its pods go at once, and a budget, which has nothing to keep available there, counts for a
-moment only. At the deadline what is left is deleted: the Node goes in any case, and its pods with
+moment only. At the deadline the rest is deleted: the Node goes in any case, and its pods with
 it.
 """
 
@@ -28,11 +28,11 @@ LAST_PAUSE = 4.0
 """Seconds between checks, doubling while nothing moves: most pods end soon or late."""
 SOON = 1.0
 """The longest of them where there are few pods: under a budget, the next one may go as soon as what
-replaces the one before is ready, and each late check is waited for once for every pod."""
+replaces the one before is ready, and each late check delays every pod once."""
 READ = 100
 """Pods that are read in a second, beyond which the checks are fewer."""
 REFUSALS = 2
-"""Pods of one controller that are asked for in one look although their budget is used up: mostly
+"""Pods of one controller that are tried in one check although their budget is used up: mostly
 it is the same for all, and there may be hundreds."""
 UNANSWERED = 3.0
 """Seconds without an answer of the peer after which budgets do not count any more."""
@@ -66,9 +66,9 @@ async def drain(
     Args:
         client: of this cluster.
         node: name of the Node, cordoned already.
-        deadline: trio time at which what is left is deleted.
+        deadline: trio time at which the rest is deleted.
         alive: whether the peer answers; terminating pods are waited for only then.
-        report: told, when it changes, what is waited for, in one sentence.
+        report: called with the reason to wait, in one sentence, when it changes.
     """
     said, pause = "", FIRST_PAUSE
     silent: float | None = None
@@ -95,7 +95,7 @@ async def drain(
             pods = [*leaving, *await _elsewhere(client, staying, node)]
             blocked, sizes = await advance(client, pods, (node,), sizes)
         if silent is not None and (late or not blocked):
-            # Nobody will ever confirm their end, and their node goes now.
+            # Nothing will ever confirm their end, and their node goes now.
             for pod in leaving:
                 await delete(client, pod, grace=0)
         if late or not leaving or (not blocked and silent is not None):
@@ -118,10 +118,10 @@ async def advance(
         client: of this cluster.
         pods: those on the nodes, and all others of their controllers.
         nodes: the names of the nodes that are left.
-        sizes: what the last call returned, empty at the first.
+        sizes: the result of the last call, empty at the first.
 
     Returns:
-        What is in the way, in one sentence or empty; and the sizes for the next call.
+        The obstacle, in one sentence or empty; and the sizes for the next call.
     """
     step = disruption.drain_step(pods, nodes, sizes, trio.current_time())
     blocked = ""
@@ -150,7 +150,7 @@ async def _elsewhere(
 
 
 async def _evict(client: Client, pod: EvictablePod) -> str:
-    """Evict one pod; what stands in the way, or an empty text."""
+    """Evict one pod; the obstacle, or an empty text."""
     name, namespace = pod.metadata.name, pod.metadata.namespace
     eviction = {
         "apiVersion": "policy/v1",

@@ -1,6 +1,6 @@
 """Events of a virtual node for ``kubectl describe node``: why it is not Ready, or cordoned.
 
-Each is a change from what the Node itself says, so that a daemon that starts anew says nothing
+Each is a change from the Node's own conditions, so that a daemon that starts anew reports nothing
 twice. Reasons are a kubelet's where it has one. Pure.
 """
 
@@ -37,8 +37,8 @@ _REASONS: Final[Mapping[str, tuple[str, str, str]]] = {
 def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[NodeEvent]:
     """The events for a change of a Node's conditions.
 
-    That all is well is news only where it was not; what is wrong is reported again when it is
-    something else that is wrong.
+    That all is well is reported only after a fault; a fault is reported again when it becomes
+    another one.
     """
     for kind, (good, well, ill) in _REASONS.items():
         now = conditions.find(after, kind)
@@ -54,7 +54,7 @@ def of_conditions(before: Sequence[Json], after: Sequence[Json]) -> Iterator[Nod
 
 
 def of_cordon(before: bool | None, unschedulable: bool) -> Iterator[NodeEvent]:
-    """The event for a cordon or its end; none where the state was not known before."""
+    """The event for a cordon or its end; none where the state was unknown before."""
     if before is not None and before != unschedulable:
         meant = "no new pods are placed there" if unschedulable else "pods are placed there again"
         yield NodeEvent(

@@ -1,7 +1,7 @@
 """The pages of a virtual node, in the words of a kubelet. Pure.
 
 ``/metrics/resource`` is Prometheus' text format with a kubelet's names; ``/stats/summary`` is its
-JSON (``k8s.io/kubelet/pkg/apis/stats/v1alpha1``), with what is known of processor and memory.
+JSON (``k8s.io/kubelet/pkg/apis/stats/v1alpha1``), with the known usage of processor and memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -73,8 +73,8 @@ def resource_metrics(reading: NodeReading, *, complete: bool) -> bytes:
     """The text of ``/metrics/resource``.
 
     Args:
-        reading: what is reported.
-        complete: whether the peer reported everything that it was asked.
+        reading: the reported usage.
+        complete: whether the peer reported everything that was requested.
     """
     families: dict[str, list[str]] = {name: [] for name in _HELP}
 

@@ -1,6 +1,6 @@
 """The desired Node of a virtual node, and the smallest patch that makes it so.
 
-Pure. A Node has many owners: the node controllers taint it, people cordon it and label it, so each
+Pure. A Node has many owners: the node controllers taint it, users cordon it and label it, so each
 function here returns only what is liqod's, and lists that merge patches would replace whole come
 with the others' entries and a resource version.
 """
@@ -27,8 +27,8 @@ OWN_TAINTS: Final = labels.NODE_TAINTS
 LEASE_NAMESPACE: Final = "kube-node-lease"
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
 """The taint of nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook
-of Liqo's that is down), or of whose nodes none is Ready: what runs there stays, and nothing new
-comes."""
+of Liqo's that is down), or of whose nodes none is Ready: its pods stay, and none new
+come."""
 _HEARTBEAT = "lastHeartbeatTime"
 
 
@@ -37,15 +37,15 @@ class NodeState(msgspec.Struct, frozen=True):
 
     Attributes:
         up: whether the peer answers.
-        reason: why not, one sentence.
-        closed: whether it takes no new pods, though what runs there can be seen.
-        pod_network: how the peer's pods are reachable from here.
-        unjoined: what a tunnel waits for; empty where addresses are translated, or none is wanted.
-        broken: why nothing passes a tunnel that is there; empty where nothing speaks against it.
+        reason: the reason that it does not, one sentence.
+        closed: whether it takes no new pods, though the pods there can be seen.
+        pod_network: how the peer's pods are reachable from this cluster.
+        unjoined: why a tunnel waits; empty where addresses are translated, or none is wanted.
+        broken: the reason that nothing passes an established tunnel; empty without one.
         address: the kubelet API's IP address.
         port: its port.
         version: ``gitVersion`` of the local API server.
-        daemon: how the peer's daemon is.
+        daemon: the state of the peer's daemon.
     """
 
     up: bool
@@ -61,7 +61,7 @@ class NodeState(msgspec.Struct, frozen=True):
 
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
-    """All labels of the Node; what makes it a virtual node cannot be overridden."""
+    """All labels of the Node; those that make it a virtual node cannot be overridden."""
     return {labels.OS: "linux", labels.ARCH: "amd64", **node.spec.labels, **_fixed_labels(node)}
 
 
@@ -87,9 +87,9 @@ def is_ours(live: Json, cluster_id: str) -> bool:
 
 
 def was_ours(live: Json, cluster_id: str) -> bool:
-    """The same of a Node that a VirtualNode stands for, also where people took its labels off.
+    """True if a VirtualNode's Node was its own, also where users took its labels off.
 
-    Then the record of our taints is what tells it from a real node, which has none.
+    Then the record of our taints distinguishes it from a real node, which has none.
     """
     metadata = live.get("metadata", {})
     whose = (metadata.get("labels") or {}).get(labels.REMOTE_CLUSTER_ID, cluster_id)
@@ -150,7 +150,7 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
 def desired_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] = ()) -> list[Json]:
     """The virtual nodes' taint, those of the VirtualNode, and the one that keeps new pods away
     while the peer's daemon does not run, its API server takes none or no node of its is Ready;
-    where that is not known yet, it stays as it is."""
+    where that is unknown, it stays as it is."""
     ours = {_taint_name(TAINT), _taint_name(CLOSED)}
     own = [
         {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})}
@@ -167,7 +167,7 @@ def desired_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] 
 
 
 def taints_patch(node: VirtualNode, facts: NodeState, live: Json) -> Json | None:
-    """The merge patch that sets our taints and keeps everybody else's, or None."""
+    """The merge patch that sets our taints and keeps all others, or None."""
     annotations = live["metadata"].get("annotations") or {}
     before = set(filter(None, annotations.get(OWN_TAINTS, "").split(",")))
     current: list[Json] = live.get("spec", {}).get("taints") or []
@@ -299,7 +299,7 @@ def _desired_conditions(node: VirtualNode, facts: NodeState) -> list[Json]:
 
 
 def _daemon(verdict: HeartbeatVerdict) -> list[Json]:
-    """The condition of the peer's daemon; none if not known: the Node's own stays, or goes."""
+    """The condition of the peer's daemon; none if unknown: the Node's own stays, or goes."""
     ready: Json = {"type": labels.PEER_DAEMON_READY}
     if verdict.state == "runs":
         message = "the peer's daemon renews its Lease"
@@ -354,7 +354,7 @@ def _guarded(patch: Json, live: Json) -> Json | None:
 
 
 def new_lease(name: str, node_uid: str, now: str) -> Json:
-    """The Lease by which the node controller sees that somebody looks after the Node."""
+    """The Lease by which the node controller sees that the Node is maintained."""
     return {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",

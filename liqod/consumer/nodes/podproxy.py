@@ -25,11 +25,11 @@ from liqod.runtime.observable import Notifier
 
 SHARE: Final = 1.0
 """Seconds that all streams of one peer may take for each that they pause: half of the time. They
-are what somebody here waits for."""
+serve users of this cluster who wait."""
 MOST: Final = 1024
 """Streams and logs of one peer at once, and ..."""
 MOST_BY_CHANNEL: Final = 256
-"""... where a channel leads there: it has 512 streams, and everything else goes by it, too."""
+"""... where a channel is used: it has 512 streams, and all other traffic goes by it, too."""
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +47,11 @@ class PodProxies(dict[str, "PodProxy"]):
 
 
 class OffloadedPods(NamedTuple):
-    """The pods at one peer, as reflection knows them; each is a function, and gives what is so now.
+    """The pods at one peer, from reflection; each field is a function that gives the present state.
 
     Attributes:
         nodes: the peer's virtual nodes, by name.
-        namespaces: the namespaces that it has accepted: their names there, by those here.
+        namespaces: the namespaces that it has accepted: their remote names, by their local names.
         pods: the informer of this cluster's pods; None while there is none.
     """
 
@@ -67,13 +67,13 @@ class PodProxy:
         peer: the provider.
         remotes: the identities that it gave us.
         offloaded: the pods there.
-        proxies: those of all peers, where this one stands while it runs.
+        proxies: those of all peers, which hold this one while it runs.
 
     Attributes:
         id: the peer's cluster id.
         budget: the time of all streams there.
         streams: how many are open, or about to be.
-        usage: what the pods use.
+        usage: the resource usage of the pods.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class PodProxy:
                     lost = link.reconnections
                     self._end()
         finally:
-            if proxies.get(self.id) is self:  # else the next one is here already
+            if proxies.get(self.id) is self:  # else the next one is registered already
                 del proxies[self.id]
             self._end()
         raise AssertionError("the loop never ends")
@@ -123,7 +123,7 @@ class PodProxy:
         return node in self._offloaded.nodes()
 
     def healthy(self) -> None:
-        """Look whether pods there can be reached.
+        """Check that pods there can be reached.
 
         Raises:
             Unreachable: the peer does not answer.
@@ -140,12 +140,12 @@ class PodProxy:
         return [body for body in found if body is not None]
 
     def resolve(self, node: str, namespace: str) -> PodLocation:
-        """The client and the namespace that lead to the pods of a node and a namespace here.
+        """The client and the namespace that lead to the pods of a node and a local namespace.
 
         Raises:
             Unreachable: the peer does not answer.
-            Overloaded: as many streams as may be are open there.
-            NotFound: nothing of that namespace is there.
+            Overloaded: the limit of open streams is reached there.
+            NotFound: nothing of that namespace exists there.
         """
         remote, there = self._remote(node, namespace)
         by_channel = (remote.credentials.proxy or "").startswith(CHANNEL)
@@ -159,7 +159,7 @@ class PodProxy:
         return PodLocation(remote.client, there)
 
     def _remote(self, node: str, namespace: str) -> tuple[Remote, str]:
-        """The remote to ask for the pods of a node, and the name of their namespace there."""
+        """The remote for requests about a node's pods, and the name of their namespace there."""
         self.healthy()
         there = self._offloaded.namespaces().get(namespace)
         found = self._offloaded.nodes().get(node)
@@ -171,7 +171,7 @@ class PodProxy:
 
     @contextmanager
     def hold(self, close: Callable[[], None]) -> Iterator[None]:
-        """Call ``close`` if the way is lost while the block lasts."""
+        """Call ``close`` if the connection is lost while the block lasts."""
         key = object()
         self._open[key] = close
         try:

@@ -1,8 +1,8 @@
-"""Resource usage of the pods of one peer's virtual nodes, requested when somebody here scrapes.
+"""Resource usage of the pods of one peer's virtual nodes, requested on a scrape.
 
 One request for each namespace with something that runs, at most every ten seconds however many
-scrape, and none while nobody does. All namespaces at once would be one request, but by a right to
-see what every other consumer's pods use. Counters are kept for what is scraped, and no longer.
+scrape, and none while none does. All namespaces at once would be one request, but by a right to
+see the usage of every other consumer's pods. Counters are kept for scraped pods, and no longer.
 """
 
 import time
@@ -25,7 +25,7 @@ from liqod.runtime.gather import gather
 
 
 class PodLocation(NamedTuple):
-    """The place of pods at a peer: the client that may ask for them there, and the namespace."""
+    """The place of pods at a peer: the client that may read them there, and the namespace."""
 
     client: Client
     namespace: str
@@ -33,11 +33,11 @@ class PodLocation(NamedTuple):
 
 POD_METRICS: Final = Kind("metrics.k8s.io", "v1beta1", "PodMetrics", "pods", versioned=False)
 DEADLINE: Final = 8.0
-"""Seconds for what a scrape asks; a metrics-server that looks every ten waits for nine."""
+"""Seconds for the request of a scrape; a metrics-server that scrapes every ten waits for nine."""
 
 
 class _UsageAnswer(NamedTuple):
-    """The peer's answer for a namespace: its (Trio) time, and why there is nothing."""
+    """The peer's answer for a namespace: its (Trio) time, and the reason if it is empty."""
 
     at: float
     samples: dict[str, Sample]
@@ -53,8 +53,8 @@ class PodUsage:
         timings: how long an answer is good.
 
     Attributes:
-        problem: why the peer reported nothing the last time; empty where it did.
-        requested_at: the Trio time at which it was asked last; None: never.
+        problem: the reason that the peer reported nothing the last time; empty where it did.
+        requested_at: the Trio time of the last request; None: never.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class PodUsage:
             bodies: its pods here, as JSON.
 
         Raises:
-            LiqodError: nothing is known, and why.
+            LiqodError: there is no answer, with the reason.
         """
         pods, turn = [], Turn()
         for body in bodies:
@@ -142,7 +142,7 @@ class PodUsage:
         return _UsageAnswer(now, usage.samples(found))
 
     def _forget(self, now: float) -> None:
-        """Keep no namespace that nobody asks for any more."""
+        """Keep no namespace that is not requested any more."""
         for name, answer in list(self._answers.items()):
             if now - answer.at > usage.STALE and not self._locks[name].locked():
                 del self._answers[name], self._locks[name]

@@ -1,11 +1,11 @@
 """The certificate that the kubelet API shows: one that the cluster's own signer has signed.
 
-An API server that is told the authority of kubelets (``--kubelet-certificate-authority``) accepts
-no other, and neither does a metrics-server. It is asked for as a kubelet asks: of the signer
+An API server that is given the authority of kubelets (``--kubelet-certificate-authority``) accepts
+no other, and neither does a metrics-server. It is requested as a kubelet does: from the signer
 ``kubernetes.io/kubelet-serving``, for the group ``system:nodes`` and the address that virtual nodes
-show. One is enough, since they all show the same. Nobody approves it but the daemon itself. Where
-it is not to be had the daemon's own is shown, and it is asked for again, ever more seldom. The key
-is never written anywhere, so each start asks anew, and no certificate outlives its address.
+show. One is enough, since they all show the same. Only the daemon itself approves it. Without it
+the daemon's own is shown, and the request is repeated, ever more seldom. The key is never written
+anywhere, so each start requests a new one, and no certificate outlives its address.
 """
 
 import logging
@@ -29,12 +29,12 @@ SIGNER: Final = "kubernetes.io/kubelet-serving"
 USAGES: Final = ("digital signature", "key encipherment", "server auth")
 NAME, GROUP = "system:node:liqod", "system:nodes"
 """User and group in the certificate, in the form that the signer wants. It is good for serving
-only, so nobody can come as that user."""
+only, so no client can log in as that user."""
 LIFE: Final = 90 * 24 * 3600.0
-"""Seconds for which a certificate is asked for, and for which the daemon's own is good."""
+"""Seconds for which a certificate is requested, and for which the daemon's own is good."""
 RETRY: Final = Backoff(first=60.0, last=3600.0)
 LONGEST: Final = 3600.0
-"""Seconds after which the clock is looked at again: it may have been set."""
+"""Seconds after which the clock is read again: it may have been set."""
 OURS: Final = Selection(labels=f"{labels.SERVING_REQUEST}={labels.TRUE}")
 
 log = logging.getLogger(__name__)
@@ -44,12 +44,12 @@ class ServingCertificate:
     """Keeps the certificate of the kubelet API.
 
     Args:
-        proxies: to the pods at peers: nothing is asked for while there is none.
+        proxies: to the pods at peers: nothing is requested while there is none.
         shown: called with each certificate that is to be shown from now on.
         clock: epoch seconds.
 
     Attributes:
-        problem: why the cluster has not signed it, or not again; empty where it has.
+        problem: the reason that the cluster has not signed it, or not again; empty where it has.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class ServingCertificate:
         """A certificate from the cluster's signer, with a new key.
 
         Raises:
-            LiqodError: it is not to be had, and why.
+            LiqodError: there is none, with the reason.
         """
         client = self._context.client
         # Of a daemon that was killed while it waited.

@@ -1,6 +1,6 @@
 """The version of a peer's API server: read when it answers anew, and every hour.
 
-Nothing depends on it but what is shown: two versions explain what crosses and what does not.
+Nothing depends on it but its display: two versions explain which fields cross and which do not.
 """
 
 from typing import NoReturn
@@ -16,9 +16,9 @@ from liqod.model.peering.intervals import PEER_VERSION_EVERY
 from liqod.runtime.gather import either
 
 UNTOLD = 600.0
-"""Seconds until the next look where nothing was reported."""
+"""Seconds until the next read where nothing was reported."""
 LONGEST = 64
-"""Characters of a version that are kept: the peer may say anything."""
+"""Characters of a version that are kept: the peer may send anything."""
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,7 +33,7 @@ async def follow(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Keep ``link.version`` until cancelled; what is known stays where it cannot be read."""
+    """Keep ``link.version`` until cancelled; the known value stays where it cannot be read."""
     task_status.started()
 
     def seen() -> tuple[bool, Remote | None]:

@@ -34,7 +34,7 @@ PEER = "peer"
 
 
 class VirtualNodes(Controller[str]):
-    """Keeps the Nodes of one peer as its VirtualNodes say; a key is the name of both.
+    """Keeps the Nodes of one peer by its VirtualNodes; a key is the name of both.
 
     Args:
         peer: the provider.
@@ -48,7 +48,7 @@ class VirtualNodes(Controller[str]):
         which = Selection(labels=SELECTOR)
         self._nodes = Watched(NODES, self._own, which, indexes={PEER: _peer_of})
         watches = (self._virtual_nodes, self._nodes)
-        # Several at once: while the API server is asked about one, no keeper waits to be told.
+        # Several at once: while the API server is read for one, no keeper waits to be woken.
         super().__init__(peer, "node", *watches, name="virtual nodes", concurrency=4)
 
     async def run(
@@ -60,7 +60,7 @@ class VirtualNodes(Controller[str]):
         raise AssertionError("a controller ends by cancellation only")
 
     def _own(self, change: StoreChange) -> Iterator[str]:
-        """A Node that is kept here, or is labelled as this peer's: every peer sees all."""
+        """A Node with a keeper, or labelled as this peer's: every peer sees all."""
         name = change.key[1]
         if name in self._keepers or change.key in self._nodes.store.indexed(PEER, self._peer.id):
             yield name
@@ -72,7 +72,7 @@ class VirtualNodes(Controller[str]):
         elif (self._peer.tenant_namespace, name) in self._virtual_nodes.store:
             stores = self._virtual_nodes.store, self._nodes.store
             keeper = NodeController(self._peer, name, *stores, self._timings)
-            # Here, not in the task: a second look before that has begun would start another.
+            # Here, not in the task: a second turn before that has begun would start another.
             self._keepers[name] = keeper
             self._nursery.start_soon(self._keep, keeper, name)
         else:
@@ -82,11 +82,11 @@ class VirtualNodes(Controller[str]):
     async def _keep(self, keeper: NodeController, name: str) -> None:
         await keeper.keep()
         del self._keepers[name]
-        # It may have been made again before the keeper had ended, which was told of that in vain.
+        # It may have been made again before the keeper had ended, which was notified in vain.
         self.queue.add(name)
 
     async def _remove_orphan(self, name: str) -> float | None:
-        """Remove a Node of this peer that no VirtualNode stands for; not on a doubtful list."""
+        """Remove a Node of this peer that no VirtualNode describes; not on a doubtful list."""
         live = self._nodes.store.get(("", name))
         if live is None:
             return None

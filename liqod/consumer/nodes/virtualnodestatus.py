@@ -1,4 +1,4 @@
-"""The conditions of a VirtualNode's own status: how its virtual kubelet and its Node are.
+"""The conditions of a VirtualNode's own status: the states of its virtual kubelet and its Node.
 
 Pure. The Node itself is planned in :mod:`liqod.consumer.nodes.nodeplan`.
 """
@@ -21,7 +21,7 @@ def node_conditions(
     reason: str = "",
     message: str = "",
 ) -> list[Json] | None:
-    """The two conditions of a VirtualNode's status, or None if they say so already.
+    """The two conditions of a VirtualNode's status, or None if they are so already.
 
     Args:
         current: the conditions it has.
@@ -42,6 +42,6 @@ def node_conditions(
 
 
 def draining_since(current: Sequence[Json]) -> str:
-    """Since when the conditions of a VirtualNode say that it drains; empty if they do not."""
+    """The start of the drain by the conditions of a VirtualNode; empty without one."""
     found = conditions.find(current, "Node") or {}
     return str(found.get(conditions.SINCE) or "") if found.get("status") == DRAINING else ""

@@ -1,4 +1,4 @@
-"""Slices that this cluster asks of a peer: request, identity, virtual node.
+"""Slices that this cluster requests from a peer: request, identity, virtual node.
 
 The request for the slice's own user goes into ``spec`` and from there to the provider; the verdict
 comes back in ``status`` (:mod:`liqod.consumer.replication` carries both).
@@ -43,7 +43,7 @@ from liqod.telemetry.events import Borrowed
 
 
 async def deny(client: Client, found: ResourceSlice, reason: str, message: str) -> None:
-    """Say on a slice that it cannot be asked for; the provider never hears of it."""
+    """Report on a slice that it cannot be requested; it is not sent to the provider."""
     known = of_type(found.status.conditions, AUTHENTICATION)
     if known is not None and (known.status, known.message) == (DENIED, message):
         return
@@ -54,7 +54,7 @@ async def deny(client: Client, found: ResourceSlice, reason: str, message: str) 
 
 
 class Slices(Controller[str]):
-    """Reconciles the slices asked of one peer.
+    """Reconciles the slices requested from one peer.
 
     Args:
         peer: the provider.
@@ -81,7 +81,7 @@ class Slices(Controller[str]):
                 yield name
 
     async def reconcile(self, name: str) -> float | None:
-        """Ask for one slice, and keep its Identity and its VirtualNode as the answer has them."""
+        """Request one slice, and keep its Identity and its VirtualNode by the answer."""
         found = self._slices.store.decode((self._peer.tenant_namespace, name), ResourceSlice)
         if found is None:
             self._made.discard(name)
@@ -132,14 +132,14 @@ class Slices(Controller[str]):
         }
         place = (found.namespace, ids.control_plane_identity(self._peer.id))
         identity = self._identities.store.decode(place, Identity)
-        # By the key that the provider knows: it follows another one in the control plane first.
+        # By the key that the provider has: it follows another one in the control plane first.
         if identity is None:
             own = own.requested_with(found.spec.csr)
         else:
             own = own.of(identity.spec.auth_params.signed_crt)
         group = group_of(identity, context.cluster_id, own.public)
         try:
-            if identity is None:  # and nobody knows which names are signed there: it stays
+            if identity is None:  # and the names signed there are unknown: it stays
                 group = certificaterequests.inspect(found.spec.csr).organization
             certificaterequests.check(
                 found.spec.csr,
@@ -159,7 +159,7 @@ class Slices(Controller[str]):
         meta = wanted["metadata"]
         live = watched.store.get((meta["namespace"], meta["name"]))
         if live is not None and _of_somebody_else(live):
-            return  # made by the user in its own way; it is used as it is
+            return  # made by the user; it is used as it is
         if live is None and kind is VIRTUAL_NODES:
             # Held from the first moment, as its Node comes at once; holds of others stay theirs.
             body = stamped(kind, wanted)
@@ -176,13 +176,13 @@ class Slices(Controller[str]):
         live = watched.store.decode((namespace, name), Partial)
         if live is None or live.metadata.labels.get(labels.MANAGED) != labels.TRUE:
             return
-        with suppress(Conflict):  # it was changed: that brings us here again
+        with suppress(Conflict):  # it was changed: that causes another turn
             for _ in await delete_all(self._client, kind, [live]):
                 self._peer.report(Borrowed(kind=kind.name, name=name, did="deleted"))
 
 
 def _of_slice(change: StoreChange) -> Iterator[str]:
-    """The slice for which something was made: that is made again if it went."""
+    """The slice for which an object was made: it is made again if it went."""
     body = change.new or change.old
     assert body is not None
     meta = msgspec.json.decode(body, type=Partial).metadata

@@ -30,15 +30,15 @@ from liqod.resources.authentication import (
 
 
 def is_source(labels_of: dict[str, str], peer: str) -> bool:
-    """True if an object with these labels is ours and asks to be replicated to the peer."""
+    """True if an object with these labels is ours and to be replicated to the peer."""
     return (
         labels_of.get(labels.REPLICATION) == labels.TRUE and labels_of.get(labels.REMOTE_ID) == peer
     )
 
 
 def group_of(identity: Identity | None, here: str, public: bytes) -> str:
-    """The group that this cluster's slices ask for at a provider: one that no other key has, where
-    that provider has signed such a name for the control plane, or else Liqo's.
+    """The group that this cluster's slices request at a provider: one that belongs to no other key,
+    where that provider has signed such a name for the control plane, or else Liqo's.
 
     Args:
         identity: of the control plane there.
@@ -100,7 +100,7 @@ def virtual_node_of(
         found: the slice.
         peer: the provider's id.
         believe: patterns of the keys of labels that the provider may declare.
-        given: labels that the node has by this cluster's own word.
+        given: labels that the node has by this cluster's own setting.
     """
     wanted = found.metadata.annotations.get(labels.CREATE_VIRTUAL_NODE) == labels.TRUE
     granted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
@@ -154,7 +154,7 @@ def _metadata(found: ResourceSlice, name: str, peer: str) -> dict[str, Any]:
 
 
 def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
-    """The status of a slice that this cluster itself cannot ask for."""
+    """The status of a slice that this cluster itself cannot request."""
     denied = set_condition((), AUTHENTICATION, DENIED, now=now, reason=reason, message=message)
     return {"conditions": denied}
 
@@ -183,14 +183,14 @@ _PLAIN = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 def node_labels(found: Mapping[str, str], believed: Collection[str] = ()) -> dict[str, str]:
     """The labels of a provider that its Node here may have.
 
-    By its labels a cluster selector chooses a provider, and Secrets go there: what a provider says
-    of itself would let it choose itself. So none counts but those of the platform, which pods
+    By its labels a cluster selector chooses a provider, and Secrets go there: a provider that
+    labels itself could choose itself. So none counts but those of the platform, which pods
     cannot do without, and those whose keys this cluster's operator believes. Of Kubernetes' own
     only those of the topology can be believed: by others this cluster's scheduler and policies
-    tell its nodes apart (``node-role``, ``node-restriction``).
+    distinguish its nodes (``node-role``, ``node-restriction``).
 
     Args:
-        found: what the provider says.
+        found: the provider's labels.
         believed: patterns of keys (:mod:`liqod.model.crossing.allowedkeys`).
     """
     return (
@@ -205,7 +205,7 @@ def node_labels(found: Mapping[str, str], believed: Collection[str] = ()) -> dic
 
 
 def amounts(found: Mapping[str, int | str]) -> dict[str, int | str]:
-    """The quantities of a provider that a Node can show; what is none is left out."""
+    """The quantities of a provider that a Node can show; others are left out."""
     believed: dict[str, int | str] = {}
     for name, value in sorted(found.items())[:MOST_ENTRIES]:
         try:

@@ -1,7 +1,7 @@
 """The webhook's authority and certificate, as the Secret that all replicas share.
 
 Pure but for the clock, which is passed in. A new certificate is signed by the old authority, so a
-replica that has not read it yet still answers; a new authority stands beside the old one in the
+replica that has not read it yet still answers; a new authority is beside the old one in the
 bundle that the API server gets, until the old one has expired.
 """
 
@@ -76,7 +76,7 @@ def renewed(
 ) -> Material | None:
     """New material, where the old is missing, for other hosts, or that part of its life is over.
 
-    None where the old will do.
+    None where the old is enough.
     """
     wanted = tuple(sorted(set(hosts)))
     if material is None:
@@ -96,7 +96,7 @@ def renewed(
 
 
 def next_renewal(material: Material, renew_at: float) -> float:
-    """The epoch second at which :func:`renewed` has something to do."""
+    """The epoch second at which :func:`renewed` has to renew it."""
     both = (certificates.read(material.bundle), certificates.read(material.certificate))
     return min(certificates.renewal(each, renew_at) for each in both)
 

@@ -1,7 +1,7 @@
 """Pods of offloaded namespaces that the webhook did not see, or could do nothing for.
 
 A toleration may still be added to a pod that waits for a node; an affinity only while it is gated.
-A pod that is kept off virtual nodes is told why by a condition of its own. Pods are watched
+A pod that is kept off virtual nodes gets the reason in a condition of its own. Pods are watched
 only while some namespace is offloaded.
 """
 
@@ -46,7 +46,7 @@ class MissedPods:
     """Takes care of the unscheduled pods of offloaded namespaces, while there are some.
 
     Args:
-        doubt: has the way to the webhook proved again.
+        doubt: has the path to the webhook proved again.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class MissedPods:
 
 
 class UnscheduledPods(Controller[Key]):
-    """Gives the unscheduled pods of some namespaces what they may still get.
+    """Gives the unscheduled pods of some namespaces the fields that they may still get.
 
     Args:
-        doubt: has the way to the webhook proved again.
+        doubt: has the path to the webhook proved again.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class UnscheduledPods(Controller[Key]):
         return (change.key,)
 
     def _see(self, namespace: str, pod: bytes) -> None:
-        """Have the webhook tried if a new pod lacks what the webhook would have given it.
+        """Have the webhook tried if a new pod lacks the webhook's changes.
 
         It may be on a node of this cluster in a moment, and is not seen any more then.
         """
@@ -154,7 +154,7 @@ class UnscheduledPods(Controller[Key]):
             self._doubt()
 
     async def reconcile(self, key: Key) -> float | None:
-        """Give one pod what it may still get, and say why where it gets nothing."""
+        """Give one pod the fields that it may still get, or report why it gets none."""
         pod = self._pods.store.decode(key, dict[str, Any])
         placement = self._placements.get(key[0])
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):

@@ -49,8 +49,8 @@ class PodWebhook:
     """Answers for new pods.
 
     Args:
-        open_listeners: what listens; tests have listeners without sockets.
-        timings: how long the leader waits for what.
+        open_listeners: the listeners; tests have listeners without sockets.
+        timings: the times that the leader waits.
 
     Attributes:
         port: the TCP port in use, once :meth:`run` has started.
@@ -115,7 +115,7 @@ class PodWebhook:
     async def run_as_leader(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Keep certificates and configuration, and prove the way; after :meth:`run` has started.
+        """Keep certificates and configuration, and prove the path; after :meth:`run` has started.
 
         Where the webhook is switched off, its configuration is withdrawn.
         """
@@ -126,7 +126,7 @@ class PodWebhook:
             self.controller = None
 
     def doubt(self) -> None:
-        """Have the way tried again, if this daemon leads."""
+        """Have the path tried again, if this daemon leads."""
         if self.controller is not None:
             self.controller.doubt()
 

@@ -1,6 +1,6 @@
 """Looks up the claims that a new pod names, before it is placed.
 
-Nobody follows all claims of the cluster for that: pods with claims are few, and are made seldom.
+Claims of the whole cluster are not followed for that: pods with claims are few, and seldom made.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ from liqod.model.objects import volumeclaims
 from liqod.model.objects.scheduling import Placement
 
 ASKED: Final = 8
-"""Claims of one pod that are asked for; further ones count as missing."""
+"""Claims of one pod that are looked up; further ones count as missing."""
 DEADLINE: Final = 2.0
 """Seconds for all of them: the API server waits for admission."""
 
@@ -23,7 +23,7 @@ DEADLINE: Final = 2.0
 async def claims_of(
     context: ClusterContext, pod: dict[str, Any], namespace: str, placement: Placement
 ) -> Placement:
-    """The placement with what the claims of a pod are; what cannot be read counts as missing."""
+    """The placement with the claims of a pod; one that cannot be read counts as missing."""
     settings = context.config.storage
     if not settings.enabled:
         return placement

@@ -11,13 +11,13 @@ class WebhookTimings(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         probe_pause: between the dry runs of one proof: an API server takes a moment to notice a
             changed configuration or certificate.
-        proof_every: between proofs of the way while it works.
+        proof_every: between proofs of the path while it works.
         probe_again: until the next proof where one failed.
-        ready_again: between looks for a pod behind the Service: just after an installation, and
-            after each rollout, nobody can be reached by it yet.
+        ready_again: between checks for a pod behind the Service: just after an installation, and
+            after each rollout, no pod can be reached by it yet.
         ready_within: in which there should be such a pod.
         doubt_pause: after a proof, in which pods that came by are no reason for another.
-        claim_again: until a claim is looked for again that a pod names and that was not there.
+        claim_again: until a claim is looked for again that a pod names and that was missing.
     """
 
     probe_pause: float = 0.5

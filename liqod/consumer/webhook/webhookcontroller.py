@@ -1,7 +1,7 @@
 """The leader's care for the webhook: certificates in their Secret, the configuration, the proof.
 
-The way from the API server to the webhook is proved with a pod of a dry run, after the start, after
-each change of the configuration and now and then. The result is noted on the configuration
+The path from the API server to the webhook is proved with a pod of a dry run, after the start,
+after each change of the configuration and now and then. The result is noted on the configuration
 (annotation ``liqod.io/webhook-reachable``: ``true``, or why not), where ``liqod status`` and
 ``liqod offload namespace`` read it while no daemon runs.
 """
@@ -47,8 +47,8 @@ class WebhookController(Controller[str]):
         port: where the webhook listens.
 
     Attributes:
-        reachable: the last verdict: True, or why not; None before the first.
-        proved: when that was tried (``trio.current_time``); None before the first time.
+        reachable: the last verdict: True, or the fault; None before the first.
+        proved: the time of that proof (``trio.current_time``); None before the first time.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class WebhookController(Controller[str]):
         stored = Selection(context.namespace, fields=f"metadata.name={certificate.SECRET}")
         self._configuration = Watched(MUTATING_WEBHOOKS, lambda change: (CONFIGURATION,), which)
         self._stored = Watched(SECRETS, lambda change: (CERTIFICATE,), stored)
-        # Where there is no Secret yet, nothing else asks for the first certificate.
+        # Where there is no Secret yet, nothing else requests the first certificate.
         super().__init__(
             context, "webhook", self._stored, self._configuration, first=(CERTIFICATE,)
         )
 
     async def prove(self) -> None:
-        """Try the way now, and wait for what comes of it."""
+        """Prove the path now, and wait for the result."""
         tried = self._tried.coming
         self.queue.add(PROBE)
         await tried.wait()
 
     def doubt(self) -> None:
-        """Try the way at once: a pod came by without having been seen here.
+        """Prove the path at once: a pod was made that the webhook has not seen.
 
         However many do, it is tried once in ``doubt_pause`` seconds.
         """
@@ -126,7 +126,7 @@ class WebhookController(Controller[str]):
         return [f"{base}.svc", f"{base}.svc.cluster.local"]
 
     async def _keep_certificate(self) -> float | None:
-        """Make or renew what the Secret holds; the seconds until it is due again."""
+        """Make or renew the certificate in the Secret; the seconds until it is due again."""
         namespace, name = self._context.namespace, certificate.SECRET
         now, renew_at = time.time(), self._context.config.certificates.renew_at
         live = self._stored.store.decode((namespace, name), dict[str, Any])
@@ -154,7 +154,7 @@ class WebhookController(Controller[str]):
         )
 
     async def _configure(self) -> None:
-        """Create the configuration, or mend what differs in it; have it proved."""
+        """Create the configuration, or correct its differences; have it proved."""
         material = self._material()
         if material is None:
             return
@@ -176,14 +176,14 @@ class WebhookController(Controller[str]):
         self.queue.add(PROBE)
 
     async def _withdraw(self) -> None:
-        """The webhook is switched off: nobody shall be asked to call it."""
+        """Remove the configuration of a webhook that is switched off."""
         live = await self._context.client.find(MUTATING_WEBHOOKS, webhook.NAME)
         if live is not None:
             uid = live["metadata"]["uid"]
             await self._context.client.delete(MUTATING_WEBHOOKS, webhook.NAME, uid=uid)
 
     async def _probe(self) -> float:
-        """Prove the way and note the verdict; seconds until the next time."""
+        """Prove the path and note the verdict; seconds until the next time."""
         material = self._material()
         self._probed = material.certificate if material is not None else b""
         verdict = await self._verdict()
@@ -222,7 +222,7 @@ class WebhookController(Controller[str]):
         return any((end.get("conditions") or {}).get("ready") is not False for end in ends)
 
     async def _proof(self) -> bool | str:
-        """True if the API server reaches the webhook; else one clause that says what is wrong."""
+        """True if the API server reaches the webhook; else the fault, in one clause."""
         for attempt in range(PROBE_TRIES):
             if attempt:
                 await trio.sleep(self._timings.probe_pause)
@@ -238,7 +238,7 @@ class WebhookController(Controller[str]):
 
 
 def _is_configured(wanted: Json, live: Json) -> bool:
-    """True if the live configuration is as wanted, and names one way to call, not two."""
+    """True if the live configuration is as wanted, and names one target to call, not two."""
     expected = {each["name"]: "url" in each["clientConfig"] for each in wanted["webhooks"]}
     found = {
         each.get("name"): "url" in (each.get("clientConfig") or {})

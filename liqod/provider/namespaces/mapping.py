@@ -1,9 +1,9 @@
 """Plans the namespaces that a consumer's NamespaceMap makes, accepts, refuses and removes.
 
 Pure. A namespace is the map's own only if its annotation names the map; one that was here before
-is never touched, whatever the map says. It belongs to the one namespace of the consumer's that it
+is never touched, despite the map. It belongs to the one namespace of the consumer's that it
 was made for, by that one's UID where the consumer gives it and by its name in any case: no other
-one inherits it, and what is in it.
+one inherits it, or its content.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,10 +37,10 @@ class MappingStep(msgspec.Struct, frozen=True):
     Attributes:
         local: the namespace's name at the consumer.
         remote: its name here.
-        phase: what the status is to say, once ``make`` and ``keep`` are done.
+        phase: the phase for the status, once ``make`` and ``keep`` are done.
         make: the namespace has to be created.
-        keep: it is there and ours: its binding and quota have to be right.
-        reason: why it cannot be had, for the log and the inspector.
+        keep: it exists and is ours: its binding and quota have to be right.
+        reason: the reason that it cannot be had, for the log and the inspector.
         uid: the UID of the consumer's namespace; empty where it gives none.
     """
 
@@ -68,7 +68,7 @@ def is_for(namespace: Partial, local: str, uid: str) -> bool:
     Args:
         namespace: one that was made for the consumer's map.
         local: a name at the consumer.
-        uid: the UID of what has that name there; empty where the consumer gives none.
+        uid: the UID of the namespace of that name there; empty where the consumer gives none.
     """
     notes = namespace.metadata.annotations
     noted = notes.get(labels.LOCAL_UID) or uid
@@ -88,7 +88,7 @@ def plan(
 ) -> list[MappingStep]:
     """The steps for a map's entries, in the order of their local names.
 
-    Where there are more than one consumer may have, those that are there come first; of the rest
+    If there are more than one consumer may have, existing ones come first; of the rest
     as many get a reason as may be made.
 
     Args:
@@ -97,7 +97,7 @@ def plan(
         owner: ``<tenant namespace>/<map>``.
         peer: the consumer's id.
         liqo: liqod's own namespace.
-        guests: what consumers may ask for.
+        guests: what consumers may request.
         others: the peer's namespaces that were made for other maps.
         uids: UIDs of the consumer's namespaces by their names, as far as it gives them.
     """
@@ -184,12 +184,12 @@ def manifest(
 
 
 def marks(step: MappingStep) -> dict[str, str]:
-    """The annotations that say for which namespace of the consumer's one here was made."""
+    """The annotations that name the consumer's namespace that one here was made for."""
     return {labels.ORIGINAL_NAME: step.local} | ({labels.LOCAL_UID: step.uid} if step.uid else {})
 
 
 def quota(name: str, namespace: str, peer: str, hard: Mapping[str, str]) -> dict[str, Any]:
-    """A bound on what a consumer may make in a namespace."""
+    """A bound on a consumer's objects in a namespace."""
     return {
         "metadata": {
             "name": name,
@@ -208,7 +208,7 @@ def _refusal(remote: str, liqo: str) -> str:
 
 
 def _claims(desired: Mapping[str, str], live: Mapping[str, Partial]) -> dict[str, str]:
-    """By name here, who has it of those that ask for it: who has it already, else the first."""
+    """The owner of each name here among its requesters: the present one, else the first."""
     claims: dict[str, str] = {}
     for local, remote in sorted(desired.items()):
         there = live.get(remote)

@@ -19,12 +19,12 @@ _decoder = msgspec.json.Decoder(Partial)
 
 
 class NamespaceMappings:
-    """The peer's namespaces here, and what is followed in them.
+    """The peer's namespaces here, and the watches in them.
 
     Args:
         peer: the peer's cluster id.
         tenant: its tenant namespace here.
-        inside: what is followed in each of its namespaces while it is the peer's, and nowhere else.
+        inside: the watches in each of its namespaces while it is the peer's, and nowhere else.
 
     Attributes:
         leaving: those of them that are being deleted, in which nothing can be created.
@@ -44,7 +44,7 @@ class NamespaceMappings:
         return iter(tuple(self._names))
 
     def take_in(self, change: StoreChange) -> str:
-        """Take in what happened to a Namespace.
+        """Take in a change of a Namespace.
 
         Returns:
             Its name where it was the peer's until now and is no more; else an empty text.
@@ -78,7 +78,7 @@ class NamespaceMappings:
 def note_end(ended: set[Key], change: StoreChange) -> None:
     """Keep the keys of the objects whose deletion a watch has reported.
 
-    That others are not there is no more than what a list says: the API server is to be asked.
+    The absence of others is only known from a list: the API server is to be read.
     """
     if change.new is not None:
         ended.discard(change.key)

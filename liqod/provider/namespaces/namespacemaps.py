@@ -46,7 +46,7 @@ from liqod.resources.offloading import MAPPING_ACCEPTED
 from liqod.telemetry.events import NamespaceMapped
 
 AGAIN = 0.2
-"""Seconds until another look, where the store does not show yet what the API server has."""
+"""Seconds until another check, where the store does not show yet what the API server has."""
 
 
 class Extra(NamedTuple):
@@ -56,7 +56,7 @@ class Extra(NamedTuple):
         mark: annotation of the namespaces where it was given, so that it is taken back there.
         grant: makes the grant, for a peer, its tenant namespace, the namespace and the groups.
         on: whether the settings give it.
-        made: kinds of what is made by it, which does not outlast it.
+        made: kinds of the objects made by it, which do not outlast it.
     """
 
     mark: str
@@ -66,7 +66,7 @@ class Extra(NamedTuple):
 
 
 class NamespaceMaps(Controller[str]):
-    """Keeps the namespaces that the maps of one peer ask for.
+    """Keeps the namespaces that the maps of one peer request.
 
     Args:
         peer: the consumer.
@@ -83,9 +83,9 @@ class NamespaceMaps(Controller[str]):
         self._timings = timings
         self._client = peer.context.client
         self._read: dict[str, tuple[bytes | None, frozenset[str]]] = {}
-        """Of each map the JSON that was read, and the namespaces that it speaks of."""
+        """Of each map the JSON that was read, and the namespaces that it names."""
         self._provisioned: dict[str, tuple[tuple[str, tuple[str, ...]], float]] = {}
-        """Of each namespace its UID, whom it is bound to, and when that is looked at again."""
+        """Of each namespace its UID, its subjects, and the time of the next check."""
         self._notes = guestkeys.notes(peer.context.config.guests, peer.id)
         on = peer.context.config.guests.opt_ins
         self._extras = tuple(
@@ -129,7 +129,7 @@ class NamespaceMaps(Controller[str]):
                 yield key[1]
 
     def _concerned(self, key: Key) -> frozenset[str]:
-        """The namespaces that a map speaks of; read once for each version of it."""
+        """The namespaces that a map names; read once for each version of it."""
         body = self._maps.store.get(key)
         known = self._read.get(key[1])
         if known is not None and known[0] is body:
@@ -143,7 +143,7 @@ class NamespaceMaps(Controller[str]):
         return names
 
     async def reconcile(self, name: str) -> float | None:
-        """Have the namespaces of a map as it says; seconds until their bounds are checked."""
+        """Make the namespaces of a map as it requests; seconds until their bounds are checked."""
         found = self._maps.store.decode((self._peer.tenant_namespace, name), KeptMap)
         if found is None or not is_from(found.metadata.labels, self._peer.id):
             return None
@@ -186,14 +186,14 @@ class NamespaceMaps(Controller[str]):
         due = [look[1] - trio.current_time() for look in looks if look is not None]
         if not steps:
             return None
-        # Where a policy goes, nobody tells: the rights that it holds have to go soon after it.
+        # The end of a policy is not notified: the rights that it holds have to go soon after it.
         return min(
             max(AGAIN, min(due, default=RESYNC)),
             self._timings.policies_missing if self._fenced else RESYNC,
         )
 
     async def _refuse(self, found: KeptMap) -> None:
-        """Report to the consumer that its map has too many entries; what there is of it stays."""
+        """Report to the consumer that its map has too many entries; existing namespaces stay."""
         why = f"the map has {found.too_large} entries, and {MAX_MAPPED} are read at most"
         self._peer.report(NamespaceMapped(name=found.name, reason=why))
         await recorder.record(self._client, NAMESPACE_MAPS, found.metadata, "TooLarge", why)
@@ -221,7 +221,7 @@ class NamespaceMaps(Controller[str]):
         return usernames.subjects(tenant, marks, keyed=usernames.has_keyed(tenant))
 
     async def _provision(self, step: mapping.MappingStep, owner: str, who: tuple[str, ...]) -> bool:
-        """Make the namespace and what belongs in it; False if it must be reconciled again."""
+        """Make the namespace and its objects; False if it must be reconciled again."""
         peer = self._peer.id
         settings = self._peer.context.config.provider
         uid = ""
@@ -246,7 +246,7 @@ class NamespaceMaps(Controller[str]):
         unfenced = self._fenced and bool(self._guest_policies.problem)
         if known == (uid, who) and trio.current_time() < until and not unfenced:
             return True
-        # The bounds first: once it is bound, the consumer makes what it likes within them.
+        # The bounds first: once it is bound, the consumer makes objects freely within them.
         until_look = min(RESYNC, await self._quotas.keep(step.remote))
         await self._quotas.forbid_affinity(step.remote)
         grant = bindings.mapped(peer, self._peer.tenant_namespace, step.remote, who)
@@ -257,10 +257,10 @@ class NamespaceMaps(Controller[str]):
         return True
 
     async def _lend(self, extra: Extra, namespace: str, who: tuple[str, ...]) -> float:
-        """Give an extra right where the settings say so, and take it back where they do no more.
+        """Give an extra right where the settings do, and take it back where they do no more.
 
-        Nobody has it while a policy is missing that would hold him. Objects that were made by it
-        and would block others go with it. Returns the seconds until the next look.
+        None has it while a policy is missing that would restrict its use. Objects that were made by
+        it and would block others go with it. Returns the seconds until the next check.
         """
         grant = extra.grant(self._peer.id, self._peer.tenant_namespace, namespace, who)
         policies = self._guest_policies
@@ -284,7 +284,7 @@ class NamespaceMaps(Controller[str]):
     async def _keep_marks(self, live: Partial, level: str, whose: Mapping[str, str]) -> None:
         """Put a missing Pod Security label back; one that an administrator changed stays.
 
-        The lists of what guests may have are the configuration's; for which namespace of the
+        The lists for guests are the configuration's; for which namespace of the
         consumer's it was made (``whose``) is noted where an older daemon, or Liqo, has not.
         """
         metadata: dict[str, Any] = {}
@@ -320,7 +320,7 @@ class NamespaceMaps(Controller[str]):
                 subresource="status",
             )
         except NotFound:
-            return  # deleted meanwhile; the watch tells
+            return  # deleted meanwhile; the watch shows it
         for step in steps:
             if step.phase != MAPPING_ACCEPTED:
                 self._peer.report(

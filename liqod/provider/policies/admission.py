@@ -1,16 +1,16 @@
 """The admission policies of a provider, which restrict the writes of a consumer's identities.
 
 ValidatingAdmissionPolicies in CEL, evaluated by the API server itself, so that no webhook of ours
-blocks anybody's write. They close what RBAC leaves open: a ShadowPod booked on
+blocks any write. They close what RBAC leaves open: a ShadowPod booked on
 another slice's user, a ShadowPod that claims another origin, a tenant that lifts its own cordon,
 and a tenant that grants itself resources by writing a status that flows from the provider to it. A
-tenant namespace also holds what this cluster asks of the same peer: a tenant may write nothing
-there but replicas of its own, or it would have this cluster offload to it what it likes. A peering
-user may say what a handshake says, and no more. Liqo's replicator and commands write none of these
+tenant namespace also holds this cluster's own requests to the same peer: a tenant may write nothing
+there but replicas of its own, or it would have this cluster offload to it freely. A peering
+user may write only handshake fields. Liqo's replicator and commands write none of these
 (objects of a real peering), so a Liqo consumer is not held up.
 
-They hold, in namespaces of peers only, everybody who has the rights of a peer and not those of this
-cluster's daemon, asked of the authorizer. So it makes no difference whether the rights came with a
+They hold, in namespaces of peers only, everyone with the rights of a peer and not those of this
+cluster's daemon, by the authorizer. So it makes no difference whether the rights came with a
 certificate, a token, or a binding that an administrator made by hand. Writes of consumers to the
 namespaces that they have here are :mod:`liqod.provider.policies.guestobjects`' part. The functions
 are pure and return manifests.
@@ -124,8 +124,8 @@ def _status_validations() -> list[Manifest]:
 def _shadow_pod_validations() -> list[Manifest]:
     before = label("oldObject", labels.CREATOR_USER)
     user = "request.userInfo.username"
-    # What the names of one consumer's users end with; a Liqo that passes on a guest of its own
-    # copies the label, by which nobody here is meant, and which counts for nothing.
+    # The end of the names of one consumer's users; a Liqo that passes on a guest of its own
+    # copies the label, which means no user of this cluster, and counts for nothing.
     ending = f"{user}.substring({user}.size() - {ids.USER_SUFFIX})"
     another = f"({user}.size() > {ids.USER_SUFFIX} && !variables.creator.endsWith({ending}))"
     return [

@@ -11,7 +11,7 @@ Manifest = dict[str, Any]
 
 
 def may(verb: str, group: str, resource: str, subresource: str = "") -> str:
-    """A CEL expression: whether the requester may do that in the request's namespace."""
+    """A CEL expression: true if the requester may do that in the request's namespace."""
     part = f".subresource('{subresource}')" if subresource else ""
     return (
         f"authorizer.group('{group}').resource('{resource}'){part}"
@@ -27,8 +27,8 @@ GUEST_CLAIMS: Final = (
     "request.operation == 'CREATE' && request.resource.resource == 'persistentvolumeclaims'"
     f" ? !{PRIVILEGED} : ({GUEST})"
 )
-"""There: that consumer, and whoever makes claims without the daemon's rights: those of ephemeral
-volumes are made by a controller, from what the consumer says. Binding one is an update."""
+"""There: that consumer, and any that makes claims without the daemon's rights: those of ephemeral
+volumes are made by a controller, from the consumer's fields. Binding one is an update."""
 _LENDING: Final = may("patch", "authentication.liqo.io", "tenants", "status")
 TENANT: Final = f"{may('create', 'authentication.liqo.io', 'resourceslices')} && !{_LENDING}"
 """In a tenant namespace: the consumer's control plane."""
@@ -36,7 +36,7 @@ _ASKING: Final = (
     f"(request.operation == 'CREATE' ? {may('create', 'authentication.liqo.io', 'tenants')}"
     f" : {may('delete', 'authentication.liqo.io', 'tenants')})"
 )
-"""Not more than one question and the next: the API server counts what an expression costs it."""
+"""One check or the other, not both: the API server counts the cost of an expression."""
 PEERING_USER: Final = f"{_ASKING} && !{_LENDING}"
 """In a tenant namespace: a peering user."""
 
@@ -57,7 +57,7 @@ def no_finalizers(*spared: str, unless: str = "false") -> Manifest:
     """The validation that a consumer adds no finalizer, which would block deletions here.
 
     Args:
-        spared: finalizers that the API server itself adds to what is created.
+        spared: finalizers that the API server itself adds to new objects.
         unless: CEL: when this does not hold.
     """
     before = "oldObject.metadata.?finalizers.orValue([])"
@@ -70,7 +70,7 @@ def no_finalizers(*spared: str, unless: str = "false") -> Manifest:
 
 
 def no_owners(*, unless: str = "false") -> Manifest:
-    """Nothing here is a consumer's to hang its objects on: that would hold back its deletion."""
+    """A validation that a consumer's object has no owner, which would hold back its deletion."""
     before = "oldObject.metadata.?ownerReferences.orValue([])"
     same = "p.uid == o.uid && p.?blockOwnerDeletion == o.?blockOwnerDeletion"
     return refusal(
@@ -117,11 +117,11 @@ def policy(
 
     Args:
         name: of both.
-        rules: what is looked at (:func:`rule`).
-        validations: what has to hold.
+        rules: the matched resources (:func:`rule`).
+        validations: the conditions that have to hold.
         variables: CEL that validations share, by name.
-        namespaces: where; everywhere, where none are named.
-        held: CEL: who is held to it; everybody, where that is empty. For everybody else the server
+        namespaces: their selector; all, where none are named.
+        held: CEL: the requesters held to it; all, if empty. For all others the server
             converts the object for CEL once, where validations and their messages take three times.
     """
     selector = {"matchExpressions": [namespaces]} if namespaces else {}
@@ -142,7 +142,7 @@ def for_guests(
     variables: dict[str, str] | None = None,
     held: str = GUEST,
 ) -> list[Manifest]:
-    """A policy for what consumers do in their namespaces, themselves or by others; its binding."""
+    """A policy for writes of consumers, or for them, in their namespaces; its binding."""
     return policy(
         name,
         rules=rules,

@@ -1,11 +1,11 @@
-"""Restricts, by lists of what is allowed, the names that guests may use in their objects here.
+"""Restricts, by lists of allowed values, the names that guests may use in their objects here.
 
 Keys, hosts, classes, and fields by which they would choose addresses and ports.
 
 The lists are the operator's (``[guests]``). The daemon writes them on each namespace of a consumer,
 as annotations that no consumer can write, and the admission policies read them there; where one is
 missing the default holds. ShadowPods, which go through the daemon, are held to the same lists here:
-annotations that are not on the list are left out, and the pod says which; a label that is not on
+annotations that are not on the list are left out, and the pod names them; a label that is not on
 the list keeps the pod from being made, since Services and policies find it by its labels. The
 functions are pure.
 """
@@ -58,7 +58,7 @@ def notes(guests: GuestSettings, peer: str) -> dict[str, str]:
 
 
 def brought(meta: ObjectMeta, guests: GuestSettings) -> ObjectMeta:
-    """A ShadowPod's metadata as its pod may have it, with a note of what was left out."""
+    """A ShadowPod's metadata as its pod may have it, with a note of the parts left out."""
     kept = {
         key: value for key, value in meta.labels.items() if allowedkeys.brings(key, guests.labels)
     }
@@ -76,7 +76,7 @@ def brought(meta: ObjectMeta, guests: GuestSettings) -> ObjectMeta:
 
 
 def check_labels(meta: ObjectMeta, guests: GuestSettings) -> None:
-    """See that a ShadowPod has no label that guests may not have.
+    """Check that a ShadowPod has no label that guests may not have.
 
     Raises:
         NotAllowed: it does.
@@ -131,17 +131,17 @@ def policies() -> list[Manifest]:
 
 
 def _of_class(name: str, held: Manifest, field: str, setting: str) -> list[Manifest]:
-    """The policy for what names a class of this cluster, and for nothing else of it."""
+    """The policy for the fields that name a class of this cluster, and for no others."""
     classes = {"classes": _list(setting)}
     made = _class(field, setting)
     return for_guests(name, [held], made, variables=classes, held=GUEST_CLAIMS)
 
 
 def _chosen() -> list[Manifest]:
-    """The policy for the fields by which a guest would choose what is given out otherwise.
+    """The policy for the fields by which a guest would choose values that are assigned otherwise.
 
-    Ports and cluster addresses that were not asked for have been given out before a policy is
-    asked: who has set one is in the object's managed fields, which the API server writes at each
+    Ports and cluster addresses that were not requested are assigned before a policy is evaluated:
+    the one that set them is in the object's managed fields, which the API server writes at each
     request itself.
     """
     ports = "object.spec.?ports.orValue([])"
@@ -188,7 +188,7 @@ def _chosen() -> list[Manifest]:
 
 
 def _text(field: str) -> str:
-    """CEL: whether a field is empty, or as it was."""
+    """CEL: true if a field is empty, or as it was."""
     name = f"object.spec.?{field}.orValue('')"
     was = f"oldObject.spec.?{field}.orValue('')"
     return f"{name} == '' || request.operation == 'UPDATE' && {name} == {was}"
@@ -247,7 +247,7 @@ def _named(variable: str, said: str) -> Manifest:
 
 
 def _host(host: str) -> str:
-    """CEL: whether a host is on the list; an empty one is all hosts."""
+    """CEL: true if a host is on the list; an empty one is all hosts."""
     return (
         f"({host} in variables.hosts && {host} != '') || variables.hosts.exists(p, "
         f"p.startsWith('*.') && {host}.endsWith(p.substring(1)))"

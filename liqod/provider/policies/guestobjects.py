@@ -1,10 +1,10 @@
-"""The admission policies for what a consumer writes into its namespaces here, beside ShadowPods.
+"""The admission policies for a consumer's writes into its namespaces here, beside ShadowPods.
 
 It writes them itself, with the rights that follow from the reflectors' grants. Some fields reach
 beyond the namespace, or cannot be undone without the consumer; no reflection needs them, so they
 are refused by the API server: of all kinds here, of one by the policy that its reflector declares.
-How many objects there may be is a ResourceQuota's business, what pods may ask for Pod Security's
-and :mod:`liqod.provider.policies.podrestrictions`'. The functions are pure and return manifests.
+The number of objects is limited by a ResourceQuota, the fields of pods by Pod Security and
+:mod:`liqod.provider.policies.podrestrictions`. The functions are pure and return manifests.
 """
 
 from typing import Final

@@ -2,7 +2,7 @@
 
 Host namespaces, host paths, privileges and host ports are Pod Security's, counts of objects and
 affinity across namespaces ResourceQuotas', fields of other objects admission policies'
-(:mod:`liqod.provider.policies.guestobjects`). Here is the rest: what depends on this cluster's own
+(:mod:`liqod.provider.policies.guestobjects`). The rest is here: what depends on this cluster's own
 RuntimeClasses, taints, ServiceAccounts and drivers. How much one consumer may have at all is in
 :mod:`liqod.provider.slices.allocation`. The configuration decides (``[guests]``), and every refusal
 names the setting.
@@ -17,7 +17,7 @@ from liqod.errors import Invalid
 from liqod.model.crossing import allowedkeys
 
 NOT_ALLOWED: Final = "NotAllowed"
-"""Reason of a ShadowPod that asks for what this cluster's owner does not lend."""
+"""Reason of a ShadowPod that requests a feature that this cluster's owner does not lend."""
 PROJECTED: Final = frozenset(
     {"clusterTrustBundle", "configMap", "downwardAPI", "secret", "serviceAccountToken"}
 )
@@ -26,7 +26,7 @@ of all a certificate of a signer of this cluster's (``podCertificate``)."""
 
 
 class NotAllowed(Invalid):
-    """The pod asks for what guests may not have; the message says what, and who can change it."""
+    """The pod requests a forbidden field; the message names it, and the one to change that."""
 
 
 def remedy(setting: str) -> str:
@@ -35,7 +35,7 @@ def remedy(setting: str) -> str:
 
 
 def check_pod(spec: Mapping[str, Any], guests: GuestSettings) -> None:
-    """See that a pod asks for nothing that guests may not have.
+    """Check that a pod requests nothing that guests may not have.
 
     Raises:
         NotAllowed: it does.
@@ -61,7 +61,7 @@ def check_pod(spec: Mapping[str, Any], guests: GuestSettings) -> None:
 
 
 def _kinds(volume: Mapping[str, Any]) -> Iterable[str]:
-    """The types of a volume, and of what is projected into it where that is out of the ordinary."""
+    """The types of a volume, and the unusual ones that are projected into it."""
     yield from volume.keys() - {"name"}
     sources = _object(volume.get("projected")).get("sources")
     for source in sources if isinstance(sources, list) else ():
@@ -69,10 +69,10 @@ def _kinds(volume: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _check_claim(volume: Mapping[str, Any], guests: GuestSettings) -> None:
-    """See that the claim of an ephemeral volume names nothing that guests may not name.
+    """Check that the claim of an ephemeral volume names nothing that guests may not name.
 
-    A controller makes it, and what is not looked at here is refused to that one by admission
-    policies (:mod:`liqod.provider.policies.guestkeys`), which nobody is notified of.
+    A controller makes it, and the fields not checked here are refused to that one by admission
+    policies (:mod:`liqod.provider.policies.guestkeys`), without a notification.
 
     Raises:
         NotAllowed: it does.
@@ -98,7 +98,7 @@ def _check_claim(volume: Mapping[str, Any], guests: GuestSettings) -> None:
 def tolerations(spec: Mapping[str, Any], guests: GuestSettings) -> list[Any]:
     """The pod's tolerations without those of taints that keep guests off.
 
-    A toleration is leave, not a wish: without it the pod still runs wherever no taint forbids.
+    A toleration only permits: without it the pod still runs wherever no taint forbids.
     """
     found = spec.get("tolerations")
     return [

@@ -1,7 +1,7 @@
 """Checks that the admission policies that hold consumers are effective: else nothing new is lent.
 
-They are the installation's, and this daemon may not write them: somebody may delete one, or its
-binding, have it only warn, or narrow it until it holds nobody. Running pods go on; no tenant and no
+They are the installation's, and this daemon may not write them: a user may delete one, or its
+binding, have it only warn, or narrow it until it holds no one. Running pods go on; no tenant and no
 slice is accepted, and no namespace and no pod is made for a consumer, until they are back
 (:class:`liqod.cluster.guestpolicies.GuestPolicies`).
 """
@@ -32,7 +32,7 @@ DENY = "Deny"
 FAIL = "Fail"
 
 PATIENCE = 3.0
-"""Seconds for the first look; later it is tried as often."""
+"""Seconds for the first check; later it is tried as often."""
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class PolicyBinding(msgspec.Struct, frozen=True):
 
 
 class PolicySpec(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of a policy by which it may hold nobody."""
+    """The part of a policy by which it may hold no one."""
 
     failure_policy: str = FAIL
     match_conditions: tuple[Any, ...] | None = None
@@ -75,7 +75,7 @@ class InstalledPolicy(msgspec.Struct, frozen=True):
     spec: PolicySpec = PolicySpec()
 
     def in_force(self, wanted: Mapping[str, Any]) -> bool:
-        """True if the policy still holds somebody, as far as is seen without its validations.
+        """True if the policy still holds consumers, as far as is seen without its validations.
 
         Args:
             wanted: the policy as it is installed.
@@ -89,7 +89,7 @@ class InstalledPolicy(msgspec.Struct, frozen=True):
 def bounds(policies: Iterable[InstalledPolicy]) -> dict[str, str]:
     """The object quotas that installations note on the policies of packages' kinds.
 
-    An administrator's note that is none counts for nothing.
+    An administrator's note that is no quota counts for nothing.
     """
     found: dict[str, str] = {}
     for each in policies:
@@ -111,12 +111,12 @@ def missing(
     policies: Iterable[InstalledPolicy],
     bindings: Iterable[PolicyBinding],
 ) -> tuple[str, ...]:
-    """The policies that are not there, hold nobody any more, or that nothing makes deny.
+    """The policies that are missing, hold no one any more, or that no binding makes deny.
 
     Args:
         wanted: manifests as they are installed; bindings among them are passed over.
-        policies: those that are there.
-        bindings: the bindings that are there.
+        policies: the existing ones.
+        bindings: the existing bindings.
     """
     deny = {each.spec.policy_name for each in bindings if each.denies}
     names = {
@@ -137,10 +137,10 @@ class PolicyController(Controller[str]):
     def __init__(self, context: ClusterContext, guest_policies: GuestPolicies) -> None:
         self._context = context
         self._guest_policies = guest_policies
-        # A right to read them may lack: what is lent already goes on without.
+        # A right to read them may lack: existing lending goes on without.
         self._policies = Watched(ADMISSION_POLICIES, _all, OURS, wait=False)
         self._bindings = Watched(ADMISSION_POLICY_BINDINGS, _all, OURS, wait=False)
-        # Of none at all there is no change.
+        # Where there are none at all no change comes.
         super().__init__(context, "policies", self._policies, self._bindings, first=(POLICIES,))
 
     async def run(
@@ -153,14 +153,14 @@ class PolicyController(Controller[str]):
             self._guest_policies.known = False
 
     async def prepare(self) -> None:
-        """Have the first look, or go on soon without."""
+        """Make the first check, or go on soon without."""
         with trio.move_on_after(PATIENCE):
             await self._policies.informer.synced()
             await self._bindings.informer.synced()
         await self.reconcile(POLICIES)
 
     async def reconcile(self, key: str) -> float | None:
-        """Judge what is there, once that is known."""
+        """Judge the installed policies, once they are known."""
         policies, bindings = self._policies.store, self._bindings.store
         if not (policies.synced and bindings.synced):
             return PATIENCE

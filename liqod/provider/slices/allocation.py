@@ -17,9 +17,9 @@ class SliceRequest(msgspec.Struct, frozen=True):
     """A slice as it is counted.
 
     Attributes:
-        since: when it was created, RFC 3339.
-        resources: what it asks for, by name; None where no default class decides about it.
-        granted: what was granted to it before, by whichever class; None where nothing was.
+        since: its creation, RFC 3339.
+        resources: the requested resources, by name; None where no default class decides about it.
+        granted: its former grant, by any class; None without one.
     """
 
     name: str
@@ -32,8 +32,8 @@ class Allocation(msgspec.Struct, frozen=True):
     """The decision about one slice under the bounds.
 
     Attributes:
-        excess: why it may not have all that it asks for; empty if it may.
-        kept: what it may have where it is denied what it asks for; None where that is nothing.
+        excess: the reason that it may not have all that it requests; empty if it may.
+        kept: the amounts left to it where its request is denied; None where there are none.
     """
 
     excess: str = ""
@@ -52,9 +52,9 @@ def allocate(
 
     Args:
         requests: the consumer's slices.
-        guests: what every consumer is held to.
-        approved: what this one was granted by the handshake, beside that; a resource that it does
-            not name is not granted. None where nobody has bounded it.
+        guests: the bounds for every consumer.
+        approved: this one's grant by the handshake, beside that; a resource that it does
+            not name is not granted. None for no bound.
 
     Former grants are kept before anything grows, and a growth is denied for itself, resource by
     resource. Older slices come first; one that does not fit takes nothing from the next. Grants of
@@ -89,12 +89,12 @@ def allocate(
 
 
 def without_growth(request: SliceRequest | None, allocation: Allocation, why: str) -> Allocation:
-    """The share of a slice while nothing new is lent: it shrinks as it likes, and grows in nothing.
+    """The share of a slice while nothing new is lent: it may shrink, and may not grow.
 
     Args:
         request: the slice; None where it is not counted.
-        allocation: what the bounds leave to it.
-        why: why nothing new is lent.
+        allocation: its share under the bounds.
+        why: the reason that nothing new is lent.
     """
     if request is None or request.granted is None or request.resources is None:
         return allocation
@@ -103,7 +103,7 @@ def without_growth(request: SliceRequest | None, allocation: Allocation, why: st
         _amounts(request.granted, request.granted),
     )
     if asked is None or had is None:
-        return allocation  # nonsense is refused for itself
+        return allocation  # an invalid amount is refused by itself
     more = sorted(name for name, n in asked.items() if n > had.get(name, 0))
     if not more:
         return allocation
@@ -136,13 +136,13 @@ def _allocation(
     *,
     stays: bool,
 ) -> Allocation:
-    """The share of a slice that asks for too much of some resources."""
+    """The share of a slice that requests too much of some resources."""
     had = dict(request.granted or {}) if stays else None
     if not beyond:
         return Allocation(kept=had)
     shown = quantities.render_all({name: bounds[name] for name in beyond})
     most = ", ".join(f"{name} {shown[name]}" for name in beyond)
-    # What is asked for is in it, so that the same answer to another request is seen to be new.
+    # The request is in it, so that the same answer to another request is seen to be new.
     asked = ", ".join(f"{name} {(request.resources or {}).get(name)}" for name in beyond)
     excess = f"one consumer may have {most} in all its slices, and {asked} is asked for: "
     if approved is not None and _is_approved(beyond, bounds, approved):
@@ -162,15 +162,15 @@ def _is_approved(beyond: list[str], bounds: Amounts, approved: Resources) -> boo
 
 
 def _floor(request: SliceRequest, bounds: Amounts) -> Amounts | None:
-    """The amounts that a slice has and still asks for; None where nothing was granted."""
+    """The amounts that a slice has and still requests; None where nothing was granted."""
     had, asked = _amounts(request.granted, bounds), _amounts(request.resources, bounds)
     if had is None or asked is None:
-        return had  # nonsense asks for no less than there is
+        return had  # an invalid request lowers nothing
     return {name: min(n, asked.get(name, 0)) for name, n in had.items()}
 
 
 def _amounts(resources: Resources | None, bounds: Iterable[str]) -> Amounts | None:
-    """Billionths of what is bounded; None where there is nothing, or nonsense."""
+    """Billionths of bounded resources; None without any, or for an invalid amount."""
     if resources is None:
         return None
     try:

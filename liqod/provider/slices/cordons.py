@@ -19,7 +19,7 @@ from liqod.telemetry.events import SliceLent
 
 
 class Cordons:
-    """The cordoned slices of one peer. Nobody else writes the note.
+    """The cordoned slices of one peer. No other component writes the note.
 
     Args:
         peer: the consumer.

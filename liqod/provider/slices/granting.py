@@ -1,11 +1,11 @@
 """The verdict on a ResourceSlice: the resources that it is granted, as a function of values.
 
-Class ``default`` grants what is asked and fills the gaps, or denies it where the consumer's slices
+Class ``default`` grants the request and fills the gaps, or denies it where the consumer's slices
 would have more than ``[guests] max_resources`` (:mod:`.allocation`); any other class is left to a
 controller of its own, which writes ``status.resources`` and the condition ``Resources`` in this
 cluster. A grant of one class is no grant of another: a slice whose class changes has nothing until
-it is granted anew. The verdict of this side is what this function says now, not what a status
-says that others may write.
+it is granted anew. The verdict of this side is the present result of this function, not a status
+that others may write.
 """
 
 from collections.abc import Mapping
@@ -39,10 +39,10 @@ class SliceVerdict(msgspec.Struct, frozen=True):
     """The decision about a slice, before anything is signed.
 
     Attributes:
-        refusal: why it gets no certificate; empty if it gets one.
+        refusal: the reason that it gets no certificate; empty if it gets one.
         granted: the quantities; None where a class of its own decides.
-        denial: why it gets no resources although it gets a certificate; empty if it gets them.
-        short: why it keeps what it had instead of what it asks for; empty where it need not.
+        denial: the reason that it gets a certificate but no resources; empty if it gets them.
+        short: the reason that it keeps its former grant, not its request; empty if it need not.
     """
 
     refusal: str = ""
@@ -65,11 +65,11 @@ def judge(
     Args:
         wanted: the replica.
         tenant: the accepted Tenant, if any.
-        problem: what :func:`liqod.provider.tenants.trust.slice_problem` found.
-        settings: what this cluster lends.
+        problem: the result of :func:`liqod.provider.tenants.trust.slice_problem`.
+        settings: those of lending.
         served: whether something was given for this slice before; a cordon denies the resources of
             those alone for which nothing was.
-        allocation: what all slices of the consumer together leave to it.
+        allocation: its share beside all slices of the consumer.
     """
     condition = tenant.spec.tenant_condition if tenant is not None else ""
     if problem is None and condition == DRAINED:
@@ -92,7 +92,7 @@ def judge(
 
 
 def _nonsense(asked: Mapping[str, int | str]) -> str:
-    """The reason why a request can be granted by nobody; empty if it can be granted."""
+    """The reason why a request can never be granted; empty if it can be granted."""
     try:
         negative = sorted(n for n, amount in quantities.parse_all(asked).items() if amount < 0)
     except ConfigError as error:
@@ -101,7 +101,7 @@ def _nonsense(asked: Mapping[str, int | str]) -> str:
 
 
 def requested_resources(wanted: ResourceSlice, settings: ProviderSettings) -> dict[str, int | str]:
-    """The resources that a slice of the default class asks for, with this cluster's defaults."""
+    """The resources that a slice of the default class requests, with this cluster's defaults."""
     return {**settings.default_resources, **wanted.spec.resources}
 
 
@@ -127,10 +127,10 @@ def status_of(
     """The whole status that a slice must have.
 
     Args:
-        live: its status now, as JSON; of a class of its own, what that class wrote is kept.
+        live: its status now, as JSON; of a class of its own, that class's values are kept.
         verdict: the decision.
-        given: the way in, where there is no refusal.
-        settings: what this cluster lends.
+        given: the access, where there is no refusal.
+        settings: those of lending.
         now: RFC 3339 time, for conditions that change.
         theirs: whether a class of its own can have written what is there; False where it was
             granted while the slice was of another.

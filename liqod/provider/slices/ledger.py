@@ -38,7 +38,7 @@ class QuotaLedger:
         self._ledger = Ledger()
 
     def quota_changed(self, change: StoreChange) -> None:
-        """Take in what happened to a Quota of the consumer's tenant namespace."""
+        """Take in a change of a Quota of the consumer's tenant namespace."""
         old = None if change.old is None else _quota.decode(change.old)
         new = None if change.new is None else _quota.decode(change.new)
         if old is not None and (new is None or new.spec.user != old.spec.user):
@@ -54,7 +54,7 @@ class QuotaLedger:
 
         Args:
             key: the ShadowPod.
-            found: the pod itself, wherever it is known: what its ShadowPod says now may be less
+            found: the pod itself, wherever it is known: its ShadowPod may now state less
                 than what the pod was made with.
             again: whether it is booked anew.
         """
@@ -73,7 +73,7 @@ class QuotaLedger:
     async def hold_existing(
         self, namespace: str, shadows: IndexedStore, pods: IndexedStore
     ) -> None:
-        """Book what exists in a namespace, whatever the bounds say."""
+        """Book existing pods of a namespace, regardless of the bounds."""
         found = frozenset().union(
             *(each.indexed("namespace", namespace) for each in (shadows, pods))
         )
@@ -87,7 +87,7 @@ class QuotaLedger:
                 await trio.lowlevel.checkpoint()
 
     def book(self, key: Key, shadow: Shadow) -> QuotaDecision:
-        """Book a pod that is to be made, or say why it waits."""
+        """Book a pod that is to be made, or give the reason that it waits."""
         try:
             spec = _spec(shadow.spec.pod)
             demand = self._demand(shadow.metadata, spec)
@@ -97,7 +97,7 @@ class QuotaLedger:
         return self._ledger.book(key, demand, unstated)
 
     def grow(self, key: Key, spec: dict[str, Any]) -> QuotaDecision:
-        """Book what a pod that runs is to have beyond what it has, or say why it may not.
+        """Book the growth of a running pod, or give the reason that it may not grow.
 
         Args:
             key: its ShadowPod.
@@ -119,15 +119,15 @@ class QuotaLedger:
         return self._ledger.release(key)
 
     def ready(self) -> list[Key]:
-        """Those who wait and would be admitted now."""
+        """The pods that wait and would be admitted now."""
         return self._ledger.ready()
 
     def waiting(self) -> list[Key]:
-        """All who wait."""
+        """All pods that wait."""
         return list(self._ledger.waiting())
 
     def within(self, namespace: str) -> list[Key]:
-        """Those of a namespace that are booked or wait."""
+        """The pods of a namespace that are booked or wait."""
         return self._ledger.within(namespace)
 
     def _demand(
@@ -140,7 +140,7 @@ class QuotaLedger:
         """The user that the label names, or that of the slice which the virtual node is named by.
 
         A Liqo consumer sets no label of creator (Liqo's own webhook does that), or has copied that
-        of its own guest, which names nobody here; its virtual nodes mostly have the names of their
+        of its own guest, which names no user here; its virtual nodes mostly have the names of their
         slices. Otherwise all slices of the consumer are booked.
         """
         user = metadata.labels.get(labels.CREATOR_USER, "")

@@ -1,4 +1,4 @@
-"""Slices: what a consumer asks of this cluster, judged, certified and written into a Quota.
+"""Slices: a consumer's requests to this cluster, judged, certified and written into a Quota.
 
 The consumer's replicator writes ``spec``; this controller writes ``status``, again whenever it
 differs from the verdict, and the Quota that pods are held to. A slice's certificate is issued anew
@@ -76,8 +76,7 @@ CONSIDERED = 4
 def approved_in(namespace: bytes | None) -> dict[str, int | str] | None:
     """The handshake's grant to the consumer of a tenant namespace; None for no bound.
 
-    A grant that cannot be read bounds everything: somebody has edited it, and meant something by
-    it.
+    A grant that cannot be read bounds everything: a user has edited it, with some intent.
     """
     if namespace is None:
         return None
@@ -113,7 +112,7 @@ def _is_by(quota: Quota, wanted: ResourceSlice) -> bool:
 
 
 class LentSlices(Controller[str]):
-    """Grants the slices that one peer asks for.
+    """Grants the slices that one peer requests.
 
     Args:
         peer: the consumer.
@@ -151,7 +150,7 @@ class LentSlices(Controller[str]):
         )
 
     async def prepare(self) -> None:
-        """Know whether this cluster's nodes are Ready, and what they have."""
+        """Read the readiness and the capacity of this cluster's nodes."""
         self._ready = ready_nodes(self._nodes.informer)
 
     async def _follow_nodes(self) -> NoReturn:
@@ -163,7 +162,7 @@ class LentSlices(Controller[str]):
     def _on_slice(self, change: StoreChange) -> Iterator[str]:
         yield change.key[1]
         if change.new is None:
-            # What one slice gives back, another may have.
+            # Resources that one slice gives back may go to another.
             yield from self._known_names()
 
     def _every_slice(self, change: StoreChange) -> Iterator[str]:
@@ -184,7 +183,7 @@ class LentSlices(Controller[str]):
     def _known_names(self) -> list[str]:
         """The peer's slices, as many as are considered: no more are granted anything.
 
-        Those that have something come first: whatever names others have, it counts.
+        Those that have something come first: regardless of names, existing grants count.
         """
         place = self._peer.tenant_namespace
         found = sorted(name for _, name in self._slices.store.indexed("namespace", place))
@@ -232,7 +231,7 @@ class LentSlices(Controller[str]):
         theirs = quota is None or _is_by(quota, wanted)
         status = status_of(live, verdict, given, settings, times.now(), theirs=theirs)
         cordoned = await self._cordons.keep(wanted)
-        # The Quota says which class has granted: it is there before the grant is told, and goes
+        # The Quota names the granting class: it exists before the grant is published, and goes
         # after it was taken back.
         stays = theirs or granted_in(status) is not None
         if stays:
@@ -241,7 +240,7 @@ class LentSlices(Controller[str]):
         try:
             fence = await self._annotate(wanted, tenant, granted_in(status))
             await self._write(wanted, live, status, fence)
-        except Conflict:  # its class has written meanwhile: that brings us here again
+        except Conflict:  # its class has written meanwhile: that causes another turn
             return min(renew_in or self._recheck, self._recheck)
         if not stays:
             await self._withdraw(wanted)
@@ -299,7 +298,7 @@ class LentSlices(Controller[str]):
         return SliceRequest(each.name, since, asked, had)
 
     def _quota_of(self, wanted: ResourceSlice) -> Quota | None:
-        """The Quota of this very slice, which nobody but this side writes."""
+        """The Quota of this very slice, which this side alone writes."""
         user = ids.slice_user(wanted.name, self._peer.id)
         quota = self._quotas.store.decode((wanted.namespace, user), Quota)
         owners = () if quota is None else quota.metadata.owner_references
@@ -308,7 +307,7 @@ class LentSlices(Controller[str]):
     async def _is_served(self, wanted: ResourceSlice, tenant: Tenant | None) -> bool:
         """True if something was given for this very slice before.
 
-        Its Quota says so; where that is missing and a cordon or missing policies would deny the
+        Its Quota shows that; where that is missing and a cordon or missing policies would deny the
         slice for it, the Secret of its certificate does, unless that was issued under a cordon.
         """
         if self._has_quota(wanted.name):
@@ -469,7 +468,7 @@ class LentSlices(Controller[str]):
         """Write the Quota where it is missing, and what has changed of our request where it is not.
 
         Numbers that an administrator wrote into it stay until the grant itself changes; one that
-        was made by somebody else is left alone.
+        was made by another is left alone.
         """
         recorded = digest(spec)
         noted = {labels.APPLIED_HASH: recorded, labels.GRANTED_BY: class_of(wanted)}

@@ -1,16 +1,16 @@
-"""The bounds on what a consumer may make: ResourceQuotas in its namespaces here.
+"""The bounds on a consumer's objects: ResourceQuotas in its namespaces here.
 
-In each mapped namespace one bounds the number of objects, to a share of what the consumer may have
+In each mapped namespace one bounds the number of objects, to a share of the consumer's bounds
 (:mod:`liqod.provider.slices.sharedquotas`), and one allows no pod whose affinity
-speaks of other namespaces: with anti-affinity to everybody's pods a guest would keep them off its
-node. In the tenant namespace one bounds what the consumer's control plane and its peering user
-make.
+names other namespaces: with anti-affinity to all pods a guest would keep them off its
+node. In the tenant namespace one bounds the objects of the consumer's control plane and its
+peering user.
 
-Kubernetes' quota controller learns of new kinds every 30 s. A bound on a kind that it does not know
-yet has no known use, so that the API server refuses every object of it, and that stays so until the
+Kubernetes' quota controller reads the kinds every 30 s. A bound on a kind that is new to it
+has no known use, so that the API server refuses every object of it, and that stays so until the
 controller's next full round, five minutes later (seen with Kubernetes 1.35). So bounds on custom
 resources wait until their definition is old enough, which is no proof: the controller may have
-been unable to look meanwhile. So they are looked at soon after they were set, and less and less
+been unable to read it meanwhile. So they are checked soon after they were set, and less and less
 until their use is known, and one that is stuck is taken back for a while.
 """
 
@@ -33,9 +33,9 @@ from liqod.provider.slices.sharedquotas import ConsumerQuotas
 
 Json = dict[str, Any]
 SETTLE: Final = 75.0
-"""Seconds after which the quota controller knows a new kind: two of its rounds, and some."""
+"""Seconds after which the quota controller has a new kind: two of its rounds, and some."""
 PROVED: Final = 2.0
-"""Seconds until the first look at bounds whose use is not known yet: meanwhile perhaps nobody
+"""Seconds until the first check of bounds whose use is not known yet: meanwhile perhaps no one
 can make anything of their kind."""
 _COUNT: Final = "count/"
 AFFINITY_QUOTA: Final = "liqod-affinity"
@@ -92,10 +92,10 @@ class ObjectQuotas:
         """Since when the use of some bound is not known, by namespace."""
 
     async def keep(self, namespace: str) -> float:
-        """Make the quota of a namespace right; seconds until the next look.
+        """Make the quota of a namespace right; seconds until the next check.
 
         Raises:
-            Conflict: there is one of that name that is not ours.
+            Conflict: the one of that name is not ours.
         """
         if self.shared is None:
             return await self._keep(namespace)
@@ -139,11 +139,11 @@ class ObjectQuotas:
         return {**self._granted(), **self._hard}
 
     def forget(self, namespace: str) -> None:
-        """Keep nothing of a namespace that is gone."""
+        """Drop the records of a namespace that is gone."""
         self._unproved.pop(namespace, None)
 
     def _prove(self, namespace: str, live: Json | None, hard: Mapping[str, str]) -> float:
-        """Seconds until another look whether the use of all bounds is known."""
+        """Seconds until another check that the use of all bounds is known."""
         used = ((live or {}).get("status") or {}).get("used") or {}
         if all(key in used for key in hard if custom(key)):
             self._unproved.pop(namespace, None)
@@ -169,14 +169,14 @@ class ObjectQuotas:
             found = await self._client.find(CUSTOM_RESOURCES, name, decode=Partial)
             created = None if found is None else found.metadata.creation_timestamp
             age = SETTLE if created is None else times.age(created)
-            # Not by adding and taking away SETTLE: what is rounded then would count as a wait.
+            # Not by adding and taking away SETTLE: a rounded result would count as a wait.
             left = SETTLE - max(age, 0.0)
             self._settled[key] = trio.current_time() + left if left > 0.0 else 0.0
         return max(0.0, self._settled[key] - trio.current_time())
 
 
 def custom(key: str) -> str:
-    """The definition that a bound such as ``count/shadowpods.offloading.liqo.io`` speaks of."""
+    """The definition that a bound such as ``count/shadowpods.offloading.liqo.io`` refers to."""
     name = key.removeprefix(_COUNT)
     return name if key.startswith(_COUNT) and "." in name else ""
 
@@ -189,7 +189,7 @@ def stuck(live: Mapping[str, Any] | None) -> list[str]:
 
 
 def change(live: Mapping[str, Any], hard: Mapping[str, str]) -> dict[str, str | None]:
-    """The merge patch of the bounds; amounts are compared by what they are worth."""
+    """The merge patch of the bounds; amounts are compared by their value."""
     there = live.get("spec", {}).get("hard") or {}
     patch = exact_patch(there, hard)
     return {

@@ -1,7 +1,7 @@
 """The division of a consumer's bounds on objects among its namespaces. Pure.
 
-No API server counts over several namespaces. So each has a ResourceQuota with a share of what the
-consumer may have in all, and shares move to where they are used. The API server admits by what the
+No API server counts over several namespaces. So each has a ResourceQuota with a share of the
+consumer's total, and shares move to where they are used. The API server admits by what the
 quota controller has taken over from a quota (``status.hard``), so a share that was lowered is free
 for others only when that has followed: until then the namespace may still use all of it.
 """
@@ -21,9 +21,9 @@ class NamespaceQuota(msgspec.Struct, frozen=True):
     """The quota of one namespace, in billionths by resource.
 
     Attributes:
-        hard: what it says.
-        used: what the API server has counted.
-        held: the most that the namespace may have: what it says, what the API server still admits,
+        hard: its own amounts.
+        used: the amounts that the API server has counted.
+        held: the most that the namespace may have: its own amounts, those still admitted,
             and what is used already.
     """
 
@@ -37,7 +37,7 @@ class QuotaChanges(NamedTuple):
 
     Attributes:
         hard: the new amounts, by namespace and resource; raised by no more than is free.
-        again: whether what is free goes on to other namespaces after a while.
+        again: whether the free amount goes on to other namespaces after a while.
     """
 
     hard: dict[str, Amounts]
@@ -47,13 +47,13 @@ class QuotaChanges(NamedTuple):
 def namespace_quota(
     spec: Amounts, admitted: Amounts, used: Amounts, written: Amounts
 ) -> NamespaceQuota:
-    """A quota as it counts.
+    """The effective quota of a namespace.
 
     Args:
         spec: its ``spec.hard``, as far as this daemon has seen.
         admitted: its ``status.hard``.
         used: its ``status.used``.
-        written: what this daemon wrote last and has not seen yet.
+        written: this daemon's last write, if it has not seen it yet.
     """
     hard = {**spec, **written}
     held = {
@@ -69,7 +69,7 @@ def divide(
     """The share of each namespace: what it uses, and a part of what is free.
 
     Half of what is free goes to those that use something, in proportion; the other half, or all
-    where nobody uses anything, to all alike. The remainder goes by one unit each: of the
+    where none uses anything, to all alike. The remainder goes by one unit each: of the
     first half in the order of use, of the second in the order of names; each turn begins where the
     one before ended, and the odd unit goes to either half in turn. So a namespace without any has
     its turn however few are free. The sum is ``total``, or what is used where that is more.
@@ -132,7 +132,7 @@ def quota_changes(
 
 
 def first_amount(key: str, total: int, quotas: Mapping[str, NamespaceQuota]) -> int:
-    """The share of a namespace whose quota is yet to be made: of what nobody has."""
+    """The share of a namespace whose quota is yet to be made: of the free amount."""
     free_amount = total - sum(each.held.get(key, 0) for each in quotas.values())
     unit, _ = _kind(key)
     alike = total if not quotas else total // (len(quotas) + 1) // unit * unit

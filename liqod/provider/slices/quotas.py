@@ -1,10 +1,10 @@
-"""Books the resources that each consumer's pods use, and admits pods by what was granted.
+"""Books the resources that each consumer's pods use, and admits pods by its grants.
 
 One :class:`Ledger` per consumer, kept in memory and rebuilt from the stores at start: pods that
-exist are booked first, whatever the bounds say, then the others ask. The controller that makes the
-pods asks it; there is no admission webhook, and nothing is written anywhere. Every question costs a
-few dictionary look-ups, however many pods there are: sums are kept, not computed, and those who
-wait are kept by what they want, so that freed capacity is offered once per kind of request.
+exist are booked first, regardless of the bounds, then the others. The controller that makes the
+pods calls it; there is no admission webhook, and nothing is written anywhere. Every call costs a
+few dictionary look-ups, however many pods there are: sums are kept, not computed, and the pods that
+wait are kept by their demand, so that freed capacity is offered once per kind of request.
 
 A ShadowPod is booked on the user that its label names, which the API server has checked
 (:mod:`liqod.provider.policies.admission`), and in all on its consumer. One without a user that is
@@ -51,11 +51,11 @@ class UserGrant(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """The resources that one pod asks for.
+    """The resources that one pod requests.
 
     Attributes:
         user: the user it is booked on, empty where only the consumer is known.
-        amounts: what it asks for.
+        amounts: the requested amounts.
     """
 
     user: str
@@ -66,9 +66,9 @@ class QuotaDecision(NamedTuple):
     """The decision that a pod may be made, or the reason that it waits.
 
     Attributes:
-        admitted: it may, and is booked.
+        admitted: the pod may be made, and is booked.
         reason: one word for machines.
-        message: one sentence for people.
+        message: one sentence for users.
     """
 
     admitted: bool
@@ -112,7 +112,7 @@ class Ledger:
         return next((mode for mode in (ENFORCE_HARD, ENFORCE_SOFT) if mode in modes), ENFORCE_NONE)
 
     def hold(self, key: Key, demand: Demand) -> bool:
-        """Book a pod that exists, whatever the bounds say; whether that leaves more for others."""
+        """Book a pod that exists, regardless of the bounds; True if that leaves more for others."""
         self._stop_waiting(key)
         held = self._booked.get(key)
         if held == demand:
@@ -124,15 +124,15 @@ class Ledger:
         return held is not None and bool(_beyond(held.amounts, demand.amounts))
 
     def grow(self, key: Key, amounts: Amounts, complaint: str = "") -> QuotaDecision:
-        """Book what a pod that is booked is to have beyond that, or say why it may not.
+        """Book the growth of a booked pod, or give the reason that it may not grow.
 
         It is booked with what it had and with what it is to have, whichever is more, and as before
         where it may not: a pod that shrinks has what it had until it was seen with less.
 
         Args:
             key: the ShadowPod.
-            amounts: what the pod is to have.
-            complaint: why it would not state what its user's grant enforces; empty if it does.
+            amounts: the amounts that the pod is to have.
+            complaint: why it lacks limits that its user's grant enforces; empty if it has them.
         """
         held = self._booked.get(key)
         if held is None:
@@ -151,14 +151,14 @@ class Ledger:
         return verdict
 
     def book(self, key: Key, demand: Demand, complaint: str = "") -> QuotaDecision:
-        """Book a pod that is to be made, or say why it waits.
+        """Book a pod that is to be made, or give the reason that it waits.
 
         An earlier booking under this key does not count against it.
 
         Args:
             key: the ShadowPod.
-            demand: what it asks for.
-            complaint: why it does not state what its user's grant enforces; empty if it does.
+            demand: its requested amounts.
+            complaint: why it lacks limits that its user's grant enforces; empty if it has them.
         """
         held = self._booked.get(key)
         if held == demand:
@@ -181,7 +181,7 @@ class Ledger:
         return verdict
 
     def release(self, key: Key) -> bool:
-        """Take a pod off the books; whether that leaves more for others."""
+        """Take a pod off the books; True if that leaves more for others."""
         self._stop_waiting(key)
         held = self._booked.pop(key, None)
         if held is None:
@@ -199,15 +199,15 @@ class Ledger:
         return "" if held is None else held.user
 
     def waiting(self) -> Iterator[Key]:
-        """All who wait."""
+        """All pods that wait."""
         return iter(tuple(self._waiting_requests))
 
     def within(self, namespace: str) -> list[Key]:
-        """Those of a namespace that are booked or wait."""
+        """The pods of a namespace that are booked or wait."""
         return [key for key in (*self._booked, *self._waiting_requests) if key[0] == namespace]
 
     def ready(self) -> list[Key]:
-        """Those who wait and would be admitted now, as many as fit together; books nothing."""
+        """The pods that wait and would be admitted now, as many as fit together; books nothing."""
         used = {user: dict(sums) for user, sums in self._used.items()}
         total = dict(self._total)
         found: list[Key] = []
@@ -249,9 +249,9 @@ class Ledger:
     def _judge_open(
         self, demand: Demand, used: Mapping[str, dict[str, int]], total: Mapping[str, int]
     ) -> QuotaDecision:
-        """The admission of a pod of no known user, by what is granted and not cordoned.
+        """The admission of a pod of no known user, by the grants that are not cordoned.
 
-        The usage there is all but what is booked on users whose slices are cordoned.
+        The usage is all bookings but those on users whose slices are cordoned.
         """
         granted, taken = dict(self._granted), dict(total)
         for grant in self._grants.values():

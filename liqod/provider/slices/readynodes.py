@@ -1,6 +1,6 @@
 """Follows the readiness and the capacity of the nodes that this cluster lends.
 
-Consumers are told of nodes that are not Ready, and of a grant that is more than all of them have.
+Consumers learn of nodes that are not Ready, and of a grant that is more than all of them have.
 """
 
 from weakref import WeakKeyDictionary
@@ -52,7 +52,7 @@ class ReadyNodes:
 
 
 def _changed(has: Amounts, less: Amounts, more: Amounts) -> Amounts:
-    """A sum in which a node had something else; without what nothing is left of."""
+    """A sum in which a node changed; without resources of which nothing is left."""
     names = (*has, *(name for name in more if name not in has))
     sums = {name: has.get(name, 0) - less.get(name, 0) + more.get(name, 0) for name in names}
     return {name: amount for name, amount in sums.items() if amount}
@@ -69,7 +69,7 @@ _known: WeakKeyDictionary[SharedInformer, ReadyNodes] = WeakKeyDictionary()
 
 
 def ready_nodes(informer: SharedInformer) -> ReadyNodes:
-    """The one that sits on an informer; it lives as long as that."""
+    """The one of an informer; it lives as long as that."""
     found = _known.get(informer)
     if found is None:
         found = _known[informer] = ReadyNodes(informer)

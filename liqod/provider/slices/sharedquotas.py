@@ -1,7 +1,7 @@
 """Divides the bounds of ``provider.object_quota``, which are a consumer's, among its namespaces.
 
-:class:`ConsumerQuotas` knows the quotas of one consumer's namespaces, and :class:`QuotaBalancer`
-moves what is free between them when their use changes. How they are divided is decided by
+:class:`ConsumerQuotas` keeps the quotas of one consumer's namespaces, and :class:`QuotaBalancer`
+moves free amounts between them when their use changes. How they are divided is decided by
 :mod:`liqod.provider.slices.quotadivision`.
 """
 
@@ -71,7 +71,7 @@ class ConsumerQuotas:
 
     @property
     def total(self) -> Amounts:
-        """The bounds of the consumer; what is no quantity is left to the API server to refuse."""
+        """The bounds of the consumer; an invalid quantity is left to the API server to refuse."""
         return _amounts(self._total())
 
     @property
@@ -94,16 +94,16 @@ class ConsumerQuotas:
 
     @property
     def doubtful(self) -> list[str]:
-        """Namespaces of which it is not known whether what was written is there."""
+        """Namespaces whose last write has an unknown outcome."""
         return [name for name, (_, version) in self._written.items() if not version]
 
     def update(self, namespace: str, body: bytes) -> None:
-        """Take note of a namespace's quota as it is."""
+        """Record a namespace's present quota."""
         with suppress(*UNREADABLE):
             self.read(namespace, msgspec.json.decode(body, type=_Quota))
 
     def read(self, namespace: str, found: _Quota) -> None:
-        """The same, of one that was read."""
+        """Record a namespace's quota that was read."""
         seen = self._seen.get(namespace, _Quota()).metadata
         if seen.uid == found.metadata.uid and _version(found.metadata) < _version(seen):
             return  # a watch that is behind
@@ -114,13 +114,13 @@ class ConsumerQuotas:
             del self._written[namespace]
 
     def note_write(self, namespace: str, hard: Amounts) -> None:
-        """Take note of what is about to be written: from now on it counts."""
+        """Record a coming write: from now on it counts."""
         self._changed.add(namespace)
         before, _ = self._written.get(namespace, ({}, 0))
         self._written[namespace] = ({**before, **hard}, 0)
 
     def confirm_write(self, namespace: str, meta: ObjectMeta) -> None:
-        """Take note that it was written, as this version."""
+        """Record that it was written, as this version."""
         if namespace in self._written:
             hard, _ = self._written[namespace]
             self._written[namespace] = (hard, max(1, _version(meta)))
@@ -128,13 +128,13 @@ class ConsumerQuotas:
                 self.read(namespace, self._seen[namespace])
 
     def settle(self, namespace: str, found: _Quota | None) -> None:
-        """Take the quota as it was read after a write of which nothing is known."""
+        """Record the quota as read after a write of unknown outcome."""
         self.forget(namespace)
         if found is not None:
             self.read(namespace, found)
 
     def forget(self, namespace: str) -> None:
-        """Keep nothing of a namespace that is gone: its share is free."""
+        """Drop the records of a namespace that is gone: its share is free."""
         self._changed.add(namespace)
         self._seen.pop(namespace, None)
         self._written.pop(namespace, None)
@@ -145,7 +145,7 @@ class ConsumerQuotas:
         """The wanted amounts of a namespace's quota: its present shares, or first ones.
 
         Args:
-            live: what its quota says.
+            live: its present quota.
             bounds: those of the consumer which can be set now.
         """
         others = {name: each for name, each in self.quotas.items() if name != namespace}
@@ -161,11 +161,11 @@ class ConsumerQuotas:
 
 
 class QuotaBalancer(Controller[str]):
-    """Moves what is free of a consumer's bounds to the namespaces that use theirs.
+    """Moves free parts of a consumer's bounds to the namespaces that use theirs.
 
     Args:
         peer: the consumer.
-        shared: what is known of its quotas; kept up to date from here.
+        shared: the records of its quotas; kept up to date by this controller.
     """
 
     def __init__(
@@ -205,13 +205,13 @@ class QuotaBalancer(Controller[str]):
         return ()
 
     async def reconcile(self, key: str) -> float | None:
-        """Write what moves now; seconds until the next turn, where there is too little for all."""
+        """Write the due moves; seconds until the next turn, where there is too little for all."""
         async with self._shared.lock:
             again = await self._move()
         return self._turn if again else None
 
     async def _move(self) -> bool:
-        """Write what moves now; whether what is free goes on to others after a turn."""
+        """Write the due moves; True if the rest goes on to others after a turn."""
         for namespace in self._shared.doubtful:
             live = await self._client.find(
                 RESOURCE_QUOTAS, mapping.QUOTA_NAME, namespace, decode=_Quota

@@ -1,7 +1,7 @@
 """RoleBindings of consumers: made, kept as they must be, and found again.
 
 A binding's role cannot be changed, so one that points elsewhere is deleted and made again; one
-that does not carry the peer's label is somebody else's and is left alone.
+that does not carry the peer's label is another's and is left alone.
 """
 
 from functools import partial
@@ -31,7 +31,7 @@ class RoleGrant(msgspec.Struct, frozen=True):
         namespace: where; None for the whole cluster.
         role: name of the ClusterRole.
         subject: ``User`` or ``Group``.
-        peer: the peer's id; the subject's name too, unless ``who`` says otherwise.
+        peer: the peer's id; the subject's name too, unless ``who`` is given.
         who: the subjects' names (:func:`liqod.provider.tenants.usernames.subjects`).
         owner: owner reference as JSON, or None.
     """
@@ -105,7 +105,7 @@ def opted(
 
 
 async def bind(client: Client, grant: RoleGrant) -> None:
-    """Make sure that the binding is there and says exactly this.
+    """Make sure that the binding exists with exactly this content.
 
     Raises:
         Conflict: a binding of that name is not ours.

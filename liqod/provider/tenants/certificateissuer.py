@@ -27,7 +27,7 @@ from liqod.model.objects.partial import Secret
 
 LEAST_INTERVAL = 5.0
 """Seconds between two certificates for one order: signers backdate what they sign, so a renewal
-point early in a short life may be over before the certificate is there."""
+point early in a short life may be over before the certificate exists."""
 CERTIFICATE_FIELD = "certificate"
 CSR_FIELD = "csr"
 
@@ -42,7 +42,7 @@ class Order(msgspec.Struct, frozen=True):
         csr: the request, PEM, already checked.
         owner: owner reference of the Secret, as JSON.
         authority: PEM of this API server's authorities, as given to consumers. When they are
-            others, what was signed before may be worth nothing, so it is signed anew.
+            others, former certificates may be worth nothing, so it is signed anew.
         barren: nothing is given with it. One with which something is, is another: what was issued
             under a cordon is no proof that something was given before.
     """
@@ -57,7 +57,7 @@ class Order(msgspec.Struct, frozen=True):
 
     @property
     def era(self) -> str:
-        """SHA-256 of the authorities, hexadecimal, to see that they are those of before."""
+        """SHA-256 of the authorities, hexadecimal, to detect a change of them."""
         return hashlib.sha256(self.authority).hexdigest()
 
 
@@ -91,7 +91,7 @@ class CertificateIssuer:
     Args:
         client: a client that may create, approve and delete signing requests.
         in_hand: holds those that are being worked on.
-        lifetime: seconds to ask for, 0 to leave it to the signer.
+        lifetime: seconds to request, 0 to leave it to the signer.
         renew_at: the part of a certificate's life after which it is renewed.
         now: the clock, epoch seconds.
     """
@@ -141,7 +141,7 @@ class CertificateIssuer:
         return IssuedCertificate(certificate, max(left, LEAST_INTERVAL))
 
     def _note(self, order: Order) -> None:
-        """It was signed now. Slices come and go: what needs no pause any more is forgotten."""
+        """Record the time of a signature; slices come and go: those without a pause are dropped."""
         now = self._now()
         recent = {key: at for key, at in self._signed.items() if now - at < LEAST_INTERVAL}
         self._signed = {**recent, (order.namespace, order.secret): now}

@@ -1,6 +1,6 @@
 """Waits until a drained consumer has moved its pods away from here, for a limited time.
 
-A drained Tenant's slices are denied at once, by which its daemon learns that it is to leave: it
+A drained Tenant's slices are denied at once, which signals its daemon to leave: it
 makes the pods again elsewhere, in steps and within their disruption budgets, and ends them here one
 by one. Only then its rights and namespaces go. That is not waited for longer than
 ``provider.drain_timeout``, and only for pods whose consumer is known to move them: those of a Liqo
@@ -38,7 +38,7 @@ class Draining:
         self._since: float | None = None
 
     def over(self) -> None:
-        """The consumer is not drained, or no more."""
+        """Reset the time: the consumer is not drained, or no more."""
         self._since = None
 
     async def waits(self) -> str:

@@ -1,7 +1,7 @@
 """Replaces a consumer's key by its next one, on the consumer's own statement. Pure.
 
 The statement comes in the consumer's standing Renew, beside the requests of the next key. It is
-followed from the key that is known now, and from no other: what is repeated changes nothing, and of
+followed from the present key, and from no other: a repetition changes nothing, and of
 two statements about one key the second is refused. The statement followed is kept on the Tenant,
 where it can be verified again: a certificate of the former key proves that the next one was let in,
 too.
@@ -29,7 +29,7 @@ from liqod.resources import Renew, Tenant
 from liqod.resources.authentication import CONTROL_PLANE
 
 LIMIT: Final = 16_384
-"""Characters of what a consumer says of its next key; of RSA keys of 4096 bits it has 9,000."""
+"""Characters of a consumer's statement on its next key; of RSA keys of 4096 bits it has 9,000."""
 
 
 class NextKey(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class NextKey(msgspec.Struct, frozen=True):
 
     Attributes:
         statement: the text.
-        what: what it says, signed by both keys.
+        what: its content, signed by both keys.
         plain, keyed: requests of the next key, PEM: as Liqo's, and with the key in the name.
     """
 
@@ -48,7 +48,7 @@ class NextKey(msgspec.Struct, frozen=True):
 
 
 def next_key(tenant: Tenant, renews: Iterable[Renew]) -> NextKey | str | None:
-    """The next key of a consumer, or why the one that it names is not followed; None for none.
+    """The next key of a consumer, or the reason that it is not followed; None for none.
 
     Args:
         tenant: an accepted one.
@@ -130,7 +130,7 @@ def former_of(marks: Mapping[str, str]) -> str:
 
 
 def former_in(namespace: bytes | None) -> str:
-    """The same of a tenant namespace as JSON."""
+    """The same of a tenant namespace that is given as JSON."""
     if namespace is None:
         return ""
     return former_of(msgspec.json.decode(namespace, type=Partial).metadata.annotations)
@@ -146,14 +146,14 @@ def until(marks: Mapping[str, str]) -> float | None:
 
 
 def key_notes(renew: Renew, tenant: Tenant, own: PublicKeys) -> dict[str, str | None]:
-    """The annotations that a Renew lacks by which a consumer knows what keys are known here.
+    """The annotations that a Renew lacks that show a consumer the keys recorded here.
 
-    They say by which key the consumer is known, so that its next one would be followed, and which
+    They name the key that identifies the consumer, so that its next one would be followed, and the
     key this cluster has.
 
     Args:
         renew: the consumer's.
-        tenant: the consumer's, by whose key it is known.
+        tenant: the consumer's, whose key identifies it.
         own: this cluster's keys.
     """
     try:

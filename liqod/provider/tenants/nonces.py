@@ -1,7 +1,7 @@
-"""The nonce that a consumer has to sign: asked for by an empty Secret, filled here.
+"""The nonce that a consumer has to sign: requested by an empty Secret, filled here.
 
-64 random bytes, kept as their base64 text: it is the text that is signed. A value that the asker
-has put in itself is replaced, or it could choose a text of which it has the signature already: the
+64 random bytes, kept as their base64 text: it is the text that is signed. A value that the
+requester has put in is replaced, or it could choose a text that it has had signed already: the
 tenant namespace keeps the digest of the nonce that was made here.
 """
 
@@ -24,11 +24,11 @@ NONCE_BYTES = 64
 
 
 class NonceSecret(Secret, frozen=True):
-    """A Secret that asks for, or holds, a nonce."""
+    """A Secret that requests, or holds, a nonce."""
 
     @property
     def nonce(self) -> bytes:
-        """The text that is to be signed; empty if it is not there yet."""
+        """The text that is to be signed; empty if there is none yet."""
         return self.value(labels.NONCE_FIELD)
 
 
@@ -62,7 +62,7 @@ class Nonces(Controller[str]):
         super().__init__(peer, "nonce", self._secrets)
 
     async def reconcile(self, name: str) -> None:
-        """Fill a Secret that asks for a nonce, or holds one that was not made here."""
+        """Fill a Secret that requests a nonce, or holds one that was not made here."""
         namespace = self._peer.tenant_namespace
         secret = self._secrets.store.decode((namespace, name), NonceSecret)
         if name != labels.NONCE_SECRET or secret is None or secret.metadata.deletion_timestamp:

@@ -1,9 +1,9 @@
 """Ends peering users in time, and narrows them to reading once their consumer was accepted.
 
-A peering user's kubeconfig is handed over by people, so it is worth little to others: its work is
+A peering user's kubeconfig is passed on by hand, so it is worth little to others: its work is
 done when the consumer has its own certificate. From then on it may read, for a command that is done
-again, and take back what it has made, for ``unpeer``; it may write no other key. The bindings go
-when they have ended, whatever the certificate says: those that ``liqoctl`` makes live for a year.
+again, and remove its own objects, for ``unpeer``; it may write no other key. The bindings go
+when they have ended, regardless of the certificate: those that ``liqoctl`` makes live for a year.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -24,11 +24,11 @@ def expiry(binding: Binding, life: float = ORDINARY.peering_user_life) -> dateti
     """The time at which a peering user's binding goes.
 
     Args:
-        binding: that says it, or not.
-        life: seconds after it came where it does not say.
+        binding: that may name the end.
+        life: seconds after it came where it names none.
 
     Raises:
-        ValueError: it says what is no time.
+        ValueError: its time is invalid.
     """
     said = binding.metadata.annotations.get(labels.PEERING_USER_ENDS)
     if said is not None:
@@ -82,7 +82,7 @@ async def expire(
         client: may read and delete bindings.
         consumer: its cluster id.
         now: the present time.
-        life: seconds for which a binding is good that does not say when it ends.
+        life: seconds for which a binding is good that names no end.
 
     Returns:
         The seconds until the next one's time; None if there is none left.
@@ -124,14 +124,14 @@ async def bind_reader(
     *,
     lists: bool,
 ) -> None:
-    """Give peering users what they may have once their consumer was accepted.
+    """Give peering users their reduced rights once their consumer was accepted.
 
     Args:
         client: may write bindings.
         marks: their labels.
         tenant_namespace: their consumer's.
         who: the users.
-        until: when that ends.
+        until: the end of that.
         lists: they use ``liqoctl``.
     """
     for role in READER_ROLES if lists else READER_ROLES[:1]:

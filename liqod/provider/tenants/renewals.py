@@ -47,7 +47,7 @@ class Renewals(Controller[str]):
             yield name
 
     async def reconcile(self, name: str) -> None:
-        """Put the newest certificate into a Renew that asks for it."""
+        """Put the newest certificate into a Renew that requests it."""
         peer, namespace = self._peer.id, self._peer.tenant_namespace
         renew = self._renews.store.decode((namespace, name), Renew)
         tenant = accepted_tenant(self._tenants.store, self._peer)
@@ -68,8 +68,8 @@ class Renewals(Controller[str]):
         await self._report_key(renew, tenant)
 
     async def _report_key(self, renew: Renew, tenant: Tenant) -> None:
-        """Say by which key the consumer is known, and so that its next one would be followed; and
-        which key this cluster has."""
+        """Report the key that identifies the consumer, so that its next one would be followed, and
+        the key of this cluster."""
         place = (self._peer.context.namespace, labels.KEYS_SECRET)
         own = self._keys.store.decode(place, PublicKeys) or PublicKeys()
         notes = keysuccession.key_notes(renew, tenant, own)

@@ -1,9 +1,9 @@
-"""Tenants: who asks to borrow from this cluster, what it is given, and how it is sent away.
+"""Tenants: admits the clusters that borrow from this one, gives them access, and ends that.
 
 A Tenant is verified against our nonce, gets a certificate for its control plane, a role in its
-tenant namespace, and in its status the way in. Cordoned it keeps what it has; drained it is given
-the time to move its pods, then loses its role and what it made here; gone, everything of it goes.
-No finalizer: what a missed deletion leaves is found by looking, at the next start.
+tenant namespace, and in its status the access. Cordoned it keeps its resources; drained it is given
+the time to move its pods, then loses its role and its objects here; gone, everything of it goes.
+No finalizer: remains of a missed deletion are found by a check, at the next start.
 """
 
 import logging
@@ -66,8 +66,8 @@ from liqod.runtime.log import Seldom
 from liqod.telemetry.events import TenantChanged
 
 FIRST_LOOK = 5.0
-"""Seconds, up to twice as many, after the start until it is looked whether a Tenant has gone
-meanwhile: a peering that has just begun, and a hundred that begin at once, have better to do."""
+"""Seconds, up to twice as many, after the start until the check for Tenants that have gone
+meanwhile: peerings that have just begun, perhaps a hundred at once, come first."""
 ENDING = 2.0
 """Seconds between the end of a consumer's namespaces in its maps and that of its rights."""
 REPLICATED: tuple[Kind, ...] = (RESOURCE_SLICES, NAMESPACE_MAPS, RENEWS)
@@ -124,7 +124,7 @@ def _revoked(namespace: bytes | None) -> tuple[bool, str]:
 
 
 class _Signing(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of an object's spec or status that is about signing."""
+    """The part of an object's spec or status for signing."""
 
     csr: str = ""
     auth_params: Any = None
@@ -181,11 +181,11 @@ class Tenants(Controller[str]):
         super().__init__(peer, "tenant", *watches)
 
     async def prepare(self) -> None:
-        """Have one look even where there is no Tenant: one may have gone while nobody looked."""
+        """Enqueue one check even without a Tenant: one may have gone unseen."""
         self.queue.add(self._peer.id, after=FIRST_LOOK * (1 + random.random()))
 
     def _on_namespace(self, change: StoreChange) -> Iterator[str]:
-        """The mark of a revocation came, or went, or what is left of one did."""
+        """Yield the keys for a mark of a revocation that came or went, or for its remains."""
         is_own = change.key[1] == self._peer.tenant_namespace
         if is_own and _revoked(change.new) != _revoked(change.old):
             yield self._peer.id
@@ -202,7 +202,7 @@ class Tenants(Controller[str]):
             yield self._peer.id
 
     async def reconcile(self, name: str) -> float | None:
-        """Admit a Tenant, refuse it, drain it, or clear what it has left."""
+        """Admit a Tenant, refuse it, drain it, or clear its remains."""
         tenant = self._tenants.store.decode((self._peer.tenant_namespace, name), Tenant)
         if tenant is None or tenant.leaving:
             return await self._clean_up(name, tenant)
@@ -228,7 +228,7 @@ class Tenants(Controller[str]):
             await self._refuse(tenant, closed)
             return self._timings.policies_missing
         if problem is None and not new and await self._follow(tenant):
-            return None  # the change of the Tenant brings it here again
+            return None  # the change of the Tenant causes another turn
         csr = b"" if problem else usernames.request_of(tenant, self._renewals())
         keyed = csr != tenant.spec.csr
         if new:
@@ -242,13 +242,13 @@ class Tenants(Controller[str]):
         return await self._admit(tenant, csr, keyed=keyed)
 
     def _renewals(self) -> list[Renew]:
-        """The consumer's Renews, by which it asks for certificates beside its Tenant."""
+        """The consumer's Renews, by which it requests certificates beside its Tenant."""
         store, place = self._renews.store, self._peer.tenant_namespace
         found = (store.decode(key, Renew) for key in store.indexed("namespace", place))
         return [each for each in found if each and is_from(each.metadata.labels, self._peer.id)]
 
     async def _follow(self, tenant: Tenant) -> bool:
-        """Have a consumer be the key that its own one says to follow it; whether it is another now.
+        """Follow a consumer's key to the next by its statement; True if it is another now.
 
         The namespace notes it first: from then on no other statement about that key is followed.
         """
@@ -285,7 +285,7 @@ class Tenants(Controller[str]):
         return True
 
     async def _report(self, tenant: Tenant, why: str) -> None:
-        """A next key is not followed: who has the former one may have stated it."""
+        """Report a next key that is not followed: the owner of the former may have stated it."""
         self._peer.report(TenantChanged(state="not followed", reason=why))
         if self._seldom.allows(why):
             log.warning("%s", why)
@@ -293,10 +293,10 @@ class Tenants(Controller[str]):
 
     async def _revoke_former(self, tenant: Tenant, marks: dict[str, str]) -> float:
         """Take the rights from the names with a consumer's former key, a minute after it has all
-        that it needs for the other; seconds until the next look.
+        that it needs for the other; seconds until the next check.
 
-        The consumer says so, by asking in its Renew with its present key; what it once has said
-        stays said.
+        The consumer shows that by a request in its Renew with its present key; a statement
+        once made holds.
         """
         if not keysuccession.former_of(marks):
             return RESYNC
@@ -322,7 +322,7 @@ class Tenants(Controller[str]):
         """Note that a consumer comes from the names without its key, or has left them.
 
         Returns:
-            The names to bind, and the seconds until it is looked at again.
+            The names to bind, and the seconds until the next check.
         """
         store, place = self._slices.store, self._peer.tenant_namespace
         found = (store.decode(key, ResourceSlice) for key in store.indexed("namespace", place))
@@ -340,7 +340,7 @@ class Tenants(Controller[str]):
             wanted = marked or (proven(tenant) and usernames.living_problem(tenant, live) is None)
         else:
             self._moved_at = now if self._moved_at is None else self._moved_at
-            # Without a slice of the new name nobody knows whether it has its new certificate.
+            # Without a slice of the new name it is unknown if it has its new certificate.
             over = bool(slices) and now >= self._moved_at + self._timings.moved
             wanted = marked and not over
             again = min(
@@ -397,7 +397,7 @@ class Tenants(Controller[str]):
         return min(issued.renew_in, look, await self._bound())
 
     def _mark(self, key: str) -> str:
-        """An annotation of the tenant namespace, as far as the store knows; empty for none."""
+        """An annotation of the tenant namespace, as far as the store has it; empty for none."""
         found = self._namespaces.store.decode(("", self._peer.tenant_namespace), Partial)
         return "" if found is None else found.metadata.annotations.get(key, "")
 
@@ -408,22 +408,22 @@ class Tenants(Controller[str]):
         return {} if live is None else live.metadata.annotations
 
     async def _remember_key(self, tenant: Tenant) -> None:
-        """The consumer is this key from now on, even when its Tenant is gone in between."""
+        """Record the consumer's key from now on, even when its Tenant is gone in between."""
         if self._mark(labels.ACCEPTED_KEY) or labels.ACCEPTED_KEY in await self._marks():
-            return  # by this one, or by one that somebody said since to replace it
+            return  # by this one, or by one that a user has set since to replace it
         shown = keys.print_of(tenant.spec.public_key)
         mark = {"metadata": {"annotations": {labels.ACCEPTED_KEY: shown}}}
         await self._client.patch(NAMESPACES, self._peer.tenant_namespace, mark)
 
     async def _revoked(self, tenant: Tenant) -> None:
-        """An administrator revoked the consumer: nothing of it comes back, whatever it asks for."""
+        """Clear a consumer that was revoked: nothing of it comes back, whatever it requests."""
         await self._unbind()
         await self._clear(REPLICATED)
         await self._forget_certificates()
         await self._refuse(tenant, trust.revoked_problem(self._peer.id))
 
     async def _bound(self) -> float:
-        """Bound what the consumer may make in its tenant namespace; seconds until the next look.
+        """Bound the consumer's objects in its tenant namespace; seconds until the next check.
 
         Not in the first minute: until the quota controller has counted, a new bound refuses
         everything, which a handshake would have to wait for.
@@ -460,10 +460,10 @@ class Tenants(Controller[str]):
         return secret.nonce if ours else b""
 
     async def _drain(self) -> float | None:
-        """Take the consumer's roles and what it made here, once it has moved; it stays our Tenant.
+        """Take the consumer's roles and its objects here, once it has moved; it stays our Tenant.
 
         Returns:
-            The seconds until the next look, while its pods leave.
+            The seconds until the next check, while its pods leave.
         """
         waits = await self._draining.waits()
         if waits:
@@ -478,7 +478,7 @@ class Tenants(Controller[str]):
         return None
 
     async def _clean_up(self, name: str, tenant: Tenant | None) -> float | None:
-        """Clear what a Tenant that is gone has left; a Liqo finalizer on it is taken off."""
+        """Clear the remains of a Tenant that is gone; a Liqo finalizer on it is taken off."""
         if tenant is not None:
             left = (finalizers.TENANT,)
             await set_finalizers(self._client, TENANTS, tenant.metadata, remove=left)

@@ -1,8 +1,8 @@
 """Checks of a consumer's requests before anything is signed.
 
 A cluster id becomes the user and the group of its certificates. So beside the proof that the
-consumer holds the key it shows, nobody may get an id that already means something to this
-cluster's RBAC. Pure: every check returns what is wrong, in one sentence, or None.
+consumer holds the key it shows, no one may get an id that already means something to this
+cluster's RBAC. Pure: every check returns the fault, in one sentence, or None.
 """
 
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class Binding(msgspec.Struct, frozen=True, rename="camel"):
 def is_ours(binding: Binding, peer: str, tenant_namespace: str) -> bool:
     """True if liqod (or Liqo before it) made this binding for that peer.
 
-    By its label, and by name and role together: a label alone anybody could have copied.
+    By its label, and by name and role together: a label alone could be copied.
     """
     meta, role = binding.metadata, binding.role_ref
     if role.kind != "ClusterRole" or meta.labels.get(labels.REMOTE_CLUSTER_ID) != peer:
@@ -98,9 +98,9 @@ def identity_problem(tenant: Tenant, peer: str, here: str, tenant_namespace: str
 
 
 def request_problem(tenant: Tenant) -> str | None:
-    """The reason why a Tenant asks for more than its own name and key; None where it does not.
+    """The reason why a Tenant requests more than its own name and key; None where it does not.
 
-    Checked before every signature, not only the first: whoever could change the Tenant later
+    Checked before every signature, not only the first: one able to change the Tenant later
     would get any name signed otherwise.
     """
     spec = tenant.spec
@@ -122,7 +122,7 @@ def handshake_problem(tenant: Tenant, nonce: bytes) -> str | None:
     """The reason why a Tenant does not prove its key; None where our nonce is signed with it.
 
     Args:
-        tenant: what it sent.
+        tenant: the Tenant with the signature.
         nonce: the text in our Secret ``liqo-nonce``; empty if there is none.
     """
     spec = tenant.spec
@@ -142,7 +142,7 @@ def key_problem(tenant: Tenant, known: str) -> str | None:
     """The reason why a consumer's key is not the one accepted before; None where it is.
 
     Args:
-        tenant: what it shows.
+        tenant: the one that shows the key.
         known: SHA-256 of that key; empty for a consumer that is new.
     """
     if known in ("", keys.print_of(tenant.spec.public_key)):

@@ -2,7 +2,7 @@
 
 Liqo's are the consumer's id, which another cluster, or the same with another key, may have later:
 then every certificate that was signed for it before is good again. So a consumer that runs liqod
-also asks for a user and groups that end in a part of its key (:func:`liqod.model.ids.keyed`), in an
+also requests a user and groups that end in a part of its key (:func:`liqod.model.ids.keyed`), in an
 annotation of its Tenant, or in its standing Renew where that Tenant is of a version that did not.
 
 A consumer that changes from the names without a key to the others has its rights under both, which
@@ -36,7 +36,7 @@ def keyed_of(tenant: Tenant) -> str:
 def request_of(tenant: Tenant, renews: Iterable[Renew]) -> bytes:
     """The request that is to be signed for a consumer's control plane, PEM.
 
-    One for the name with the Tenant's own key goes before the one that Liqo knows.
+    One for the name with the Tenant's own key goes before that of Liqo's form.
 
     Args:
         tenant: which has passed :func:`liqod.provider.tenants.trust.request_problem`.
@@ -92,7 +92,7 @@ def keyed_names(tenant: Tenant, marks: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def is_moved(found: ResourceSlice, keyed: Collection[str]) -> bool:
-    """True if a slice asks for no other group than those with a key, nor has another."""
+    """True if a slice requests no other group than those with a key, nor has another."""
     given, csr = found.status.auth_params, found.spec.csr
     try:
         asked = (certificaterequests.inspect(csr).organization,) if csr else ()
@@ -121,7 +121,7 @@ def living_problem(tenant: Tenant, marks: Mapping[str, str]) -> str | None:
     """The reason why the names without a key may not be a consumer's now; None where they may.
 
     Args:
-        tenant: who asks for them.
+        tenant: the one that requests them.
         marks: annotations of its tenant namespace.
     """
     until, peer = marks.get(labels.LIVING, ""), tenant.spec.cluster_id
@@ -129,7 +129,7 @@ def living_problem(tenant: Tenant, marks: Mapping[str, str]) -> str | None:
         if not until or times.seconds(until) <= times.seconds(times.now()):
             return None
     except ValueError:
-        pass  # what is no time is none that is over
+        pass  # an invalid time is not over
     return (
         f"certificates of {peer} that were revoked live until {until}, and would be good again"
         f" under the names that {peer} asks for: run a liqod there that asks for names of its own,"

@@ -1,9 +1,9 @@
-"""Makes ordinary pods of those that consumers wrote here themselves, and ends the rights for that.
+"""Makes ordinary pods of those that consumers wrote themselves, and ends the rights for that.
 
 By the setting ``provider.direct_pods``, which there is no more, a consumer had pods here without a
 ShadowPod each: direct pods. Each gets the ShadowPod that its consumer would have written, and is
 left to it as it runs; the finalizer that held it goes. The configuration of the webhook that
-reviewed new ones shows that there may be any. Nobody answers it, so that it refuses them, and it
+reviewed new ones shows that there may be any. Nothing answers it, so that it refuses them, and it
 goes last; role and policies are taken away by the installation.
 
 To be deleted, with all that names it and with ``_is_direct`` of
@@ -44,7 +44,7 @@ AT_ONCE: Final = 16
 _DIRECT: Final = Selection(labels=f"{labels.MANAGED_BY}={labels.MANAGED_BY_CONSUMER}")
 _OF_PEERS: Final = Selection(labels=labels.REMOTE_CLUSTER_ID)
 _SERVERS: Final = ("nodeName", "schedulerName", "priority", "preemptionPolicy", "serviceAccount")
-"""Fields of a live pod that are this cluster's own, and nothing that its consumer asked for."""
+"""Fields of a live pod that are this cluster's own, and not requested by its consumer."""
 
 Json = dict[str, Any]
 
@@ -74,10 +74,10 @@ async def _tried(client: Client) -> bool:
 
 
 async def take_over(client: Client) -> bool:
-    """Take over what is here; whether nothing is left of it.
+    """Take over the existing direct pods; True if none is left.
 
     Raises:
-        LiqodError: as the client raises; what fails of one pod is in the log.
+        LiqodError: as the client raises; a pod's failure is in the log.
     """
     if await client.find(MUTATING_WEBHOOKS, WEBHOOK, decode=Partial) is None:
         return True
@@ -96,7 +96,7 @@ async def take_over(client: Client) -> bool:
 
 
 async def _unmarked(client: Client) -> list[Partial]:
-    """The namespaces of consumers, of which none says any more that it may write pods there."""
+    """The namespaces of consumers, without the mark that they may write pods there."""
     found = await client.list(NAMESPACES, _OF_PEERS, decode=Partial)
     for each in found:
         if MARK in each.metadata.annotations:
@@ -106,7 +106,7 @@ async def _unmarked(client: Client) -> list[Partial]:
 
 
 async def _pod(client: Client, turn: trio.CapacityLimiter, pod: ObjectMeta) -> bool:
-    """Take over one; whether that is done."""
+    """Take over one; True if that is done."""
     try:
         async with turn:
             live = await client.find(PODS, pod.name, pod.namespace)
@@ -144,7 +144,7 @@ async def _given(client: Client, live: Json) -> None:
     marks, notes = followed(msgspec.structs.replace(meta, annotations=notes))
     patch = {
         "labels": marks,
-        # It follows its ShadowPod once: that of a consumer that was faster may say more.
+        # It follows its ShadowPod once: that of a consumer that was faster may have more.
         "annotations": {**notes, **dict.fromkeys(BOOKKEEPING), labels.CHANGES: MADE},
         "finalizers": [each for each in meta.finalizers if each != finalizers.DIRECT_POD],
         "resourceVersion": meta.resource_version,

@@ -35,11 +35,11 @@ _decoder = msgspec.json.Decoder(_EditedObject)
 
 
 class EditLimiter(Controller[Key]):
-    """Gives the edits of one consumer's objects their turns among what else is to be done for it.
+    """Gives the edits of one consumer's objects their turns among the other work for it.
 
     Args:
         host: the consumer.
-        queue: where an edit goes when it is its turn.
+        queue: receives an edit when it is its turn.
         credit: seconds of the processor that edits may take at once.
     """
 
@@ -70,10 +70,10 @@ class EditLimiter(Controller[Key]):
 
 
 def is_edit(change: StoreChange, *, status: bool = True) -> bool:
-    """True if an object changed that was there and stays.
+    """True if an object changed that existed and stays.
 
     Args:
-        change: what happened.
+        change: the change.
         status: whether a new status is an edit, too.
     """
     if change.old is None or change.new is None:

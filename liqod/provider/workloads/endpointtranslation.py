@@ -18,7 +18,7 @@ from liqod.resources import ShadowEndpointSlice
 
 Json = dict[str, Any]
 Cross = Callable[[str], Remapped]
-"""The address under which one of the consumer's is reached from here, or why it cannot be."""
+"""The address under which one of the consumer's is reached from here, or the refusal."""
 
 _RELAYED = ("hostname", "zone", "hints")
 _REMOTE = "Remote"
@@ -31,7 +31,7 @@ class Translated(msgspec.Struct, frozen=True):
 
     Attributes:
         manifest: the EndpointSlice.
-        refused: why, by address that was left out.
+        refused: the reasons, by address that was left out.
     """
 
     manifest: Json
@@ -42,10 +42,10 @@ def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, cross: Cr
     """The EndpointSlice for a ShadowEndpointSlice.
 
     Args:
-        shadow: what the consumer wrote.
+        shadow: the consumer's object.
         consumer: its cluster id.
         up: whether anything gets through to the consumer's pods; if not, nothing is ready.
-        cross: what becomes of an address.
+        cross: translates or refuses an address.
     """
     refused: dict[str, str] = {}
     endpoints: list[Json] = []

@@ -1,4 +1,4 @@
-"""Bounds the grace of guests' pods that end: as the consumer asks, up to the cap here."""
+"""Bounds the grace of guests' pods that end: as the consumer requests, up to the cap here."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ class GracePeriods:
         most: the longest that a pod may take to end, in seconds.
 
     Attributes:
-        requested: what ShadowPods say, also those that went whose pods are there yet: their
+        requested: those of ShadowPods, also of deleted ones whose pods still exist: their
             UID, and the grace.
     """
 
@@ -32,7 +32,7 @@ class GracePeriods:
         self.requested: dict[Key, tuple[str, int]] = {}
 
     def update(self, change: StoreChange) -> None:
-        """A ShadowPod changed or went: remember the grace that it asks for."""
+        """Record the requested grace of a ShadowPod that changed or went."""
         body = change.new or change.old
         if body is None or _KEY not in body:
             return
@@ -63,7 +63,7 @@ class GracePeriods:
         return self._most if max(own or 0, going or 0) > self._most else None
 
     def _of(self, key: Key, pod: GuestPod) -> int | None:
-        """The grace (seconds) that was asked for this very pod, within what is allowed."""
+        """The grace (seconds) that was requested for this very pod, within what is allowed."""
         uid, requested = self.requested.get(key, ("", 0))
         if not any(owner.uid == uid for owner in pod.metadata.owner_references):
             return None

@@ -19,7 +19,7 @@ class KeyMemories:
         self.every: list[Memory] = []
 
     def add(self, memory: M) -> M:
-        """Have one more memory, which is given back."""
+        """Add a memory, and return it."""
         self.every.append(memory)
         return memory
 
@@ -28,7 +28,7 @@ class KeyMemories:
         return {key for each in self.every for key in each if key[0] == namespace}
 
     def forget(self, key: Key) -> None:
-        """Remember nothing of an object."""
+        """Forget an object."""
         for each in self.every:
             if isinstance(each, dict):
                 each.pop(key, None)

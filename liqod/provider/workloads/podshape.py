@@ -83,8 +83,8 @@ def pod_manifest(
 
     Args:
         shadow: the ShadowPod.
-        guests: what guests may have.
-        ranges: of the two clusters, by which its way to its own cluster is translated; None where
+        guests: the restrictions of guests.
+        ranges: of the two clusters, by which its path to its own cluster is translated; None where
             no networks are joined.
 
     Raises: as :func:`pod_spec`.
@@ -107,11 +107,11 @@ def requested_spec(shadow: Shadow) -> dict[str, Any]:
 
 
 def pod_spec(spec: dict[str, Any], guests: GuestSettings) -> dict[str, Any]:
-    """The spec of a ShadowPod's Pod, made from the spec that is asked for.
+    """The spec of a ShadowPod's Pod, made from the requested spec.
 
     Raises:
-        NotAllowed: it asks for what guests may not have.
-        Invalid: the spec is not what the API server would take.
+        NotAllowed: it requests a feature that guests may not have.
+        Invalid: the API server would refuse the spec.
     """
     check_pod(spec, guests)
     kept = {key: spec[key] for key in spec if key not in DROPPED}
@@ -135,7 +135,7 @@ def awaits_way(shadow: Shadow) -> bool:
 
 
 def _pulled(spec: dict[str, Any]) -> dict[str, Any]:
-    """Containers and volumes whose images the registry is asked for at each start."""
+    """Containers and volumes whose images are requested from the registry at each start."""
     volumes = spec.get("volumes")
     asked = {"volumes": [_fetched(each) for each in volumes]} if isinstance(volumes, list) else {}
     return asked | {

@@ -1,9 +1,9 @@
-"""Brings what a consumer changes of a ShadowPod to the Pod that was made from it.
+"""Brings a consumer's changes of a ShadowPod to the Pod that was made from it.
 
 The fields that Kubernetes lets one change of a running pod follow
 (:mod:`liqod.model.objects.podchanges`); all else of a ShadowPod's spec counts when a pod is made,
-and not before. A change is held to what creation is held to: the same checks, Pod Security at the
-API server, and the books, where a pod that grows asks for what is added. A refusal is noted on the
+and not before. A change is held to the rules of creation: the same checks, Pod Security at the
+API server, and the books, where a pod that grows requests the addition. A refusal is noted on the
 Pod, where its consumer reads it, and the pod runs on as it was.
 """
 
@@ -30,7 +30,7 @@ from liqod.provider.workloads.shadow import POLICIES_MISSING, REFUSED, GuestPod,
 UNSUPPORTED: Final = "Unsupported"
 """Reason of a change for which this cluster's API server has no subresource."""
 MOST_EPHEMERAL: Final = 32
-"""Ephemeral containers of one pod: they ask for no resources, and are never taken away."""
+"""Ephemeral containers of one pod: they request no resources, and are never taken away."""
 LAG: Final = 1.0
 """Seconds until another try where the pod has changed in between."""
 
@@ -50,7 +50,7 @@ class _Tried(msgspec.Struct):
 
     Attributes:
         version: of the pod, after them.
-        first: why the first that was refused was.
+        first: the first refusal.
         passing: whether one was refused for a reason that may pass.
     """
 
@@ -85,11 +85,11 @@ class PodUpdates:
 
     @property
     def remembered(self) -> set[Key]:
-        """The keys of which something is known."""
+        """The keys of which a record is kept."""
         return {*self._refused, *self._resized}
 
     def forget(self, key: Key) -> None:
-        """There is no such pod any more."""
+        """Drop the records of a pod that is gone."""
         self._refused.pop(key, None)
         self._resized.pop(key, None)
 
@@ -139,7 +139,7 @@ class PodUpdates:
     async def _bring(
         self, key: Key, asked: Json, live: Json
     ) -> tuple[PodChangeProblem | None, bool]:
-        """Make each write; the first that was refused and why, and whether that may pass."""
+        """Make each write; the result has the first refusal, and whether it may pass."""
         if self._guest_policies.problem:
             return PodChangeProblem(POLICIES_MISSING, self._guest_policies.problem), True
         try:
@@ -157,7 +157,7 @@ class PodUpdates:
     async def _one_by_one(
         self, key: Key, live: Json, change: PodChange, tried: _Tried
     ) -> PodChangeProblem | None:
-        """Add ephemeral containers each by itself: one that was asked for can never be taken back,
+        """Add ephemeral containers each by itself: one that was requested can never be taken back,
         so one that is refused must not keep the next ones away. The first refusal."""
         first: PodChangeProblem | None = None
         taken, added = podchanges.additions(live["spec"], change)
@@ -172,7 +172,7 @@ class PodUpdates:
     async def _try(
         self, key: Key, live: Json, change: PodChange, tried: _Tried
     ) -> PodChangeProblem | None:
-        """One write, or why it was refused."""
+        """Make one write; the reason if it was refused."""
         try:
             self._check(live, change)
             problem = await self._write(key, live, change, tried)
@@ -189,7 +189,7 @@ class PodUpdates:
         return problem
 
     def _check(self, live: Json, change: PodChange) -> None:
-        """See that a pod does not grow without end: what is added stays.
+        """Check that a pod does not grow without end: what is added stays.
 
         Raises:
             NotAllowed: it would.
@@ -203,9 +203,9 @@ class PodUpdates:
     async def _write(
         self, key: Key, live: Json, change: PodChange, tried: _Tried
     ) -> PodChangeProblem | None:
-        """One write over the version that the last one left, or why not for now."""
+        """One write over the version that the last one left, or the reason to wait."""
         if change.subresource == RESIZE:
-            # What the pod itself will be counts, whatever else its ShadowPod says by now.
+            # What the pod itself will be counts, regardless of its ShadowPod by now.
             verdict = self._books.grow(key, {**live["spec"], **change.patch})
             if not verdict.admitted:
                 return PodChangeProblem(verdict.reason, verdict.message)
@@ -221,7 +221,7 @@ class PodUpdates:
         return None
 
     async def _note(self, key: Key, live: Json, note: str) -> None:
-        """Say on the Pod what it was brought to."""
+        """Record on the Pod the state that it was brought to."""
         meta = live["metadata"]
         if (meta.get("annotations") or {}).get(labels.CHANGES) == note:
             return

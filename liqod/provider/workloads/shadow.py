@@ -1,11 +1,11 @@
 """Decides the next writes from a ShadowPod and the Pod of its name. Pure.
 
-A ShadowPod asks for one pod. The pod is made again while it is not terminal, for as long as the
-ShadowPod is there; once it has ended, its phase is frozen in the ShadowPod's status and nothing is
-made any more. Labels and annotations follow the ShadowPod, and of its spec what can be changed of a
-pod that runs (:mod:`liqod.provider.workloads.podupdates`); everything else is copied once. A pod of
-that name that this ShadowPod does not own is never touched. On the ShadowPod itself nothing but
-``status`` is ever written: it is the consumer's.
+A ShadowPod requests one pod. The pod is made again while it is not terminal, for as long as the
+ShadowPod exists; once it has ended, its phase is frozen in the ShadowPod's status and nothing is
+made any more. Labels and annotations follow the ShadowPod, and of its spec the fields that
+can change in a running pod (:mod:`liqod.provider.workloads.podupdates`); all else is copied once. A
+pod of that name that this ShadowPod does not own is never touched. On the ShadowPod itself nothing
+but ``status`` is ever written: it is the consumer's.
 """
 
 from datetime import datetime, timedelta
@@ -43,7 +43,7 @@ class ShadowSpec(msgspec.Struct, frozen=True):
 
 
 class ShadowStatus(msgspec.Struct, frozen=True):
-    """``status`` of a ShadowPod: Liqo's phase, and ours: why no pod was made."""
+    """``status`` of a ShadowPod: Liqo's phase, and ours: the reason that no pod was made."""
 
     phase: str = ""
     reason: str = ""
@@ -107,7 +107,7 @@ class ShadowPlan(msgspec.Struct, frozen=True):
         holds: whether a pod of this ShadowPod uses resources now.
         changed: what can be changed of a pod that runs may have been changed since it was made.
         remove: the pod is that of a ShadowPod that is gone or going: it is to be deleted.
-        doubtful: the status contradicts what was reported before; the API server is to be asked for
+        doubtful: the status contradicts what was reported before; the API server is to be read for
             the pod itself before it is written.
     """
 
@@ -250,7 +250,7 @@ def _policy(spec: msgspec.Raw) -> str | None:
 def is_orphan(pod: GuestPod) -> bool:
     """True if a pod was made here from a ShadowPod and then taken from it, so that none owns it.
 
-    A copy that somebody made of such a pod has another name than its record.
+    A copy that a user made of such a pod has another name than its record.
     """
     meta = pod.metadata
     record = meta.annotations.get(labels.SOURCE, f"/{meta.name}")
@@ -296,7 +296,7 @@ def outcome(pod: GuestPod) -> str | None:
     """The phase in which the pod has ended by itself, or None.
 
     A kubelet lets a pod that is being deleted end as Succeeded or Failed before it goes; that is no
-    end of its own, unless all its containers had finished before somebody asked for the deletion
+    end of its own, unless all its containers had finished before the deletion was requested
     (``deletionTimestamp`` minus the grace period). A pod that is restarted where it ends has an end
     of its own only where ``reason`` names it: a deadline, a node's pressure or shutdown.
     """
@@ -410,7 +410,7 @@ def _phase(status: ShadowStatus, phase: str) -> dict[str, Any] | None:
 def _progress(shadow: Shadow, phase: str) -> dict[str, Any] | None:
     """The patch of a phase, if to be reported: Running only of a pod that runs once, and to Liqo.
 
-    A controller restarts the containers of any other pod, so nobody decides by its phase, and one
+    A controller restarts the containers of any other pod, so nothing depends on its phase, and one
     write for each pod is saved. Otherwise a phase is reported where it takes back a reason.
     """
     status = shadow.status

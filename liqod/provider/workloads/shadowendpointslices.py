@@ -1,4 +1,4 @@
-"""Makes the EndpointSlices that a peer's ShadowEndpointSlices ask for.
+"""Makes the EndpointSlices that a peer's ShadowEndpointSlices request.
 
 Only where the peer's pods are reachable (``pod_network``), by their own addresses or, through a
 tunnel, by translated ones; where they are not, none is made, and one that was is removed. A slice
@@ -45,7 +45,7 @@ TOO_LARGE: Final = "TooLarge"
 """Reason of an Event about a ShadowEndpointSlice of which no more than its size is known."""
 STAYS: Final = "what was made of it stays as it was"
 LAG: Final = 1.0
-"""Seconds until a look at something that the store will show in a moment."""
+"""Seconds until the next check of an object that the store will show in a moment."""
 
 logger = logging.getLogger(__name__)
 
@@ -98,10 +98,10 @@ class ShadowEndpointSlices(Controller[Key]):
         )
 
     async def prepare(self) -> None:
-        """Know this cluster's networks before an address is judged."""
+        """Read this cluster's networks before an address is judged."""
         self._own = own_networks(self._nodes.informer)
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------
 
     def _on_namespace(self, change: StoreChange) -> Iterator[Key]:
         closed = self._mapped.take_in(change)
@@ -134,16 +134,16 @@ class ShadowEndpointSlices(Controller[Key]):
             yield from self._shadows.store.indexed("namespace", namespace)
 
     def failed(self, key: Key, error: Exception) -> None:
-        """Say in the log which slice it is about."""
+        """Log the slice that failed."""
         if isinstance(error, LiqodError):
             logger.warning("endpoint slice %s/%s: %s", *key, error)
         else:
             logger.error("endpoint slice %s/%s", *key, exc_info=error)
 
-    # --- what follows ---------------------------------------------------------------------------
+    # --- reconciling ----------------------------------------------------------------------------
 
     async def reconcile(self, key: Key) -> float | None:
-        """Have the EndpointSlice of a ShadowEndpointSlice as it asks."""
+        """Have the EndpointSlice of a ShadowEndpointSlice as it requests."""
         shadow = self._shadows.store.decode(key, KeptEndpoints)
         live = self._made.store.decode(key, Partial)
         if not self._may_write(key) or (shadow is not None and shadow.leaving):
@@ -169,7 +169,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return await self._make(key, shadow)
 
     async def _keep(self, key: Key, shadow: KeptEndpoints) -> float | None:
-        """Leave what was made of a slice that is not read (any more), and say so on both sides.
+        """Leave the objects of a slice that is not read (any more), and report that on both sides.
 
         Its consumer shows the Event at its own slice.
         """
@@ -201,7 +201,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return ""
 
     def _reached(self, live: bytes | None) -> bool:
-        """True if anything gets through to the endpoints; while that is not known, as it was."""
+        """True if anything gets through to the endpoints; while that is unknown, as it was."""
         unreachable = self._peer.reach.now
         if unreachable is not None or live is None:
             return not unreachable
@@ -209,7 +209,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return not known or any(each.conditions.ready for each in known)
 
     def _cross(self, address: str) -> Remapped:
-        """The endpoint here that an address of the peer's is."""
+        """The local endpoint of an address of the peer's."""
         known = self._peer.context.addressing
         networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
         settings = self._peer.settings
@@ -251,7 +251,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return None
 
     async def _occupied(self, key: Key, shadow: ShadowEndpointSlice) -> float:
-        """There is a slice of that name that the store does not show: not seen yet, or unmarked."""
+        """Handle a slice of that name that the store does not show: not seen yet, or unmarked."""
         found = await self._client.find(ENDPOINT_SLICES, key[1], key[0], decode=Partial)
         if found is None:
             return LAG
@@ -279,7 +279,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return self._timings.pauses.delay(count)
 
     def _report(self, key: Key, problem: str) -> bool:
-        """Report what is not relayed, once for each new reason; whether it is new."""
+        """Report refused addresses, once for each new reason; True if it is new."""
         if self._reported.get(key, "") == problem:
             return False
         if problem:

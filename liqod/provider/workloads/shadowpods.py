@@ -1,8 +1,8 @@
-"""Makes the pods that a peer's ShadowPods ask for, and keeps them while they are not terminal.
+"""Makes the pods that a peer's ShadowPods request, and keeps them while they are not terminal.
 
 Per pod up to Ready it writes once, the Pod, and reads nothing: all it decides on is in stores that
 are shared by all peers (:mod:`liqod.provider.workloads.shadow` decides). Of a pod that runs only
-once, and to Liqo, it writes the phase Running too. Quotas are asked here and nowhere else
+once, and to Liqo, it writes the phase Running too. Quotas are checked here and nowhere else
 (:mod:`liqod.provider.slices.quotas`): the reason that a pod waits is in its ShadowPod's status, and
 it is tried again when something is freed. Refusals of the API server are reported the same way and
 tried again with growing pauses.
@@ -79,9 +79,9 @@ class ShadowPods(Controller[Key]):
         """Pods whose metadata was written: the resourceVersion it was written over."""
         self._refusals: dict[Key, int] = self.memories.add({})
         self._ended: set[Key] = self.memories.add(set())
-        """ShadowPods whose deletion a watch has reported; for others the API server is asked."""
+        """ShadowPods whose deletion a watch has reported; for others the API server is read."""
         self._lost: set[Key] = self.memories.add(set())
-        """Pods that went; one is made anew only for a ShadowPod that is still there."""
+        """Pods that went; one is made anew only for a ShadowPod that still exists."""
         quotas = Watched(QUOTAS, self._on_quota, within=(peer.tenant_namespace,))
         namespaces = Watched(NAMESPACES, self._on_namespace)
         trim = trim_to(self._guests.max_pod_bytes)
@@ -116,12 +116,12 @@ class ShadowPods(Controller[Key]):
         await self._edit_limiter.run()
 
     async def prepare(self) -> None:
-        """Book what exists before anything new may ask, so that a restart admits nobody twice."""
+        """Book existing pods before any new request, so that a restart admits no pod twice."""
         for namespace in self._mapped:
             shadows, pods = self._shadows.store, self._pods.store
             await self._ledger.hold_existing(namespace, shadows, pods)
 
-    # --- what happens ---------------------------------------------------------------------------
+    # --- changes --------------------------------------------------------------------------------
 
     def _on_namespace(self, change: StoreChange) -> Iterator[Key]:
         closed = self._mapped.take_in(change)
@@ -158,16 +158,16 @@ class ShadowPods(Controller[Key]):
         return self._ledger.waiting()
 
     def failed(self, key: Key, error: Exception) -> None:
-        """Say in the log which pod it is about."""
+        """Log the pod that failed."""
         if isinstance(error, LiqodError):
             logger.warning("shadow pod %s/%s: %s", *key, error)
         else:
             logger.error("shadow pod %s/%s", *key, exc_info=error)
 
-    # --- what follows ---------------------------------------------------------------------------
+    # --- reconciling ----------------------------------------------------------------------------
 
     async def reconcile(self, key: Key) -> float | None:
-        """Have the Pod of a ShadowPod as it asks, and its status say what is so."""
+        """Make the Pod of a ShadowPod as it requests, and keep its status true."""
         if key == WAKE:
             for ready in self._ledger.ready():
                 self.queue.add(ready)
@@ -215,7 +215,7 @@ class ShadowPods(Controller[Key]):
     async def _report_if_true(
         self, key: Key, shadow: Shadow, plan: rules.ShadowPlan
     ) -> float | None:
-        """Write what the stores say against an earlier word, if the API server says so too."""
+        """Write a state that contradicts an earlier report, if the API server confirms it."""
         live = await self._client.find(PODS, key[1], key[0], decode=GuestPod)
         if rules.decide(shadow, live, self._peer.id) != plan or plan.status is None:
             return LAG
@@ -223,7 +223,7 @@ class ShadowPods(Controller[Key]):
         return None
 
     async def _gone(self, key: Key, pod: GuestPod | None) -> float | None:
-        """No ShadowPod: its Pod goes with it, and is on the books until it has gone."""
+        """Delete the Pod of a ShadowPod that is gone; it is on the books until it has gone."""
         for memory in (self._made, self._written, self._patched):
             memory.pop(key, None)
         self._pod_updates.forget(key)
@@ -246,7 +246,7 @@ class ShadowPods(Controller[Key]):
         return None
 
     async def _lasts(self, key: Key, shadow: Shadow) -> bool:
-        """True if a ShadowPod whose pod went is still there: a broken watch reports no deletion."""
+        """True if a ShadowPod whose pod went still exists: a broken watch reports no deletion."""
         live = await self._client.find(SHADOW_PODS, key[1], key[0], decode=Partial)
         meta = ObjectMeta() if live is None else live.metadata
         return meta.uid == shadow.metadata.uid and not rules.is_going(meta)
@@ -278,7 +278,7 @@ class ShadowPods(Controller[Key]):
             await self._refuse(key, shadow, rules.POLICIES_MISSING, fenced)
             return self._pause(key)
         if self._ledger.holds(key):
-            self.queue.add(WAKE)  # what is made anew may take less than the pod before it
+            self.queue.add(WAKE)  # a new pod may take less than the pod before it
         verdict = self._ledger.book(key, shadow)
         if not verdict.admitted:
             await self._refuse(key, shadow, verdict.reason, verdict.message)
@@ -303,7 +303,7 @@ class ShadowPods(Controller[Key]):
         return None
 
     async def _occupied(self, key: Key, shadow: Shadow) -> float:
-        """There is a pod of that name that the store does not show: not marked, or not yet seen."""
+        """Handle a pod of that name that the store does not show: not marked, or not yet seen."""
         found = await self._client.find(PODS, key[1], key[0], decode=Partial)
         if found is None:
             return LAG
@@ -337,7 +337,7 @@ class ShadowPods(Controller[Key]):
         try:
             await self._client.patch(PODS, key[1], {"metadata": patch}, key[0])
         except NotFound:
-            return  # its deletion is on its way to the store
+            return  # its deletion has yet to reach the store
         self._patched[key] = version
 
     async def _remove(self, key: Key, pod: GuestPod) -> None:

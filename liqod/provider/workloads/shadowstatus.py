@@ -1,4 +1,4 @@
-"""Writes the status of a peer's ShadowPods, and knows what was written before the store shows it.
+"""Writes the status of a peer's ShadowPods, and remembers its writes until the store shows them.
 
 A reason or another phase is reported to viewers, too, and to a consumer that runs Liqo.
 """
@@ -21,18 +21,18 @@ from liqod.resources import SHADOW_PODS
 from liqod.telemetry.events import ShadowPodPhase, ShadowPodWaits
 
 LAG: Final = 1.0
-"""Seconds until a look at something that the store will show in a moment."""
+"""Seconds until the next check of an object that the store will show in a moment."""
 
 
 class ShadowStatusWriter:
-    """Writes the statuses of one peer's ShadowPods, and remembers what was written.
+    """Writes the statuses of one peer's ShadowPods, and remembers its writes.
 
     Args:
         peer: the consumer.
-        queue: where the key of a ShadowPod waits that changed while its status was written.
+        queue: takes the key of a ShadowPod that changed while its status was written.
 
     Attributes:
-        written: the resourceVersion that each status was written over, and what it is now.
+        written: the resourceVersion that each status was written over, and the status now.
     """
 
     def __init__(self, peer: Peer, queue: KeyedQueue[Key]) -> None:
