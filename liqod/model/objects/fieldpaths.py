@@ -81,6 +81,7 @@ def _laid(there: Json, wanted: Any, steps: list[str]) -> Json:
 
 
 def _item(there: Any, wanted: Mapping[str, Json], steps: list[str]) -> Any:
-    if not isinstance(there, dict) or name_of(there) not in wanted:
+    name = there.get("name") if isinstance(there, dict) else None
+    if not isinstance(name, str) or name not in wanted:
         return there
-    return _laid(there, wanted[there["name"]], steps)
+    return _laid(there, wanted[name], steps)

@@ -164,6 +164,8 @@ SPECS = st.dictionaries(
 
 
 @example({"containers": [{"name": []}]}, {"containers": [{"name": []}]})
+@example({"containers": [{"name": []}]}, {"containers": [{"name": ""}]})
+@example({"containers": [{}]}, {"containers": [{"name": ""}]})
 @given(SPECS, SPECS)
 def test_nonsense_breaks_nothing(there: Json, wanted: Json) -> None:
     changes(there, wanted)
