@@ -2,7 +2,8 @@
 # make test   everything, on real clusters too, whose programs it builds if they are not there, and
 #             as root in network namespaces;
 #             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors
-# make fast   what needs neither root nor a real cluster
+# make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
+#             values for the tests of properties
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
 # make lint   ruff, mypy and the walls between the rooms
 # make bench  what offloading and peering cost, in ten minutes; ARGS=--embedded needs no real

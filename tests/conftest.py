@@ -37,7 +37,11 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
 )
 
 # What takes how long says nothing on a machine that has other work, and these tests judge values.
-settings.register_profile("values", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+values = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# Ordinarily a test sees the same values in each run, so that a change is judged by what it changed.
+# `make fast ARGS=--hypothesis-profile=random` looks for others.
+settings.register_profile("random", values)
+settings.register_profile("values", values, derandomize=True)
 settings.load_profile("values")
 
 
