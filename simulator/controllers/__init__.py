@@ -38,7 +38,7 @@ def start(
     Signing(registry, manager, ca)
     Garbage(registry, manager)
     Nodes(registry, manager, node_grace)
-    Evictions(registry, manager)
+    Evictions(registry, manager, node_grace)
     Scheduler(registry, manager)
     Volumes(registry, manager)
     ReplicaSets(registry, manager, maker)

@@ -21,9 +21,8 @@ from simulator.storage.storage import Change, Item
 Json = dict[str, Any]
 
 GRACE = 40.0
-"""Seconds without a renewed Lease after which a node is given up, as the real default was long."""
-ORPHANED = 40.0
-"""Seconds that pods stay bound to a node that is not there."""
+"""Seconds without a renewed Lease after which a node is given up, as the real default was long; and
+that pods stay bound to a node that is not there."""
 POLL = 5.0
 """Seconds between two verdicts on a silent node, as the real controller looks."""
 LEASES = "kube-node-lease"
@@ -139,10 +138,15 @@ class Evictions:
     """Deletes pods that their node's taints do not suffer, or whose node is gone.
 
     Keys are the pods' namespace and name.
+
+    Args:
+        registry: the objects.
+        manager: calls it.
+        grace: seconds that pods stay bound to a node that is not there.
     """
 
-    def __init__(self, registry: Registry, manager: Manager) -> None:
-        self._registry = registry
+    def __init__(self, registry: Registry, manager: Manager, grace: float = GRACE) -> None:
+        self._registry, self._grace = registry, grace
         self._manager = manager
         self._tainted: dict[str, list[Json]] = {}
         self._missing: dict[str, float] = {}
@@ -192,7 +196,7 @@ class Evictions:
         pod = item.decode()
         node = pod["spec"].get("nodeName", "")
         if self._registry.find("nodes", "", node) is None:
-            left = self._missing.get(node, time.time()) + ORPHANED - time.time()
+            left = self._missing.get(node, time.time()) + self._grace - time.time()
             if left > 0:
                 return left
             self._delete(item, 0)

@@ -1,7 +1,9 @@
 """Cost of an attack for a daemon that is a process of its own, and its measurement.
 
 In CPU seconds of the daemon for each second of a window, so that who else uses the machine does not
-count; and in the memory that it has at the most, beyond what it had before.
+count; and in the memory that it has at the most, beyond the most that it had before. What it holds
+at one moment is no measure to begin from: an allocator that has just given pages back, and takes
+them again for other work, would be counted as the attack's doing.
 """
 
 import time
@@ -54,13 +56,16 @@ async def lasting(site: Site) -> float:
 
 
 async def measured(site: Site, attack: Attack) -> tuple[float, float]:
-    """Measures the memory that an attack adds, in MiB, and the part of a core while it goes on."""
-    before = site.daemon.usage()
+    """Measures the memory that an attack adds, in MiB, and the part of a core while it goes on.
+
+    Attacks of which nothing stays come first: one after a dearer one would be measured by less.
+    """
+    before = site.daemon.usage().peak
     async with trio.open_nursery() as nursery:
         await attack(nursery)
         found = await lasting(site)
         nursery.cancel_scope.cancel()
-    return (site.daemon.usage().peak - before.rss) / MIB, found
+    return (site.daemon.usage().peak - before) / MIB, found
 
 
 def judge(quiet: float, found: Costs) -> None:

@@ -72,7 +72,7 @@ async def pair(
         EmbeddedCluster(
             "rome",
             pod_cidr="10.10.0.0/16",
-            # Virtual nodes have no kubelet here, and may not be given up for that.
+            # The virtual node has no Node here, and its pods may not be evicted for that.
             node_grace=86400.0,
             state=await defined("rome"),
         ) as rome,

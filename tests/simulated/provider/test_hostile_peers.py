@@ -2,7 +2,7 @@
 
 The daemon is a process of its own, so that what is measured is its own; the attacker writes to the
 API server with an administrator's rights, more than any peer has. A kind is measured on what the
-ones before it have left behind: all of them together stay below the bound for one.
+ones before it have left behind.
 """
 
 import itertools
@@ -175,14 +175,14 @@ async def reviews(field: Field, nursery: trio.Nursery) -> None:
 
 KINDS: dict[str, Callable[[Field, trio.Nursery], Awaitable[None]]] = {
     "edits of a ShadowPod": edits,  # as long as there is room for its pod
+    "bodies to the webhook": bodies_to_the_webhook,
+    "bodies to the probes": bodies_to_health,
+    "malformed reviews": reviews,
     "slices of ten thousand resources": slices,
     "maps of four thousand entries": maps,
     "large ShadowPods": pods,
     "wide ShadowEndpointSlices": endpoints,
     "gateways, keys and Configurations": network_objects,
-    "bodies to the webhook": bodies_to_the_webhook,
-    "bodies to the probes": bodies_to_health,
-    "malformed reviews": reviews,
 }
 
 
