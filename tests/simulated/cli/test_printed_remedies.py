@@ -138,9 +138,14 @@ async def test_of_a_peer_that_has_gone(tmp_path: Path, nursery: trio.Nursery):
             return said if "virtual node milan: " in said else None
 
         shown = await eventually(seen)
-        named = await run(rome, tmp_path, *taken(shown, "doctor x"))
-        assert named.status == 1
-        assert "milan: its API server fails" in named.out
+        words = taken(shown, "doctor x")
+
+        async def named() -> bool:
+            """The virtual node's condition is written a moment before the peer's."""
+            said = await run(rome, tmp_path, *words)
+            return said.status == 1 and "milan: its API server fails" in said.out
+
+        await eventually(named)
         left = await run(rome, tmp_path, "unpeer", "milan", "--yes")
         given_up = await run(rome, tmp_path, *taken(left.out, "unpeer x --forget"), "--yes")
         assert given_up.status == 0, given_up.err
