@@ -79,7 +79,7 @@ class EmbeddedCluster:
         port: the port to listen on; 0 for any free one, then kept for restarts.
         history: changes kept per kind for watches that start in the past.
         lease_every: seconds between the renewals of its nodes' Leases.
-        node_grace: seconds without a renewal after which a node is given up, and for which pods stay
+        node_grace: seconds without a renewal after which a node is given up, and that pods stay
             bound to a node that is not there.
         open_listeners: what listens; tests have listeners without sockets.
         state: continue from there instead of as a new cluster.
