@@ -7,10 +7,8 @@ the API server itself is not accepted, and so cannot be collected here.
 """
 
 import hashlib
-import os
 import pwd
 import socket
-import struct
 from collections.abc import Iterable
 
 import msgspec
@@ -20,13 +18,13 @@ from liqod.errors import LiqodError
 from liqod.inspect.protocol import AUDIENCE
 from liqod.kube.client import Client
 from liqod.kube.reviews import AuthenticatedUser, bearer_in, may, user_of
+from liqod.runtime.unixpeer import unix_peer
 
 GROUP, RESOURCE = "core.liqo.io", "foreignclusters"
 """The resource that a client needs the right to ``get`` to look, and to ``update`` to act."""
 KEPT = 10.0
 """Seconds for which an answer of the API server is used again; a refusal, too."""
 KEPT_TOKENS = 256
-_CREDENTIALS = struct.Struct("3i")
 
 
 class Guest(msgspec.Struct, frozen=True):
@@ -38,13 +36,12 @@ class Guest(msgspec.Struct, frozen=True):
 
 def local(sock: socket.socket) -> Guest:
     """The client at the other end of a Unix socket."""
-    raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-    _, uid, _ = _CREDENTIALS.unpack(raw)
+    peer = unix_peer(sock)
     try:
-        name = pwd.getpwuid(uid).pw_name
+        name = pwd.getpwuid(peer.user).pw_name
     except KeyError:
-        name = f"uid {uid}"
-    return Guest(name, acting=uid in (0, os.geteuid()))
+        name = f"uid {peer.user}"
+    return Guest(name, acting=peer.trusted)
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:

@@ -6,7 +6,6 @@ A message is JSON in one packet of a Unix socket. Both come from the same image.
 import json
 import os
 import socket
-import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -44,10 +43,3 @@ def receive(connection: socket.socket) -> tuple[Message, list[int]]:
     if not isinstance(message, dict):
         raise ValueError("no message")
     return message, files
-
-
-def user(connection: socket.socket) -> int:
-    """The user id of the process at the other end."""
-    said = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    _, found, _ = struct.unpack("=iII", said)
-    return int(found)

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Final, NoReturn
 
-from liqod.keeper.keepermessages import LOCK, VARIABLE, Message, receive, send, user
+from liqod.keeper.keepermessages import LOCK, VARIABLE, Message, receive, send
+from liqod.runtime.unixpeer import unix_peer
 
 DEFAULT: Final = "/run/liqod-network/keeper.sock"
 OWN: Final = "/proc/self/ns/net"
@@ -178,7 +179,7 @@ class KeeperServer:
                         self._serve_one(connection)
 
     def _serve_one(self, connection: socket.socket) -> None:
-        if user(connection) != os.geteuid():
+        if unix_peer(connection).user != os.geteuid():
             return
         files: list[int] = []
         try:

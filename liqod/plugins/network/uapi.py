@@ -7,14 +7,13 @@ logged or put into an error.
 
 import errno
 import os
-import socket
-import struct
 from pathlib import Path
 from typing import Any
 
 import trio
 
 from liqod.plugins.network.device import Change, WireGuardDevice, WireGuardPeer, same_key
+from liqod.runtime.unixpeer import unix_peer
 
 FOLDER = Path("/var/run/wireguard")
 """Where every implementation puts its sockets; it is the machine's, whatever the namespace."""
@@ -48,15 +47,15 @@ async def write(place: Path, change: Change) -> None:
 
 
 async def process(place: Path) -> int | None:
-    """Id of the process that listens at an interface's socket; None where nobody does."""
+    """Id of the process that listens at a socket; None where none of root's or this user's does."""
     try:
         with trio.fail_after(PATIENCE):
             stream = await trio.open_unix_socket(place)
     except (OSError, trio.TooSlowError):
         return None
     async with stream:
-        found, user = other(stream)
-    return found if user in (0, os.geteuid()) else None
+        peer = unix_peer(stream.socket)
+    return peer.process if peer.trusted else None
 
 
 def encoded(change: Change) -> str:
@@ -133,20 +132,13 @@ def _peer(said: dict[str, Any]) -> WireGuardPeer:
     )
 
 
-def other(stream: trio.SocketStream) -> tuple[int, int]:
-    """Ids of the process that listens at the other end, and of its user."""
-    said = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    process, user, _ = struct.unpack("=iII", said)
-    return process, user
-
-
 async def _request(place: Path, text: str) -> str:
     """Raises OSError; its text names no more than the interface."""
     interface = place.stem
     try:
         with trio.fail_after(PATIENCE):
             async with await trio.open_unix_socket(place) as stream:
-                if other(stream)[1] not in (0, os.geteuid()):
+                if not unix_peer(stream.socket).trusted:
                     # Whoever it is, it is not to hear of keys.
                     raise PermissionError(errno.EPERM, f"{interface}: somebody else listens there")
                 await stream.send_all(text.encode())

@@ -16,11 +16,11 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from liqod.plugins.network import processes
-from liqod.plugins.network.uapi import other
+from liqod.plugins.network import processes, uapi
 from liqod.plugins.network.websocketd import wanted
 from liqod.plugins.network.websocketd.wanted import TunnelRequest, Wanted
 from liqod.plugins.providers import Place, TunnelServices
+from liqod.runtime.unixpeer import unix_peer
 
 MODULE: Final = "liqod.plugins.network.websocketd"
 READY_DEADLINE: Final = 10.0
@@ -102,7 +102,7 @@ class TunnelProcess:
 
     async def process(self) -> int | None:
         """Id of the process that there is; None where nobody listens."""
-        return await _listens(self.control)
+        return await uapi.process(self.control)
 
     async def _have_process(self) -> None:
         """Have a process of this release that answers.
@@ -144,7 +144,7 @@ class TunnelProcess:
         """End the process that an older release began for this tunnel alone."""
         former = self._folder / f"{self.name}{_FORMER}"
         if former.exists():
-            process = await _listens(former)
+            process = await uapi.process(former)
             if process is not None:
                 await processes.end(process, named=self.name)
             former.unlink(missing_ok=True)
@@ -155,7 +155,7 @@ class TunnelProcess:
         try:
             with trio.fail_after(PATIENCE):
                 async with await trio.open_unix_socket(self.control) as stream:
-                    if other(stream)[1] not in (0, os.geteuid()):
+                    if not unix_peer(stream.socket).trusted:
                         raise PermissionError("somebody else listens where the process is to")
                     await _send(stream, wanted.encoded(request), file)
                     async for part in stream:
@@ -178,15 +178,3 @@ async def _send(stream: trio.SocketStream, line: bytes, file: int | None) -> Non
         beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [file]))]
         sent = await stream.socket.sendmsg([line], beside)
     await stream.send_all(line[sent:])
-
-
-async def _listens(control: Path) -> int | None:
-    """Id of the process that listens at a socket; None where none of root's or this user's does."""
-    try:
-        with trio.fail_after(PATIENCE):
-            stream = await trio.open_unix_socket(control)
-    except (OSError, trio.TooSlowError):
-        return None
-    async with stream:
-        found, user = other(stream)
-    return found if user in (0, os.geteuid()) else None

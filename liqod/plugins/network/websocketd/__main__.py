@@ -4,7 +4,6 @@ import json
 import os
 import socket
 import ssl
-import struct
 import sys
 from array import array
 from contextlib import suppress
@@ -19,6 +18,7 @@ from liqod.plugins.network.websocketd.tunnel import MARK, CarriedTunnel
 from liqod.plugins.network.websocketd.wanted import TunnelRequest
 from liqod.runtime import account
 from liqod.runtime.connectionlimit import serve_listeners
+from liqod.runtime.unixpeer import unix_peer
 
 ASKED_WITHIN: Final = 5.0
 UNUSED: Final = 10.0
@@ -85,7 +85,7 @@ class Process:
         with suppress(OSError, trio.BrokenResourceError, trio.TooSlowError):
             async with stream:
                 with trio.fail_after(ASKED_WITHIN):
-                    if _user(stream) not in (0, os.geteuid()):
+                    if not unix_peer(stream.socket).trusted:
                         return
                     files: list[int] = []
                     try:
@@ -163,11 +163,6 @@ async def _line(came: trio.socket.SocketType, files: list[int]) -> bytes:
             raise ConnectionError("the request ends early")
         line += data
     return line
-
-
-def _user(stream: trio.SocketStream) -> int:
-    said = stream.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int(struct.unpack("=iII", said)[1])
 
 
 def _error_text(error: Exception) -> str:

@@ -11,11 +11,12 @@ import pytest
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.plugins.network import processes, rtnetlink, websocket, websocketprogram
+from liqod.plugins.network import processes, rtnetlink, uapi, websocket, websocketprogram
 from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, WebsocketTunnel
 from liqod.plugins.network.websocketd.wanted import VERSION, decoded
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
+from liqod.runtime.unixpeer import UnixPeer
 
 PLACE = Place(interface="lqt0", namespace="")
 SPEC = TunnelSpec(
@@ -128,7 +129,8 @@ async def test_what_the_process_cannot_is_an_error_that_names_the_port(
 async def test_somebody_elses_process_hears_no_key(
     tunnel: WebsocketTunnel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(websocketprogram, "other", lambda stream: (1, 4712))
+    for module in (websocketprogram, uapi):
+        monkeypatch.setattr(module, "unix_peer", lambda connection: UnixPeer(1, 4712))
     begun: list[Sequence[str]] = []
 
     def start(command: Sequence[str], environment: Mapping[str, str]) -> NoReturn:

@@ -13,6 +13,7 @@ from liqod.plugins.network import processes, rtnetlink, uapi, wgnetlink, wiregua
 from liqod.plugins.network.device import Change, WireGuardDevice
 from liqod.plugins.network.wireguard import WIREGUARD, WireGuardSettings, WireGuardTunnel
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
+from liqod.runtime.unixpeer import UnixPeer
 from tests.kube_cases import until
 
 PLACE = Place(interface="lqt0", namespace="liqod-0")
@@ -171,7 +172,7 @@ async def test_a_program_that_hangs_is_ended_and_reaped(machine: Path):
 async def test_somebody_elses_socket_hears_no_key(machine: Path, monkeypatch: pytest.MonkeyPatch):
     place = uapi.path("lqt0", machine)
     monkeypatch.setattr("os.geteuid", lambda: 4711)
-    monkeypatch.setattr(uapi, "other", lambda stream: (1, 4712))
+    monkeypatch.setattr(uapi, "unix_peer", lambda connection: UnixPeer(1, 4712))
     heard: list[bytes | bytearray] = []
 
     async def listen(stream: trio.SocketStream) -> None:
