@@ -73,11 +73,11 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """See `order.arrange`, `virtualtime.mark` and `secondtry.real_ones`."""
+    """See `order.arrange`, `virtualtime.mark` and `secondtry.leave_to_real_tier`."""
     order.arrange(items)
     virtualtime.mark(items)
     if config.pluginmanager.hasplugin("rerunfailures"):
-        secondtry.real_ones(items)
+        secondtry.leave_to_real_tier(items)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

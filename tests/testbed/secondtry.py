@@ -1,4 +1,4 @@
-"""The second try of a failed test on real clusters (pytest-rerunfailures): it starts from nothing,
+"""The second try of a failed test that is not fast (pytest-rerunfailures): it starts from nothing,
 and costs those that pass no wait.
 """
 
@@ -8,14 +8,15 @@ import socket
 
 import pytest
 
-REAL = ("cluster", "node")
-"""Marks of tests on real clusters, where programs of others take part."""
+BESIDE_OTHERS = ("cluster", "node", "netns", "viewer", "long")
+"""Marks of tests in which programs of others take part, or beside which those of real clusters take
+the processors and the kernel's memory."""
 
 
-def real_ones(items: list[pytest.Item]) -> None:
-    """Leave the second try to tests on real clusters: any other that fails has failed."""
+def leave_to_real_tier(items: list[pytest.Item]) -> None:
+    """Leave the second try to the tests that are not fast: a fast one that fails has failed."""
     for item in items:
-        if not any(item.get_closest_marker(mark) for mark in REAL):
+        if not any(item.get_closest_marker(mark) for mark in BESIDE_OTHERS):
             item.add_marker(pytest.mark.flaky(reruns=0))
 
 

@@ -29,8 +29,9 @@ FAST_WORKERS = (os.cpu_count() or 1) + 1
 ONCE = ("-p", "no:rerunfailures")
 """A fast test that fails has failed."""
 AGAIN = ("--reruns", "1")
-"""One on real clusters that fails has one more try, as programs of others take part: see
-`secondtry.real_ones`. The summary counts these tries, and says why each first one failed."""
+"""Any other that fails has one more try, as programs of others take part: see
+`secondtry.leave_to_real_tier`. The summary counts these tries, and says why each first one
+failed."""
 FAST = (
     *("-m", FAST_MARKS, "-n", str(FAST_WORKERS), "--dist", "worksteal", *ONCE, SLOWEST),
     *(f"--ignore=tests/{folder}" for folder in ELSEWHERE),

@@ -1,5 +1,5 @@
-"""A second try is counted and explained, and a test that fails twice has failed; one without a real
-cluster has none.
+"""A second try is counted and explained, and a test that fails twice has failed; a fast one
+has none.
 
 It runs a suite of its own, as the real part of the suite runs: by files on several workers, with
 async tests and fixtures that are shared.
@@ -21,7 +21,7 @@ import pytest
 from tests.testbed import ending, fixtures, secondtry
 
 def pytest_collection_modifyitems(items):
-    secondtry.real_ones(items)
+    secondtry.leave_to_real_tier(items)
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown(item):
@@ -90,7 +90,7 @@ async def test_fails_twice():
     assert False, "each time"
 
 async def test_fails_at_once():
-    assert False, "without a cluster"
+    assert False, "a fast one"
 """
 
 
@@ -123,7 +123,7 @@ def test_a_second_try_is_told_and_is_the_last(
             "test_twice.py::test_fails_twice:",
             "*AssertionError*each time*",
             "test_twice.py::test_fails_at_once:",
-            "*AssertionError*without a cluster*",
+            "*AssertionError*a fast one*",
             "*= 2 failed, 3 passed, 3 rerun in *",
         ]
     )
