@@ -10,5 +10,5 @@ by the difference alone. :mod:`.peertunnel` has it made for one peer.
     dataplane   plans as values, their text for nftables, and the kernel
     probing     probes, echoes and counters: the state of a tunnel and of its paths
     failover    the takeover by another gateway
-    overlay     the ways from the other nodes to the gateway
+    overlay     the paths from the other nodes to the gateway
 """

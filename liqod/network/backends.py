@@ -1,4 +1,4 @@
-"""The wall around tunnel backends: each function handed over is named, typed, and has a time.
+"""Calls the functions of tunnel backends: each is named, type-checked, and has a time limit.
 
 The daemon, and what sweeps after it, have tunnels from here and from nowhere else. An error that a
 backend raises on purpose (a LiqodError) is a fault of the machine; any other error in it is
@@ -32,11 +32,11 @@ FUNCTIONS: Final = ("problem", "up", "status", "down")
 
 
 class BackendTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """Times that a backend has, all in seconds.
+    """Time limits of a backend, all in seconds.
 
     Attributes:
-        looks: in which it says what this machine lacks, or how a tunnel is.
-        changes: in which it has a tunnel, or ends one.
+        looks: to report a lack of this machine, or a tunnel's state.
+        changes: to make a tunnel, or to end one.
     """
 
     looks: float = 5.0
@@ -55,11 +55,11 @@ PluginError."""
 def backend(
     provider: TunnelProvider, settings: Any, services: TunnelServices, gauge: CallGuard
 ) -> Backend:
-    """How a tunnel of a backend is had, behind its wall.
+    """Makes tunnels of one backend, with checked and timed calls.
 
     Args:
         provider: the backend.
-        settings: its own, as its ``config_type``.
+        settings: the backend's own, as its ``config_type``.
         services: what it is given.
         gauge: the wall.
     """
@@ -92,13 +92,13 @@ def walled(
 
 
 class GuardedTunnel:
-    """One tunnel behind the wall of its backend.
+    """One tunnel of a backend, with checked and timed calls.
 
     Args:
-        functions: the plugin's, by their names.
+        functions: of the plugin, by their names.
         gauge: the wall.
-        peer: whose tunnel it is.
-        folder: what the backend keeps is there; it is made before anything is kept.
+        peer: the tunnel's peer.
+        folder: for the files of the backend; it is made before the first is written.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class GuardedTunnel:
     async def _run(
         self, name: str, odd: Callable[[Any], str | None], within: float, *args: Any, **named: Any
     ) -> Any:
-        """Await a function, and look at what it gives."""
+        """Await a function, and check its result."""
         gauge, what = self._gauge, (self._peer, name)
         refuse(gauge)
         try:

@@ -1,10 +1,10 @@
-"""Liqo's proxy at port 8118: peers to whom it was granted reach this cluster's API server by it.
+"""Liqo's proxy at port 8118, by which peers with the grant reach this cluster's API server.
 
-A plain HTTP proxy that knows ``CONNECT`` to one place alone: the API server, by the name and port
-that peers know. TLS is between the peer and the API server, which asks who it is, so that the
+A plain HTTP proxy that accepts ``CONNECT`` to one endpoint alone: the API server, by the name and
+port that peers use. TLS is between the peer and the API server, which authenticates it, so that the
 proxy sees nothing and has no right of its own. It listens on the peer's own pair of interfaces, to
 which nothing but the peer's tunnel leads, and is what a peer that runs Liqo uses; liqod's own
-connections take the way in the kernel (:mod:`.dataplane.entrances`).
+connections take the path in the kernel (:mod:`.dataplane.entrances`).
 """
 
 import logging
@@ -87,8 +87,8 @@ class ProxyTimings(msgspec.Struct, frozen=True, kw_only=True):
     """Times that the proxy waits, all in seconds.
 
     Attributes:
-        idle: without a byte either way, after which a connection is closed.
-        half_idle: the same where one side has ended what it says: mostly it is gone.
+        idle: without a byte in either direction, after which a connection is closed.
+        half_idle: the same where one side has closed its direction: mostly it is gone.
         head_within: for a request to come.
         connect_within: for the API server to accept.
         retry: until a listener that cannot be had is tried again.
@@ -105,8 +105,8 @@ class ConnectProxy:
     """The proxy of one cluster.
 
     Args:
-        server: URL of the API server, as peers know it: the only place that is connected to.
-        dial: connects to it, by whatever way this daemon has.
+        server: URL of the API server for peers: the only endpoint that is connected to.
+        dial: connects to it, by any path that this daemon has.
         kernel: of this machine.
         places: of all peers' connections.
         listeners: listens to peers' namespaces; called in the node's.
@@ -217,7 +217,7 @@ def _place(target: str) -> tuple[str, int] | None:
 
 
 async def _head(client: Wire) -> tuple[tuple[str, str], bytes] | None:
-    """Method and target of a request, and what came behind it; None where it is none."""
+    """Method and target of a request, and the bytes after it; None for anything else."""
     data = b""
     while b"\r\n\r\n" not in data:
         if len(data) > HEAD_LIMIT:

@@ -99,13 +99,13 @@ class KernelDatapath:
                 raise NetworkError(f"the network namespace {names.namespace} is of {found}")
 
     async def apply(self, plan: PeerPlan) -> list[KernelChange]:
-        """Have a peer's links, routes, rules and filters be as planned; what was changed.
+        """Apply the plan of a peer's links, routes, rules and filters; return the changes.
 
         Raises:
             NetworkError: the kernel refuses.
         """
         await self.prepare(plan.names)
-        # Before anything is read: what is changed from then on is heard.
+        # Before anything is read: changes from then on are observed.
         await self._attend(plan.names)
         changes: list[KernelChange] = []
         for _ in range(ROUNDS):
@@ -118,9 +118,9 @@ class KernelDatapath:
         return changes
 
     async def wait_disturbed(self, names: PeerNames) -> None:
-        """Wait until something of a peer's has changed since it was applied, by whomever.
+        """Wait until a part of a peer's data path has changed since it was applied.
 
-        Each call continues where the last one ended: what happens between two is not missed. So
+        Each call continues where the last one ended: no change between two is missed. So
         the first call after an application that changed something returns at once, for that.
         :meth:`run` has to run.
 
@@ -132,16 +132,16 @@ class KernelDatapath:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(attended.monitor.run, attended.inside)
                 await attended.rung.wait()
-                # One who takes a link away takes its addresses and routes along.
+                # Addresses and routes go with their link.
                 await trio.sleep(SETTLED)
                 attended.rung = trio.Event()
                 nursery.cancel_scope.cancel()
         except* trio.ClosedResourceError:
-            # The namespace was made anew or taken away, or nothing is heard of the node any more.
+            # The namespace was made anew or taken away, or the node is no longer observed.
             pass
 
     async def remove(self, names: PeerNames) -> list[str]:
-        """Have nothing of a peer's on this machine any more; what was removed.
+        """Remove everything of a peer from this machine; return the removals.
 
         Raises:
             NetworkError: something does not go.
@@ -158,10 +158,10 @@ class KernelDatapath:
         return changes
 
     async def remove_all(self) -> list[str]:
-        """Have nothing of any peer's in the node's own namespace; what was removed.
+        """Remove everything of all peers from the node's own namespace; return the removals.
 
-        For a node whose tunnels are ended because another one has them: what leads into them would
-        swallow packets that are to go there.
+        For a node whose tunnels are ended because another one has them: routes into them would
+        swallow packets for that node.
 
         Raises:
             NetworkError: something does not go.
@@ -177,9 +177,9 @@ class KernelDatapath:
         return changes
 
     async def leftovers(self, known: Collection[PeerNames]) -> list[PeerNames]:
-        """Garbage of this cluster's peers that are not known: of a crash, or of a forgotten one.
+        """Garbage of this cluster's unknown peers: of a crash, or of a forgotten one.
 
-        Only what carries this cluster's mark is found, so that nothing of another daemon's on the
+        Only objects with this cluster's mark are found, so that none of another daemon's on the
         same machine is.
 
         Raises:
@@ -200,7 +200,7 @@ class KernelDatapath:
         ]
 
     async def sweep(self, known: Collection[PeerNames]) -> list[str]:
-        """Remove what is here of peers of this cluster that are not known; what was removed.
+        """Remove the garbage of this cluster's unknown peers; return the removals.
 
         Raises:
             NetworkError: something does not go.
@@ -229,7 +229,7 @@ class KernelDatapath:
 
 
 class UnknownPeerNames(PeerNames, frozen=True):
-    """Names of a peer of which no more is known than what was found.
+    """Names of a peer, made from the digits and the mark that were found alone.
 
     Attributes:
         digits: the hash that is in all names.

@@ -1,4 +1,4 @@
-"""Entrances for single peers beside pods and lent hosts: as values, from what is agreed. Pure.
+"""Entrances for single peers beside pods and lent hosts: as values, from the agreements. Pure.
 
 The API server (``in_band`` under ``[network]``): at one external address, port 6443 leads to it in
 the kernel, and port 8118 to Liqo's proxy (:mod:`liqod.network.connectproxy`). Where this
@@ -8,7 +8,7 @@ they look for it.
 A relay (``relay``): tunnels of two peers to each other, where neither reaches the other directly,
 go by this cluster's gateway. Each peer has an external address there, at which the others'
 datagrams are led to its gateway, through the tunnels that both have to this cluster anyway. They
-are what WireGuard makes of packets, so that this cluster carries what it cannot read. The gateway
+are encrypted by WireGuard, so that this cluster cannot read what it carries. The gateway
 at the other end (``relayed_by``) lets them in at the first external address, to the ports alone at
 which its own gateways listen.
 """

@@ -1,9 +1,9 @@
-"""Names and numbers of all that liqod has on a machine. Pure.
+"""Names and numbers of all of liqod's objects on a machine. Pure.
 
 A peer's names are made of a hash of both clusters' ids, so that daemons of several clusters on one
 machine do not meet: names of network namespaces, and of the sockets that some tunnels have, are the
-machine's. All that is a peer's is known by these names alone, also to a daemon that never knew
-the peer.
+machine's. All objects of a peer are recognized by these names alone, also by a daemon that never
+had the peer.
 
 In the node's own network namespace the rules are in this order, before those of most others and
 behind the kernel's table of local addresses:
@@ -41,7 +41,7 @@ GATEWAY_TABLE: Final = 18719
 """On other nodes: aliases of peers, through the overlay to the gateway."""
 OUTWARD_TABLE: Final = 100
 INWARD_TABLE: Final = 101
-"""In a peer's namespace: what comes from the cluster goes into the tunnel, and the other way."""
+"""In a peer's namespace: what comes from the cluster goes into the tunnel, and the reverse."""
 
 PRIORITIES: Final = (18700, 18799)
 """Routing rules with these priorities are ours."""
@@ -66,11 +66,11 @@ TUNNEL_ADDRESSES6: Final[dict[Side, str]] = {
     "client": "fd18:6c71:18::2",
 }
 PROBE_PORT: Final = 12345
-"""UDP: each side asks the other whether it is there."""
+"""UDP: the probes of each side to the other."""
 SERVER_PORT: Final = 6443
 """TCP: the API server, at its external address; whatever port it has in this cluster."""
 PROXY_PORT: Final = 8118
-"""TCP: at the same address, the way to it that Liqo uses."""
+"""TCP: at the same address, Liqo's path to it."""
 
 VNI: Final = 18
 OVERLAY_PORT: Final = 4790

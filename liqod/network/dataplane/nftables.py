@@ -1,8 +1,8 @@
-"""The text of a peer's tables of nftables: what passes, and what becomes of its addresses. Pure.
+"""The text of a peer's tables of nftables: filters and translation of addresses. Pure.
 
 Each table is written for families and prefixes that are used, one rule a line, so that what a
 machine has can be read beside this page. A chain at priority ``mangle`` in ``prerouting`` comes
-after connections are known and before anything is translated.
+after connections are tracked and before anything is translated.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +24,7 @@ PROBES: Final = "limit rate 100/second burst 200 packets"
 ECHOES: Final = "limit rate 20/second burst 40 packets"
 """Rate limit of a peer's echoes to a node's own address among pods."""
 OWN: Final = "{ local, broadcast, anycast, multicast }"
-"""Types of addresses whose packets a node takes for itself."""
+"""Types of addresses whose packets a node delivers to itself."""
 COUNTERS: Final = ("spoofed", "strangers", "flooded")
 """Packets dropped: a source that is not the peer's; a destination that was not lent; too many."""
 OVERLAY_COUNTERS: Final = ("forged", "spoofed", "strangers")
@@ -36,7 +36,7 @@ bytes) and VXLAN (8) and the receiver's (6)."""
 
 
 RELAYED: Final = "relayed"
-"""Counter of what went by an entrance with a rate."""
+"""Counter of packets through an entrance with a rate."""
 
 
 def inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int) -> str:
@@ -64,7 +64,7 @@ def inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int) -> str:
                 *(f"oifname {tunnel} {rule}" for rule in _unknown_sources(ranges)),
             ]),
             *_chain("pass", "type filter hook forward priority filter; policy drop", [
-                # What no connection is known for is not translated either.
+                # Packets without a tracked connection are not translated either.
                 "ct state invalid drop",
                 *_limits(ranges),
                 f'iifname "{INSIDE}" oifname {tunnel} accept',
@@ -103,7 +103,7 @@ def node(called: PeerNames, ranges: PeerRanges) -> str:
         for rule in _unchanged(of_family(each, (*ranges.seen.pod, *ranges.seen.external)))
     ]
     answered = [
-        # Other hosts know no way to an alias, unless their IP says so.
+        # Other hosts have no route to an alias, unless their IP declares it.
         f"iifname {veth} {word} daddr != {_set(pods)}{unmasked} masquerade"
         for each in used
         if (pods := of_family(each, ranges.own.pod))
@@ -135,18 +135,18 @@ def overlay(
 ) -> str:
     """The overlay's table on a node.
 
-    A device that learns nothing still takes what anybody sends to its port. So a packet of the
-    overlay is believed only from a node, with the link-layer address of that very node inside; and
+    A device that learns nothing still accepts any packet to its port. So a packet of the
+    overlay is accepted only from a node, with the link-layer address of that very node inside; and
     no pod may send one to a node, which the CNI may have come from this node's own address.
 
     Args:
         pods: the ranges of all pods of this cluster.
         nodes: the nodes that send to this one: link-layer addresses by the nodes' own.
         port: UDP port of the overlay.
-        sources: what may come from another node, by its link-layer address: its pods' ranges and
+        sources: accepted from another node, by its link-layer address: its pods' ranges and
             its own addresses. Where none are named, as on all nodes but the gateway, all may.
         aliases: of peers, whose packets are for pods alone, by whichever interface the CNI brings
-            them; none on the gateway, where each peer's own table says so.
+            them; none on the gateway, where each peer's own table has the rule.
     """
     device = f'"{names.OVERLAY}"'
     prefixes = tuple(pods)
@@ -203,11 +203,11 @@ def overlay(
 def _to_this_node(peers: Iterable[str], opened: Iterable[str] = ()) -> list[str]:
     """Chains that keep peers from a node's own addresses.
 
-    They come before destinations are changed: what kube-proxy answers at such an address (a node
-    port) is led elsewhere afterwards, and is of no peer's business either.
+    They come before destinations are changed: a node port, which kube-proxy answers at such an
+    address, is led elsewhere afterwards, and is not for peers either.
 
     Args:
-        peers: matches, one for each way by which peers' packets are known.
+        peers: matches, one for each sign by which peers' packets are recognized.
         opened: rules that let in.
     """
     ways = [f"{each} jump begun" for each in peers]
@@ -242,13 +242,13 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
     used = _families(ranges)
     rules = [
         "ct state invalid drop",
-        # Errors come from any hop; they are about a connection that is known, and go with it.
+        # Errors come from any hop; they are about a tracked connection, and go with it.
         "meta l4proto { icmp, icmpv6 } ct state related accept",
     ]
     ends: dict[Family, str] = {4: names.TUNNEL_ADDRESSES[side], 6: names.TUNNEL_ADDRESSES6[side]}
     if 6 in used:
         rules.append(NEIGHBOURS + " accept")
-    # Kernels look for routers and say what they listen to: nobody forges anything by that.
+    # Kernels look for routers and report their multicast groups: nothing is forged by that.
     rules.append("ip6 daddr ff00::/8 drop")
     for each in sorted({4, *used}):
         word = ADDRESS[each]
@@ -265,7 +265,7 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
         pods = of_family(each, ranges.own.pod)
         if pods:
             rules.append(f"{ADDRESS[each]} daddr {_set(pods)} accept")
-    # A map can be asked for what it has only by using it, so that the addresses are said again.
+    # A map can be queried only by using it, so that the addresses are listed again.
     for each in families(*ranges.lent):
         lent = of_family(each, sorted(ranges.lent))
         rules.append(f"{ADDRESS[each]} daddr {_set(lent)} accept")
@@ -293,7 +293,7 @@ def _leads(entrance: Entrance) -> str:
 
 
 def _limits(ranges: PeerRanges) -> list[str]:
-    """A connection is known by where it was first sent, in both directions."""
+    """A connection is identified by its first destination, in both directions."""
     rules: list[str] = []
     for each in sorted(ranges.entrances):
         if each.rate:
@@ -325,7 +325,7 @@ def _own_to_aliases(ranges: PeerRanges) -> list[str]:
 
 
 def _unknown_sources(ranges: PeerRanges) -> list[str]:
-    """The peer knows our pods: all others, such as nodes, have the first external address."""
+    """The peer reaches our pods: all others, such as nodes, have the first external address."""
     rules: list[str] = []
     for each in _families(ranges):
         shown = of_family(each, ranges.own.external)

@@ -6,8 +6,8 @@ gateway, and the gateway sends what comes from a peer to the node that has the p
     pod ─► rule "to alias" ─► lqx ══► lqx ─► the peer's part of the gateway (peerplan)
     pod ◄─ main table ◄────── lqx ◄══ lqx ◄─ rule "from a peer" ◄─ the peer's part
 
-The device learns nothing from packets: who has which address is said by the cluster's resources
-alone, so that no node can draw another's traffic to itself.
+The device learns nothing from packets: the cluster's resources alone assign addresses to nodes, so
+that no node can draw another's traffic to itself.
 """
 
 from collections.abc import Iterable, Mapping
@@ -41,15 +41,15 @@ MOST_NODES: Final = 4094
 
 
 class OverlayNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as the overlay has it.
+    """A node of the overlay.
 
     Attributes:
         name: of the Node.
         address: where the other nodes reach it.
         index: its number in the overlay, from 1 to :data:`MOST_NODES`, of which its address there
             and its link-layer address are made; no two nodes have the same.
-        pods: the ranges of its pods; where none are known the gateway leaves the way to them to the
-            CNI, and believes the node for all of the cluster's.
+        pods: the ranges of its pods; where none are known the gateway leaves the route to them to
+            the CNI, and accepts the node as the source of all of the cluster's.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Overlay(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         pods: the ranges of all pods of this cluster.
-        aliases: the MTU of the way to each alias of a peer, in bytes, by its prefix.
+        aliases: the MTU of the path to each alias of a peer, in bytes, by its prefix.
         vni: number of the overlay.
         port: UDP port.
         mtu: of the device, in bytes: that of the network between the nodes less
@@ -116,7 +116,7 @@ def plan(
     Args:
         me: the node.
         gateway: the node that has the tunnels; may be the same.
-        others: further nodes; only the gateway needs to know them.
+        others: further nodes; only the gateway needs them.
         overlay: what all have in common.
 
     Raises:
@@ -219,7 +219,7 @@ def _sysctls(used: tuple[Family, ...], leads: bool) -> dict[str, str]:
     if 4 in used:
         found["net/ipv4/ip_forward"] = "1"
         if leads:
-            # Pods of other nodes come by the overlay, and the CNI's way leads back to them.
+            # Pods of other nodes come by the overlay, and the CNI's route leads back to them.
             found[f"net/ipv4/conf/{OVERLAY}/rp_filter"] = "2"
     if 6 in used:
         found["net/ipv6/conf/all/forwarding"] = "1"

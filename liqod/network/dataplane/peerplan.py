@@ -1,7 +1,7 @@
 """A peer's whole data path on the gateway, from a pod to the tunnel and back, as values. Pure.
 
 On the wire a packet has the sender's own source and the receiver's own destination. Each side
-translates only what it sees of the other, in a network namespace of the peer's own, since both
+translates only the other's addresses, in a network namespace of the peer's own, since both
 clusters may use the same addresses::
 
     node's namespace                 │ the peer's namespace
@@ -47,7 +47,7 @@ class PeerPlan(msgspec.Struct, frozen=True):
     """One peer's part of the network on the gateway.
 
     Attributes:
-        names: what its things are called.
+        names: of its objects.
         node: its part of the node's namespace.
         inside: all of its own namespace, ``names.namespace``.
     """
@@ -91,13 +91,13 @@ def plan(
     """The data path of a peer.
 
     Args:
-        called: what its things are called.
+        called: the names of its objects.
         ranges: of both clusters; they have been checked (:mod:`liqod.model.network.rangechecks`).
-        side: which end of the tunnel this cluster has.
+        side: this cluster's end of the tunnel.
         mtu: of the tunnel, in bytes.
-        carries: the largest packet that the way was found to carry; 0 for the MTU. Routes and
+        carries: the largest packet that the path was found to carry; 0 for the MTU. Routes and
             segments go by it, while the interfaces keep theirs, so that larger ones can be tried.
-        active: whether packets go this way; on a node that stands by, all is there but the rules
+        active: whether packets take this path; on a standby, all is there but the rules
             that lead to it.
 
     Raises:
@@ -113,7 +113,7 @@ def plan(
 
 
 def _node(called: PeerNames, ranges: PeerRanges, mtu: int, carries: int) -> Namespace:
-    """The peer's part of the gateway's own namespace, where only aliases are known of it."""
+    """The peer's part of the gateway's own namespace, where it has only its aliases."""
     aliases = (*ranges.seen.pod, *ranges.seen.external)
     used = families(*aliases)
     routes: list[Route] = []
@@ -123,7 +123,7 @@ def _node(called: PeerNames, ranges: PeerRanges, mtu: int, carries: int) -> Name
             Route(called.table, alias, called.veth, via=INNER[family], mtu=carries)
             for alias in of_family(family, aliases)
         )
-        # Where the way is gone nothing may look for another: main tables have a default route.
+        # Where the route is gone nothing may look for another: main tables have a default route.
         routes.append(Route(called.table, EVERYWHERE[family], ""))
         rules += (
             Rule(names.ALIAS_PRIORITY, family, called.table, to=alias)
@@ -143,7 +143,7 @@ def _node(called: PeerNames, ranges: PeerRanges, mtu: int, carries: int) -> Name
 
 
 def _inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int, carries: int) -> Namespace:
-    """The peer's own namespace: two interfaces, and what comes from one leaves by the other."""
+    """The peer's own namespace: two interfaces, and packets from one leave by the other."""
     used = families(*ranges.seen.pod, *ranges.seen.external)
     other, least = OTHER[side], carries if carries < mtu else 0
     ends: dict[Family, str] = {4: names.TUNNEL_ADDRESSES[other], 6: names.TUNNEL_ADDRESSES6[other]}
@@ -174,7 +174,7 @@ def _inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int, carries
         routes=tuple(routes),
         rules=tuple(rules),
         neighbours=tuple(Neighbour(INSIDE, OUTER[each], called.outer_mac) for each in used),
-        # The same source may come from both sides: which way it came is no sign of forgery.
+        # The same source may come from both sides: its interface is no sign of forgery.
         sysctls=_sysctls(used, off=("all", "default", INSIDE, called.tunnel)),
         tables={names.INSIDE_TABLE: nftables.inside(called, ranges, side, carries)},
     )
@@ -198,6 +198,6 @@ def _sysctls(
         found |= {f"net/ipv4/conf/{each}/rp_filter": "0" for each in off}
     if 6 in used:
         found["net/ipv6/conf/all/forwarding"] = "1"
-        # Addresses that are ours alone on a pair need not be asked about, which takes a second.
+        # Addresses that are ours alone on a pair need no duplicate detection, which takes a second.
         found |= {f"net/ipv6/conf/{each}/accept_dad": "0" for each in (*loose, *off)}
     return found

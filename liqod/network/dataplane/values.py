@@ -1,6 +1,6 @@
 """The content of a network namespace as values: links, addresses, routes, rules, nftables tables.
 
-Plans are made of these and compared with what the kernel has; nothing here asks or changes it.
+Plans are made of these and compared with what the kernel has; nothing here reads or changes it.
 Interfaces, addresses and prefixes are text as ``ip`` prints it, families 4 and 6.
 """
 
@@ -12,10 +12,10 @@ Family = Literal[4, 6]
 
 
 class KernelChange(msgspec.Struct, frozen=True):
-    """One thing that was changed in the kernel to have it be as planned.
+    """One change that was made in the kernel to bring it to the plan.
 
     Attributes:
-        text: what, as one reads it in the log.
+        text: as in the log.
         table: whether it is a table of nftables, by which addresses are translated.
     """
 
@@ -113,10 +113,10 @@ class Route(msgspec.Struct, frozen=True, order=True):
 
 
 class Rule(msgspec.Struct, frozen=True, order=True):
-    """A routing rule: what it fits looks into a table.
+    """A routing rule: matching packets look into a table.
 
     Attributes:
-        priority: rules are asked in this order.
+        priority: rules are tried in this order.
         family: 4 or 6.
         table: number of the table.
         to: prefix of destinations; empty for all.
@@ -161,9 +161,9 @@ class Forwarding(msgspec.Struct, frozen=True, order=True):
 
 
 class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is ours in one network namespace. Nothing else in it is touched.
+    """All of liqod's objects in one network namespace. Nothing else in it is touched.
 
-    Ours is known by its names and numbers (:mod:`liqod.network.dataplane.names`): links by prefix,
+    They are found by names and numbers (:mod:`liqod.network.dataplane.names`): links by prefix,
     routes by table, rules by priority, nftables by table; the addresses, neighbours and
     forwarding entries are those of our links.
 
@@ -193,7 +193,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     one owner.
 
     Attributes:
-        mark: who it is, at most 100 characters: the alias of links that are made, and the comment
+        mark: the owner, at most 100 characters: the alias of links that are made, and the comment
             of tables of nftables.
         links: names of the links, with their addresses, neighbours and forwarding entries.
         tables: numbers of the tables whose routes are its.

@@ -1,8 +1,8 @@
 """Brings a network namespace to the state of a value, by the difference alone.
 
-The actual state is read, and only differences are written. The new is made before the old is taken
-away, tables of nftables first and last: no packet passes a way whose rules are not there yet, or
-are gone already. A call that stops half-way is continued by the next one.
+The actual state is read, and only differences are written. New objects are made before old ones are
+taken away, tables of nftables first and last: no packet takes a path whose rules are not there yet,
+or are gone already. A call that stops half-way is continued by the next one.
 """
 
 import errno
@@ -36,15 +36,15 @@ _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVA
 
 
 async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[KernelChange]:
-    """Has a namespace hold what is wanted, and nothing else of what the owner may have there.
+    """Brings the owner's part of a namespace to the desired state.
 
     Args:
         namespace: its name; None for the one that this process is in.
-        want: all that the owner is to have in it.
-        owned: who that is, and what else may be its.
+        want: the desired state of the owner's part.
+        owned: the owner, and the names and numbers that may be its.
 
     Returns:
-        What was changed; empty where nothing had to be.
+        The changes; empty where none was needed.
 
     Raises:
         NetworkError: a part is somebody else's, or the kernel refuses it; other parts may be done.
@@ -72,7 +72,7 @@ def change(want: Namespace, owned: Owned) -> list[KernelChange]:
 
 
 class _Run:
-    """One application: what was changed so far, and what is to be taken away at its end."""
+    """One application: the changes so far, and the removals that are due at its end."""
 
     def __init__(self, netlink: Netlink, want: Namespace, owned: Owned) -> None:
         self.changes: list[KernelChange] = []
@@ -126,7 +126,7 @@ class _Run:
                 self._set_up(link, wanted, made)
         unwanted = found.keys() - {wanted.name for wanted in self._want.links}
         for name in sorted(unwanted):
-            # A tunnel's link has no mark of ours; it is taken away by who made it.
+            # A tunnel's link has no mark of ours; its maker takes it away.
             if found[name].alias == self._owned.mark:
                 delete = partial(kernellinks.delete, self._netlink, found[name].index)
                 self._old.append((f"link {name} deleted", delete))
@@ -140,7 +140,7 @@ class _Run:
                 while self._addresses(name):
                     pass
                 self._neighbours(name)
-                # Where a tunnel's frames go is known to who made it, or learned by the device.
+                # The maker of a tunnel sets where its frames go, or the device learns it.
                 if not isinstance(wanted, ForeignLink):
                     self._forwarding(name)
 
@@ -156,7 +156,7 @@ class _Run:
                 self._do(f"route {route.to} in table {route.table} set", do)
         for entry in have:
             wanted = want.get((entry.route.table, entry.route.to))
-            # What was set above took the place of another with the usual priority.
+            # The routes set above replaced others with the usual priority.
             replaced = wanted is not None and wanted not in present and entry.usual
             if entry.route != wanted and not replaced:
                 said = f"route {entry.route.to} in table {entry.route.table} deleted"
@@ -171,7 +171,7 @@ class _Run:
                 self._reached.append(rule.to)
         for rule in sorted(have - set(self._want.rules)):
             do = partial(routing.delete_rule, self._netlink, rule)
-            # Before what they lead to.
+            # Before their targets.
             self._old.insert(0, (f"{_rule_text(rule)} deleted", do))
 
     def flows(self) -> None:
@@ -182,7 +182,7 @@ class _Run:
                 self.changes.append(KernelChange(f"{forgotten} flows from before forgotten"))
 
     def without_the_old(self) -> None:
-        """Takes away what is wanted no more."""
+        """Takes away objects that are no longer wanted."""
         for said, do in self._old:
             try:
                 self._do(said, do)
@@ -219,7 +219,7 @@ class _Run:
         except NetlinkRefused as error:
             if error.errno != errno.EEXIST:
                 raise
-            # The other end stands there alone: somebody has given this end another name or place.
+            # The other end is there alone: somebody has given this end another name or place.
             namespaces.enter_path(path, partial(_delete_link, wanted.peer))
             kernellinks.add_veth(self._netlink, wanted, self._owned.mark, other)
         finally:
@@ -332,7 +332,7 @@ def _plain(address: str) -> str:
 
 
 def _check(want: Namespace, owned: Owned) -> None:
-    """A plan that wants what is not its owner's would leave it behind."""
+    """Refuses a plan with objects that are not its owner's: they would be left behind."""
     strange = [link.name for link in want.links if link.name not in owned.links]
     strange += [f"route {route.to}" for route in want.routes if route.table not in owned.tables]
     strange += [_rule_text(rule) for rule in want.rules if not _is_of(rule, owned)]

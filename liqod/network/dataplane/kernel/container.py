@@ -16,10 +16,10 @@ log = logging.getLogger(__name__)
 
 
 async def settle_in() -> None:
-    """Have the network's sysctls be writable, and take over the namespaces that are kept.
+    """Make the network's sysctls writable, and take over the namespaces that are kept.
 
     On a host nothing is done. In a pod it may come again. A keeper that is silent may only begin
-    just now: it is asked for each namespace again before that is made.
+    just now: each namespace is requested again before it is made.
 
     Raises:
         NetworkError: a right is missing.

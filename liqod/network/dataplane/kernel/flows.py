@@ -1,8 +1,8 @@
 """Forgets flows of packets that began before a route was there, by netlink (conntrack).
 
 Each packet of a flow is translated as its first one was. A flow that began before a peer's
-aliases had a way of their own went out as any packet to the world, mostly in the name of the node,
-and would for as long as it goes on. Everything blocks and speaks of the network namespace of the
+aliases had a route of their own left as any packet to the world, mostly in the name of the node,
+and would for as long as it goes on. Everything blocks and works in the network namespace of the
 calling thread.
 """
 

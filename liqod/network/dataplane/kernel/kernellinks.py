@@ -1,4 +1,4 @@
-"""Links and what hangs on them: addresses, neighbours, forwarding entries, in netlink's form.
+"""Links with their addresses, neighbours and forwarding entries, in netlink's form.
 
 Every function here works in the namespace of the :class:`~liqod.netlink.Netlink` that it is given.
 """
@@ -201,7 +201,7 @@ def neighbours(netlink: Netlink, link: KernelLink) -> set[Neighbour]:
 
 
 def set_neighbour(netlink: Netlink, neighbour: Neighbour, number_of: int) -> None:
-    """Writes down where a neighbour is, in place of what was known of it."""
+    """Sets the link-layer address of a neighbour, in place of the former one."""
     netlink.request(NEW_NEIGHBOUR, CREATE | REPLACE, _a_neighbour(neighbour, number_of))
 
 

@@ -31,7 +31,7 @@ BUFFER = 1 << 16
 
 
 class Touched(msgspec.Struct, frozen=True):
-    """Something that was changed, made or deleted, by whose it may be.
+    """A change of an object in the kernel, named by its possible owner.
 
     Attributes:
         kind: a link or what hangs on it, a table of routes or a rule that looks into it, a table of
@@ -137,7 +137,7 @@ class Monitor:
                 | kernellinks.NEW_NEIGHBOUR
                 | kernellinks.DELETE_NEIGHBOUR
             ):
-                # The link's number stands at the same place in both.
+                # The link's number is at the same place in both.
                 yield self._link(struct.unpack_from("=i", body, 4)[0])
             case routing.NEW_ROUTE | routing.DELETE_ROUTE | routing.NEW_RULE | routing.DELETE_RULE:
                 table, incoming = routing.place(body, rule=kind >= routing.NEW_RULE)

@@ -1,7 +1,7 @@
 """Finds older tables of iptables that drop forwarded packets: nftables does not show them.
 
 The kernel returns a table whole, as ``iptables-legacy`` reads it. Only tables that are there are
-asked about: to ask for another one would make it. Everything blocks and speaks of the network
+read: a request for another one would make it. Everything blocks and works in the network
 namespace of the calling thread.
 """
 
@@ -25,13 +25,13 @@ _DROP: Final = -1
 
 
 class _Kind(NamedTuple):
-    """One of both families.
+    """The access to the tables of one of both families.
 
     Attributes:
-        program: whose table it is.
+        program: the owner of the table.
         names: file that lists the tables that are there.
-        family, level: of the socket that is asked by.
-        target: where in a rule it says where its target is.
+        family, level: of the socket for the request.
+        target: offset in a rule of the offset of its target.
     """
 
     program: str
@@ -48,7 +48,7 @@ _KINDS: Final = (
 
 
 def forward_drops() -> list[str]:
-    """The chain ``FORWARD`` of either family, where it drops what no rule of it lets pass.
+    """The chain ``FORWARD`` of either family, where its policy is to drop.
 
     Raises:
         OSError: the kernel does not answer.

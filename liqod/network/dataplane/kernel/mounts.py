@@ -23,7 +23,7 @@ def call(name: str, *arguments: Any) -> None:
     Raises:
         OSError: it failed.
     """
-    # 1 MB, for those who have a network only.
+    # 1 MB, for clusters with a network only.
     import ctypes
 
     libc = ctypes.CDLL(None, use_errno=True)

@@ -99,7 +99,7 @@ def exists(name: str) -> bool:
 
 
 async def mark(name: str) -> str:
-    """The mark of who made it; empty for one without."""
+    """The mark of its maker; empty for one without."""
 
     def look() -> str:
         with Netlink() as netlink:
@@ -197,7 +197,7 @@ def _apart(work: Callable[[], T]) -> T:
     """Runs `work` in a thread that ends with it.
 
     A thread that has changed its namespace must not go back to Trio's, which would run the next
-    caller's work there; and the way back may fail.
+    caller's work there; and the change back may fail.
     """
     outcome: list[T] = []
     failure: list[BaseException] = []

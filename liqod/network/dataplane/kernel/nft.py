@@ -27,10 +27,10 @@ _COUNTER = re.compile(r"^(\s*counter\s+(\S+)\s*\{)\s*\}", re.MULTILINE)
 
 
 def differing(want: dict[str, str], mark: str) -> list[str]:
-    """The tables that do not hold what their texts say.
+    """The tables whose content differs from their texts.
 
     Raises:
-        NetworkError: one of them is another daemon's, or the kernel cannot be asked.
+        NetworkError: one of them is another daemon's, or the kernel does not answer.
     """
     if not want:
         return []
@@ -48,9 +48,9 @@ def differing(want: dict[str, str], mark: str) -> list[str]:
 
 
 def write(want: dict[str, str], mark: str) -> None:
-    """Replaces tables by what their texts say, all of them or none.
+    """Replaces tables by the content of their texts, all of them or none.
 
-    Named counters go on from where they are: what was refused so far is not forgotten.
+    Named counters go on from their values: the refusals so far are not forgotten.
 
     Raises:
         NetworkError: ``nft`` cannot be run, or refuses them.
@@ -93,7 +93,7 @@ class _Queue:
         with self._writing:
             if job.done:
                 return
-            # Who adds a job from here on finds it in the next list. One that was added to this one
+            # A job added from here on is in the next list. One that was added to this one
             # while it is read would be taken for done.
             with self._changing:
                 jobs, self._waiting = self._waiting, []
@@ -138,7 +138,7 @@ def _replacing(want: dict[str, str], mark: str) -> str:
 
 
 def _counted(want: dict[str, str]) -> dict[str, str]:
-    """The same texts, whose counters begin with what those of the tables that are there have."""
+    """The same texts, with the counters' values of the tables that are there."""
     with Netlink(NETFILTER) as netlink:
 
         def begun(table: str, found: re.Match[str]) -> str:
@@ -155,7 +155,7 @@ def run(text: str, names: str, *, deadline: float = DEADLINE) -> None:
 
     Args:
         text: one transaction.
-        names: what it is about, for the message.
+        names: the tables, for the message.
         deadline: seconds within which it has to be done.
 
     Raises:

@@ -1,7 +1,7 @@
 """Routes and routing rules, in netlink's form.
 
 Every function here works in the namespace of the :class:`~liqod.netlink.Netlink` that it is given.
-Our routes and rules carry a protocol number of our own, by which an administrator knows them.
+Our routes and rules carry a protocol number of our own, by which an administrator recognizes them.
 """
 
 import errno
@@ -56,7 +56,7 @@ class Entry(msgspec.Struct, frozen=True):
     """A route as the kernel has it.
 
     Attributes:
-        route: what it says. The name of a link that is not known is its number.
+        route: its value. The name of an unknown link is its number.
         priority: among routes to the same destination.
         index: number of its link; 0 for none.
         usual: whether the priority is the one that a :class:`Route` is written with.
@@ -114,7 +114,7 @@ def delete_route(netlink: Netlink, entry: Entry) -> None:
 
 
 def rules(netlink: Netlink) -> list[Rule]:
-    """Every rule that looks into a table by nothing but what a :class:`Rule` can say."""
+    """Every rule that looks into a table and that a :class:`Rule` can describe."""
     found = []
     for family, version in _FAMILIES:
         body = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -158,7 +158,7 @@ def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
     route = Route(
         read_number(said.get(_TABLE), table),
         _prefix(said.get(_TO), length) or ("0.0.0.0/0" if family == INET else "::/0"),
-        # IPv6 routes that refuse stand on the loopback device.
+        # IPv6 routes that refuse are on the loopback device.
         names.get(index, f"#{index}") if kind != _UNREACHABLE else "",
         str(ipaddress.ip_address(gateway)) if gateway else "",
         read_number(attributes(said.get(_METRICS, b"")).get(_MTU)),

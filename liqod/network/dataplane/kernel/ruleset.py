@@ -1,10 +1,10 @@
 """Reads and seals the content of an nftables table by netlink, without a process.
 
-The text of a table cannot be had back from the kernel as it was written. So what the kernel made of
-it is read right after it was written, and a digest of that is kept in the table, with one of the
-text: the seal, a set without elements that carries both as its comment. As long as they fit, the
-table is what the text says; whatever somebody adds, takes away or exchanges breaks the seal, but
-for what counts by itself: counters, and elements of sets that packets fill.
+The kernel does not return the text of a table as it was written. So its form in the kernel is read
+right after the write, and a digest of that is kept in the table, with one of the text: the seal, a
+set without elements that carries both as its comment. As long as they match, the table has the
+content of the text; any addition, removal or exchange breaks the seal, but for values that change
+by themselves: counters, and elements of sets that packets fill.
 """
 
 import errno
@@ -40,7 +40,7 @@ _FILLED_BY_PACKETS = 0x10
 _MARK = 19
 _COMMENT_OF_TABLE, _COMMENT_OF_SET = 0, 7
 
-# What the digest takes of each object: what says what it does and who it is, not what it counted.
+# Attributes of each object in the digest: its identity and its function, not its counts.
 _OF_CHAIN = (1, 2, 3, 4, 5, 7, 10)
 _OF_SET = (2, 3, 4, 5, 6, 7, 9, 11, 12, 14, 16)
 _OF_OBJECT = (2, 3, 6)
@@ -71,7 +71,7 @@ def family(body: bytes) -> str:
 
 
 def is_sealed(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> bool:
-    """True if the table holds what this text made of it, and nothing else since."""
+    """True if the table still has the content that this text gave it."""
     number, name = _split(table)
     body = _head(number) + text(_TABLE, name) + text(_NAME, SEAL)
     try:
@@ -96,7 +96,7 @@ def seal(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> N
 def counter(netlink: Netlink, table: str, name: str) -> tuple[int, int]:
     """Packets and bytes that a named counter of a table has; none where there is no such counter.
 
-    One object is asked for: nothing is dumped.
+    One object is requested: nothing is dumped.
     """
     number, of = _split(table)
     body = _head(number) + text(_TABLE, of) + text(_NAME, name) + _big(_OBJECT_TYPE, _COUNTER)
@@ -112,7 +112,7 @@ def counter(netlink: Netlink, table: str, name: str) -> tuple[int, int]:
 
 
 def forward_drops(netlink: Netlink) -> list[str]:
-    """Chains for forwarded packets that drop what no rule of theirs accepts.
+    """Chains for forwarded packets whose policy is to drop.
 
     Those of iptables are among them, where it is the one that writes nftables.
     """
@@ -144,8 +144,8 @@ def _seal(netlink: Netlink, table: str, written: str, chains: Iterable[str]) -> 
 def _content(netlink: Netlink, table: str, chains: Iterable[str]) -> Iterator[bytes]:
     """The content of a table in the kernel, in a stable order.
 
-    Chains are asked for one by one: the kernel gives all those of a family or none, and a node may
-    have thousands. One that was added shows in the number of what the table holds.
+    Chains are requested one by one: the kernel gives all those of a family or none, and a node may
+    have thousands. An added one shows in the number of the table's objects.
     """
     number, name = _split(table)
     of_table = _head(number) + text(_TABLE, name)
