@@ -207,6 +207,10 @@ class Site:
         """The candidates that are the gateway, as they say."""
         return [each.index for each in self.nodes if each.role.now.active]
 
+    async def cordon(self, node: Node, *, on: bool = True) -> None:
+        """As ``kubectl cordon`` and ``uncordon`` do."""
+        await self.milan.admin.patch(NODES, node.name, {"spec": {"unschedulable": on}})
+
     async def epoch(self) -> int:
         """How often the gateway was taken."""
         found = await self.milan.admin.get(LEASES, labels.GATEWAY_LEASE, "liqo", decode=Lease)
@@ -358,6 +362,30 @@ async def test_a_gateway_that_is_unplugged_is_followed_by_its_silence(
         print(f"unplugged once more, milan is the {side}: {again * 1000:.0f} ms")
         # One that wrote the Lease in its last moment, unheard, is followed by the Lease's age.
         assert min(gap, again) < BY_SILENCE
+
+
+async def test_a_gateway_whose_node_is_cordoned_gives_way(wireguard: str, tmp_path: Path):
+    async with site(wireguard, tmp_path) as made, flowing(made.pod, made.target) as flow:
+        one, two = made.nodes
+        await eventually(made.tells_of_rome)
+        began = time.monotonic()
+        await made.cordon(one)
+        await eventually(partial(made.is_gateway, 2))
+        took, epoch = time.monotonic() - began, await made.epoch()
+        gap = await flow.gets_well(began)
+        lost = flow.lost(began, time.monotonic() - LATE)
+        print(
+            f"its node cordoned: followed after {took:.2f} s, {lost} lost, {gap * 1000:.0f} ms gap"
+        )
+        assert gap < BY_SILENCE
+        # Nothing moves back, and nothing moves where both are cordoned.
+        await made.cordon(one, on=False)
+        await trio.sleep(2.0)
+        for each in (one, two):
+            await made.cordon(each)
+        await trio.sleep(2.0)
+        assert made.active() == [2]
+        assert await made.epoch() == epoch == 2
 
 
 async def test_a_daemon_that_is_killed_alone_loses_nothing_and_is_not_followed(

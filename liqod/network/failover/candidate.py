@@ -3,7 +3,7 @@
 One task decides (:mod:`.election`), so that what it was late for is not held against anybody;
 another listens to answers, and each write goes by itself: a hung API server delays no verdict. The
 kernel's fence is shut before others are notified that this machine is the gateway no more, and
-opened before they are notified that it is.
+opened before they are notified that it is. Ending changes nothing, unless this Node is cordoned.
 """
 
 import errno
@@ -115,7 +115,7 @@ class Candidate:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Be a candidate until cancelled, which changes nothing.
+        """Be a candidate until cancelled, which lets the gateway go where its Node is cordoned.
 
         Raises:
             NetworkError: candidates cannot be answered here.
@@ -136,8 +136,15 @@ class Candidate:
                 task_status.started()
                 await self._decide()
         finally:
+            with trio.move_on_after(PATIENCE, shield=True):
+                await self._leave()
             self._responder.close()
         raise AssertionError("a candidate ends by cancellation only")
+
+    def on_cordons(self, names: frozenset[str]) -> None:
+        """The Nodes of this cluster that are cordoned."""
+        self._election.on_cordons(names, now())
+        self._stir()
 
     def _listening(self) -> socket.socket:
         family = socket.AF_INET6 if ":" in self._me.address else socket.AF_INET
@@ -165,14 +172,13 @@ class Candidate:
     # Deciding.
 
     async def _decide(self) -> NoReturn:
-        mine = self._election
+        mine, stirred = self._election, self._stirred.coming
         while True:
             planned = mine.due(now())
-            stirred = self._stirred.coming
             due = min(planned, self._holding.due(now()))
             with trio.move_on_after(max(0.0, due - now())):
                 await stirred.wait()
-            at = now()
+            stirred, at = self._stirred.coming, now()
             if (late := at - planned) > LATE and mine.probe is not None:
                 # Answers may lie there that were not read yet.
                 mine.probe.stalled(late)
@@ -180,7 +186,10 @@ class Candidate:
             if mine.probe is not None and self._eligible:
                 await self._query(at)
             await self._settle(at)
-            self._write_what_is_due(at)
+            if mine.should_let_go(at) and not self._writing:
+                await self._let_go(at)
+            else:
+                self._write_what_is_due(at)
 
     def _listen(self) -> None:
         """Take in the questions that the responder has received."""
@@ -204,7 +213,8 @@ class Candidate:
         if changes or self._holding.is_due(held, at):
             await self._hold(held, at)
         if not active and self._role.now.active:
-            log.warning("this node is the gateway no more: %s", mine.claim.holder)
+            why = "it is cordoned" if mine.is_letting_go else mine.claim.holder
+            log.warning("this node is the gateway no more: %s", why)
         elif active and not self._role.now.active:
             log.info("this node is the gateway (epoch %d)", mine.claim.epoch)
         said = self._record or LeaseRecord(mine.claim)
@@ -214,6 +224,8 @@ class Candidate:
         first = reached.get(mine.claim.holder, "")
         others = (reached[each] for each in sorted(reached) if each != mine.claim.holder)
         addresses = tuple(dict.fromkeys(each for each in (first, *others) if each))
+        if not mine.claim.holder:
+            addresses = self._role.now.addresses  # the next gateway is not known yet
         self._role.set(GatewayState(active, self._fence.mark, endpoints, addresses))
 
     async def _hold(self, held: float | None, at: float) -> None:
@@ -224,6 +236,37 @@ class Candidate:
             self._holding.refused(now())
         else:
             self._holding.confirm(held, at)
+
+    async def _let_go(self, at: float) -> None:
+        """Let the gateway go: fenced first, as the one that takes the Lease is at work at once."""
+        if await self._yield(at):
+            self._writing = True
+            self._nursery.start_soon(self._write, self._unheld(), at, True)
+
+    async def _yield(self, at: float) -> bool:
+        """Stop being at work, before the Lease is let go; False where the kernel refuses."""
+        self._election.letting_go(at)
+        await self._settle(at)
+        if self._holding.is_shut(at):
+            return True
+        self._election.keep(at)
+        self._stir()
+        return False
+
+    def _unheld(self) -> Claim:
+        """The Lease without a holder: this candidate is one of those that may take it."""
+        before = self._election.claim
+        assert before is not None
+        others = tuple(sorted({*self._election.company, self._me.name}))
+        return Claim("", before.epoch, before.version, others)
+
+    async def _leave(self) -> None:
+        """Let the gateway go at the end, as on a Node that is drained; worth a try."""
+        mine, at = self._election, now()
+        if mine.yields(at) and not await self._yield(at):
+            return
+        if mine.is_letting_go:
+            await self._write(self._unheld(), at, True)
 
     def _write_what_is_due(self, at: float) -> None:
         mine = self._election

@@ -14,8 +14,13 @@ So two are never both at work for longer than :data:`GRACE` (and the drift of th
 time), however packets are lost and whoever is cut off from whom, among candidates that have seen
 each other. A standby that the gateway never saw is bounded by the Lease's duration, where the
 gateway reaches the API server at all.
+
+A gateway whose Node is cordoned lets the Lease go while a standby is near whose Node is not: it is
+fenced first, and stays so until it sees the Lease in another version. It takes nothing back because
+its Node is uncordoned.
 """
 
+from collections.abc import Iterator
 from math import inf
 from typing import Final
 
@@ -48,6 +53,13 @@ KERNEL: Final = 14.0
 before a standby takes the Lease by its age, and longer than a daemon needs to be started again."""
 FORGET: Final = 600.0
 """Seconds of silence after which a standby is no company any more."""
+TOGETHER: Final = 0.5
+"""Seconds in which Nodes that are cordoned one after another are taken together."""
+DEFERENCE: Final = 3.0
+"""Seconds for which a candidate whose Node is cordoned leaves the Lease to others that are not."""
+YIELDS_AGAIN: Final = 600.0
+"""Seconds before a gateway whose Node stays cordoned lets the Lease go once more: where it has it
+again, nobody else took it."""
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -105,6 +117,12 @@ class Election:
         self._liveness = Liveness(now, PACE)
         self._heard_version = ""
         self._refused = False
+        self._cordoned: frozenset[str] = frozenset()
+        self._cordoned_at = -inf
+        """When Nodes were cordoned or uncordoned last."""
+        self._letting_go = False
+        self._keeps_until = -inf
+        """Until when the Lease is kept though the Node is cordoned."""
 
     @property
     def holds(self) -> bool:
@@ -128,6 +146,9 @@ class Election:
         before = self.claim
         if before is None or claim.version != before.version:
             self._seen_at = now
+            if self._letting_go and claim.holder == self.me:
+                self.keep(now)
+            self._letting_go = False
         self.claim = claim
         if before is None or claim.holder != before.holder:
             self._liveness = Liveness(now, PACE)
@@ -166,6 +187,13 @@ class Election:
         """A write goes out."""
         self._tried = now
 
+    def on_cordons(self, names: frozenset[str], now: float) -> None:
+        """The Nodes of this cluster that are cordoned."""
+        if names != self._cordoned:
+            self._cordoned, self._cordoned_at = names, now
+        if self.me not in names:
+            self._keeps_until = -inf
+
     def on_epoch(self, epoch: int) -> None:
         """Another candidate has observed this epoch."""
         self._newest = max(self._newest, epoch)
@@ -196,6 +224,8 @@ class Election:
         """True if this candidate's tunnels may carry packets."""
         if self.claim is None or not self.holds or self._newest > self.claim.epoch:
             return False
+        if self._letting_go:
+            return False
         self._forget(now)
         if not self._company:
             return self._proved > -inf
@@ -220,6 +250,47 @@ class Election:
         if all(each.armed for each in self._company.values()):
             return KERNEL
         return max(0.0, self._proved + KERNEL - now)
+
+    def yields(self, now: float) -> bool:
+        """True if the Lease is to be let go: this Node is cordoned, and that of a standby near is
+        not."""
+        return (
+            self._may_yield
+            # Where the API server does not answer, nobody could take it.
+            and self._keeps_until <= now < self._proved + RENEW
+            and self.at_work(now)
+            and any(each.armed and now < each.safe for each in self._successors())
+        )
+
+    def should_let_go(self, now: float) -> bool:
+        """True if the Lease is to be let go now, in the version that is known."""
+        return now >= self._yields_at and self.yields(now)
+
+    def letting_go(self, now: float) -> None:
+        """This candidate is fenced, and a write that lets the Lease go goes out."""
+        self._tried, self._keeps_until = now, now + YIELDS_AGAIN
+        self._letting_go = True
+
+    def keep(self, now: float) -> None:
+        """The Lease was not let go: it is kept for a while."""
+        self._letting_go, self._keeps_until = False, now + RENEW
+
+    @property
+    def is_letting_go(self) -> bool:
+        """True while a write that lets the Lease go may still be accepted."""
+        return self._letting_go
+
+    @property
+    def _yields_at(self) -> float:
+        return max(self._keeps_until, self._cordoned_at + TOGETHER, self._tried + RETRY)
+
+    @property
+    def _may_yield(self) -> bool:
+        return self.holds and self.me in self._cordoned and any(self._successors())
+
+    def _successors(self) -> Iterator[Companion]:
+        """The standbys whose Nodes are not cordoned."""
+        return (each for name, each in self._company.items() if name not in self._cordoned)
 
     @property
     def company(self) -> tuple[str, ...]:
@@ -267,18 +338,27 @@ class Election:
         claim = self.claim
         if claim is None or claim.holder == self.me or now < self._tried + RETRY:
             return False
-        if not claim.holder or now >= self._seen_at + DURATION:
+        left_to_others = self._deference(claim)
+        if now < self._seen_at + left_to_others:
+            return False
+        if not claim.holder or now >= self._seen_at + DURATION + left_to_others:
             return True
         if self._refused or self._heard_version != claim.version:
             return False
         self._liveness.judge(now)
         return self._liveness.alive is False
 
+    def _deference(self, claim: Claim) -> float:
+        """Seconds for which the Lease is left to others, from when it last changed or its holder
+        last answered."""
+        others = set(claim.others) - {self.me} - self._cordoned
+        return DEFERENCE if others and self.me in self._cordoned else 0.0
+
     def should_renew(self, now: float) -> bool:
         """True if the Lease is to be renewed, in the version that is known."""
         if not self.holds or now < self._tried + RETRY:
             return False
-        if self._proved == -inf:
+        if self._proved == -inf or self._letting_go:
             return True
         if self.claim is not None and self._newest > self.claim.epoch:
             return True
@@ -290,12 +370,17 @@ class Election:
     def due(self, now: float) -> float:
         """When anything may want to be done, or ends; not before a hundredth of a second."""
         at = now + RETRY if self.claim is None else inf
+        left_to_others = self._deference(self.claim) if self.claim is not None else 0.0
         if self.probe is not None:
-            at = min(self._seen_at + DURATION, self._liveness.due(now))
+            at = min(self._seen_at + DURATION + left_to_others, self._liveness.due(now))
         elif self.claim is not None and not self.claim.holder:
-            at = now
+            at = self._seen_at + left_to_others
         elif self.holds and (self._company or self._proved == -inf):
             at = max(self._proved + RENEW, self._tried + RETRY)
+            if self._letting_go:
+                at = self._tried + RETRY
+            elif self._may_yield:
+                at = min(at, self._yields_at if now < self._yields_at else now + RETRY)
             for each in self._company.values():
                 if each.armed:
                     doubt = max(each.safe + DOUBT, self._tried + RETRY)

@@ -121,6 +121,10 @@ class FenceDeadline:
             return True
         return until == inf or (until - self._until >= WORTH and self._until - at <= LEFT)
 
+    def is_shut(self, at: float) -> bool:
+        """True if the kernel has confirmed that it lets nothing pass."""
+        return self._until is not None and self._until <= at
+
     def due(self, at: float) -> float:
         """When to ask again, if nothing happens before; ``inf`` where nothing is to come."""
         due = self._again if self._until is None else self._until - LEFT

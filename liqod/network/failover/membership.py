@@ -15,6 +15,9 @@ from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, NetworkError
+from liqod.kube.cache.informers import Informers
+from liqod.kube.cache.store import StoreChange
+from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Secret
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.failover.candidate import Candidate, LocalCandidate
@@ -30,6 +33,8 @@ SECRET: Final = labels.GATEWAY_SECRET
 _KEY: Final = "key"
 _LONG: Final = 32
 EVERYBODY: Final = "all"
+CORDONED: Final = Selection(fields="spec.unschedulable=true")
+"""Of Nodes: mostly there are none, and what kubelets report of theirs comes from these only."""
 UNKNOWN: Final = GatewayState(active=None)
 
 log = logging.getLogger(__name__)
@@ -101,7 +106,26 @@ async def _run_candidate(
         eligible=await _is_named(context, name),
         inside=partial(namespaces.inside, node),
     )
-    await candidate.run()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(follow_cordons, context.informers, candidate.on_cordons)
+        await candidate.run()
+
+
+async def follow_cordons(
+    informers: Informers, on_cordons: Callable[[frozenset[str]], None]
+) -> NoReturn:
+    """Report the names of the Nodes that are cordoned, and each change, until cancelled."""
+    async with informers.share(NODES, CORDONED) as cordoned:
+
+        def look(_: StoreChange | None = None) -> None:
+            on_cordons(frozenset(name for _, name in cordoned.store))
+
+        end = cordoned.subscribe(look)
+        try:
+            look()
+            await trio.sleep_forever()
+        finally:
+            end()
 
 
 async def _is_named(context: ClusterContext, node: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from math import inf
 
@@ -29,10 +30,12 @@ class World:
         self.lease = Claim(names[0], 1, "v0", tuple(names[1:]))
         self.versions = count(1)
         self.cut: set[frozenset[str]] = set()
+        self.cordoned: frozenset[str] = frozenset()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self.all = {name: Candidate(self, name) for name in names}
-        self.overlaps = 0.0
+        self.overlaps = self.idle = 0.0
+        """Seconds in which several were at work, and in which none was."""
         self.working: list[tuple[float, str]] = []
 
     def later(self, seconds: float, what: Callable[[], None]) -> None:
@@ -66,9 +69,17 @@ class World:
             at_work = [name for name, each in self.all.items() if each.works]
             if len(at_work) > 1:
                 self.overlaps += step
+            elif not at_work:
+                self.idle += step
             for name in at_work:
                 if not self.working or self.working[-1][1] != name:
                     self.working.append((self.now, name))
+
+    def cordon(self, names: str) -> None:
+        """These Nodes are cordoned, and no others."""
+        self.cordoned = frozenset(names)
+        for each in self.all.values():
+            self.later(API, partial(each.sees_cordons, self.cordoned))
 
     def write(self, who: str, claim: Claim) -> Claim | None:
         """The API server's answer to a conditional write."""
@@ -112,6 +123,10 @@ class Candidate:
 
         return told
 
+    def sees_cordons(self, names: frozenset[str]) -> None:
+        if self.world.reach(self.name, "api") and not self.dead:
+            self.election.on_cordons(names, self.world.now)
+
     def is_news(self, lease: Claim) -> bool:
         known = self.election.claim
         return known is None or int(lease.version[1:]) > int(known.version[1:])
@@ -124,6 +139,7 @@ class Candidate:
             # A watch that broke is begun anew.
             self.synced = world.now
             world.later(API, self.watched(world.lease))
+            world.later(API, partial(self.sees_cordons, world.cordoned))
         for name, (first, had, at) in self.asking.items():
             mine.on_question(name, first, had, at)
         probe = mine.probe
@@ -141,6 +157,11 @@ class Candidate:
                 before = mine.claim
                 others = tuple({before.holder, *before.others} - {self.name, ""})
                 self.write(Claim(self.name, mine.epoch + 1, before.version, others))
+            elif mine.should_let_go(world.now):
+                assert mine.claim is not None
+                before, others = mine.claim, tuple(sorted({*mine.company, self.name}))
+                mine.letting_go(world.now)
+                self.write(Claim("", before.epoch, before.version, others))
             elif mine.should_renew(world.now):
                 assert mine.claim is not None
                 before = mine.claim
@@ -196,3 +217,13 @@ class Candidate:
                 who.election.on_answer(key, claim, world.now)
 
         world.send(self.name, who.name, arrive)
+
+
+def settled(names: str = "ab", *, seed: int = 0, loss: float = 0.0) -> World:
+    """Candidates of which the first is at work, and the others stand by."""
+    world = World(names, seed=seed, loss=loss)
+    world.live(3.0)
+    assert world.all[names[0]].works
+    assert [who for _, who in world.working] == [names[0]]
+    world.idle = 0.0
+    return world

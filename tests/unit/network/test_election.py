@@ -23,20 +23,11 @@ from liqod.network.failover.election import (
     Election,
 )
 from liqod.network.failover.fence import LEFT, WORTH, FenceDeadline
-from tests.unit.network.electing import World
-
-
-def settled(names: str = "ab", **how: float) -> World:
-    world = World(names, **how)  # type: ignore[arg-type]
-    world.live(3.0)
-    assert world.all["a"].works
-    assert [who for _, who in world.working] == ["a"]
-    return world
+from tests.unit.network.electing import settled
 
 
 def test_a_gateway_alone_writes_once_and_is_never_fenced():
-    world = World("a")
-    world.live(1.0)
+    world = settled("a")
     version = world.lease.version
     world.cut = {frozenset(("a", "api"))}
     world.live(3600.0, step=1.0)
@@ -238,7 +229,7 @@ def test_word_of_a_newer_epoch_fences_until_a_write_says_otherwise():
     names=st.sampled_from(["ab", "abc"]),
     acts=st.lists(
         st.tuples(
-            st.sampled_from(["cut", "mend", "kill", "begin", "mend all"]),
+            st.sampled_from(["cut", "mend", "kill", "begin", "mend all", "cordon", "uncordon"]),
             st.integers(0, 5),
             st.integers(0, 5),
             st.floats(0.01, 6.0),
@@ -247,7 +238,7 @@ def test_word_of_a_newer_epoch_fences_until_a_write_says_otherwise():
     ),
 )
 def test_two_are_never_at_work_for_longer_than_said(seed, loss, names, acts):
-    """This holds for any candidates that are cut off, lose messages, die and come back."""
+    """Candidates are cut off, cordoned, lose messages, die and come back."""
     world = settled(names, seed=seed, loss=0.0)
     world.loss = loss
     places = [*names, "api"]
@@ -263,6 +254,10 @@ def test_two_are_never_at_work_for_longer_than_said(seed, loss, names, acts):
             world.cut.clear()
         elif what == "kill":
             who.dead = True
+        elif what == "cordon":
+            world.cordon("".join({*world.cordoned, who.name}))
+        elif what == "uncordon":
+            world.cordon("".join(world.cordoned - {who.name}))
         elif who.dead:
             who.restart()
         before = world.overlaps
@@ -271,6 +266,7 @@ def test_two_are_never_at_work_for_longer_than_said(seed, loss, names, acts):
         changes = world.lease.epoch - epoch
         assert world.overlaps - before <= (GRACE + 0.05) * max(1, changes)
     world.cut.clear()
+    world.cordon("")
     world.loss = 0.0
     for each in world.all.values():
         if each.dead:
