@@ -181,7 +181,8 @@ _LIQO = (
 
 _NODES = (
     DaemonRule(
-        "virtual nodes are made, kept and removed; real nodes are read for their addresses",
+        "virtual nodes are made, kept and removed; real nodes are read for their addresses, "
+        "and for being cordoned",
         ("",),
         ("nodes",),
         (*_OWN, "get"),

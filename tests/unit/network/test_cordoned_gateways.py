@@ -97,7 +97,7 @@ def test_nodes_that_are_cordoned_one_after_another_move_it_once():
 
 def test_each_node_is_drained_in_turn():
     world = settled("ab")
-    for turn, (drained, left) in enumerate(["ab", "ba", "ab"], 2):
+    for turn, (drained, left) in enumerate((("a", "b"), ("b", "a"), ("a", "b")), 2):
         world.cordon(drained)
         world.live(WITHIN)
         assert at_work(world) == left

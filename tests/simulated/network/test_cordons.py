@@ -1,0 +1,206 @@
+"""A gateway whose Node is cordoned gives way; candidates and the API server are as in daemons.
+
+They run in this process, with the rights of the daemon's account, and ask each other on loopback;
+the fence is noted, where it would be the kernel's.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import trio
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import LEASES, NODES
+from liqod.kube.leases import Lease
+from liqod.network.failover.candidate import Candidate, LocalCandidate
+from liqod.network.failover.candidatemessages import key_of
+from liqod.network.failover.election import DURATION
+from liqod.network.failover.fence import Fence
+from liqod.network.failover.membership import follow_cordons
+from liqod.network.failover.role import GatewayState, Role
+from tests.simulated.borrower import eventually
+from tests.simulated.members import Member, members
+from tests.testbed import virtualtime
+
+BY_AGE = DURATION - 5.0
+"""Seconds under which nobody has waited for a Lease that is not renewed."""
+
+
+class NotedFence(Fence):
+    """Notes what the kernel would hold."""
+
+    def __init__(self) -> None:
+        super().__init__("rome")
+        self.held: list[float | None] = []
+
+    async def hold(self, seconds: float | None) -> None:
+        """Note it."""
+        await trio.lowlevel.checkpoint()
+        self.held.append(seconds)
+
+
+@dataclass
+class Standing:
+    """One node, and its daemon's candidate."""
+
+    name: str
+    member: Member
+    port: int
+    address: str
+    role: Role = field(default_factory=lambda: Role(GatewayState(active=None), others=True))
+    fence: NotedFence = field(default_factory=NotedFence)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+
+    async def run(self) -> None:
+        """Be a candidate; the first one begins."""
+        context = self.member.context
+        me = LocalCandidate(
+            name=self.name, address=self.address, key=key_of(b"s" * 32, "rome"), port=self.port
+        )
+        candidate = Candidate(
+            *(context.client, context.namespace, me, self.fence, self.role),
+            begins=lambda: self.name == "one",
+            inside=_here,
+        )
+        with self.scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(follow_cordons, context.informers, candidate.on_cordons)
+                nursery.start_soon(candidate.run)
+
+    async def cordon(self, *, on: bool = True) -> None:
+        """As ``kubectl cordon`` and ``uncordon`` do."""
+        await self.member.admin.patch(NODES, self.name, {"spec": {"unschedulable": on}})
+
+    async def is_gateway(self) -> bool:
+        """True if it is, as it knows itself."""
+        return bool(self.role.now.active)
+
+    async def has_company(self) -> bool:
+        """True if it is the gateway, and hears a standby."""
+        return bool(self.role.now.active and self.role.standbys)
+
+
+async def _here(make: Callable[[], socket.socket]) -> socket.socket:
+    await trio.lowlevel.checkpoint()
+    return make()
+
+
+@dataclass
+class Pair:
+    """Two nodes of one cluster."""
+
+    member: Member
+    one: Standing
+    two: Standing
+    nursery: trio.Nursery
+
+    async def begin(self) -> None:
+        """Has the first be the gateway, and then the second stand by."""
+        self.nursery.start_soon(self.one.run)
+        await eventually(self.one.is_gateway)
+        self.nursery.start_soon(self.two.run)
+        await eventually(self.one.has_company)
+
+    async def lease(self) -> tuple[str, int]:
+        """The gateway, and how often it was taken."""
+        found = await self.member.admin.get(LEASES, labels.GATEWAY_LEASE, "liqo", decode=Lease)
+        return found.spec.holder_identity or "", found.spec.lease_transitions or 0
+
+    async def stays(self, name: str, epoch: int) -> None:
+        """Nothing moves for longer than a yielding takes."""
+        await trio.sleep(2.0)
+        assert await self.lease() == (name, epoch)
+
+
+@asynccontextmanager
+async def pair() -> AsyncIterator[Pair]:
+    """Two nodes, on which nothing runs yet."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probing:
+        probing.bind(("127.0.0.1", 0))
+        port = probing.getsockname()[1]
+    # Threads answer, and go by a clock of their own.
+    with virtualtime.real():
+        async with members("rome") as (rome,), trio.open_nursery() as nursery:
+            yield await _pair(rome, port, nursery)
+            nursery.cancel_scope.cancel()
+
+
+async def _pair(rome: Member, port: int, nursery: trio.Nursery) -> Pair:
+    one = Standing("one", rome, port, "127.0.0.11")
+    two = Standing("two", rome, port, "127.0.0.12")
+    for each in (one, two):
+        await rome.admin.create(NODES, {"metadata": {"name": each.name}})
+    return Pair(rome, one, two, nursery)
+
+
+async def test_a_cordoned_node_gives_the_gateway_up_and_does_not_get_it_back():
+    async with pair() as nodes:
+        await nodes.begin()
+        await nodes.one.cordon()
+        await eventually(nodes.two.is_gateway)
+        assert nodes.one.role.now.active is False
+        assert nodes.one.fence.held[-1] == 0.0
+        assert await nodes.lease() == ("two", 2)
+        await nodes.one.cordon(on=False)
+        await nodes.stays("two", 2)
+        # And the other way round.
+        await nodes.two.cordon()
+        await eventually(nodes.one.is_gateway)
+        assert await nodes.lease() == ("one", 3)
+
+
+async def test_of_cordoned_nodes_none_gives_way_to_another():
+    async with pair() as nodes:
+        await nodes.begin()
+        await nodes.two.cordon()
+        await nodes.one.cordon()
+        await nodes.stays("one", 1)
+        assert 0.0 not in nodes.one.fence.held[1:]
+        await nodes.two.cordon(on=False)
+        await eventually(nodes.two.is_gateway)
+
+
+async def test_the_only_candidate_stays_where_it_is():
+    async with pair() as nodes:
+        nodes.nursery.start_soon(nodes.one.run)
+        await eventually(nodes.one.is_gateway)
+        await nodes.one.cordon()
+        await nodes.stays("one", 1)
+        assert await nodes.one.is_gateway()
+        nodes.nursery.start_soon(nodes.two.run)
+        await eventually(nodes.two.is_gateway)
+
+
+async def test_a_daemon_that_ends_on_a_cordoned_node_lets_the_gateway_go_first():
+    """As when its pod is evicted at once: nobody waits for the Lease to grow old."""
+    async with pair() as nodes:
+        await nodes.begin()
+        seen = trio.Event()
+
+        async def watch() -> None:
+            await follow_cordons(
+                nodes.member.context.informers, lambda names: seen.set() if names else None
+            )
+
+        nodes.nursery.start_soon(watch)
+        await nodes.one.cordon()
+        await seen.wait()
+        began = trio.current_time()
+        nodes.one.scope.cancel()
+        await eventually(nodes.two.is_gateway)
+        assert trio.current_time() - began < BY_AGE
+        assert nodes.one.fence.held[-1] == 0.0
+        assert await nodes.lease() == ("two", 2)
+
+
+async def test_a_daemon_that_ends_on_another_node_changes_nothing():
+    async with pair() as nodes:
+        await nodes.begin()
+        nodes.one.scope.cancel()
+        await trio.sleep(1.0)
+        assert await nodes.lease() == ("one", 1)
+        assert nodes.one.fence.held[-1] != 0.0
