@@ -3,6 +3,7 @@
     messages          questions and answers between candidates, authenticated
     election          elects the gateway, as a pure state machine
     responder         answers other candidates, from a thread of its own
+    localcandidate    this machine as a candidate: its name, its sockets
     candidate         one machine's part: it asks, answers, and writes the Lease
     membership        has this machine be a candidate, or the gateway alone
     fence             takes a tunnel's packets out, also where no daemon lives any more

@@ -26,6 +26,7 @@ from liqod.network.failover.candidatemessages import Answer, Question
 from liqod.network.failover.election import Claim, Election
 from liqod.network.failover.fence import Fence, FenceDeadline
 from liqod.network.failover.lease import GatewayLease, LeaseRecord
+from liqod.network.failover.localcandidate import LocalCandidate
 from liqod.network.failover.responder import Responder, now
 from liqod.network.failover.role import GatewayState, Role
 from liqod.runtime.observable import Notifier
@@ -44,27 +45,6 @@ ABSENT: Final = 3.0
 """Seconds without a Lease after which one that does not lead makes it."""
 
 log = logging.getLogger(__name__)
-
-
-class LocalCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """This candidate.
-
-    Attributes:
-        name: of its Node.
-        address: on the nodes' network.
-        reached: where peers reach it; empty for the same.
-        key: of the cluster's candidates.
-        port: where candidates listen.
-    """
-
-    name: str
-    address: str
-    key: bytes
-    reached: str = ""
-    port: int = candidatemessages.PORT
-
-    def __repr__(self) -> str:
-        return f"Me({self.name}, {self.address}:{self.port})"
 
 
 class Candidate:
@@ -121,7 +101,7 @@ class Candidate:
             NetworkError: candidates cannot be answered here.
         """
         try:
-            listening = await self._inside(self._listening)
+            listening = await self._inside(self._me.listening)
         except OSError as error:
             raise NetworkError(f"UDP port {self._me.port} for candidates: {error}") from error
         token = trio.lowlevel.current_trio_token()
@@ -145,16 +125,6 @@ class Candidate:
         """The Nodes of this cluster that are cordoned."""
         self._election.on_cordons(names, now())
         self._stir()
-
-    def _listening(self) -> socket.socket:
-        family = socket.AF_INET6 if ":" in self._me.address else socket.AF_INET
-        made = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        try:
-            made.bind((self._me.address, self._me.port))
-        except BaseException:
-            made.close()
-            raise
-        return made
 
     def _on_lease(self, found: LeaseRecord | None) -> None:
         """The Lease was read."""
@@ -383,7 +353,7 @@ class Candidate:
                 await stirred.wait()
                 continue
             try:
-                made = await self._inside(partial(_connected, address, self._me.port))
+                made = await self._inside(partial(self._me.asking, address))
             except (OSError, LiqodError):
                 await trio.sleep(PATIENCE)
                 continue
@@ -418,17 +388,6 @@ class Candidate:
 def _soon(token: trio.lowlevel.TrioToken, what: Callable[[], None]) -> None:
     with suppress(trio.RunFinishedError):
         token.run_sync_soon(what, idempotent=True)
-
-
-def _connected(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    made = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    try:
-        made.connect((address, port))
-    except BaseException:
-        made.close()
-        raise
-    return made
 
 
 def _is_behind(claim: Claim, known: Claim | None) -> bool:

@@ -20,9 +20,10 @@ from liqod.kube.cache.store import StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Secret
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.failover.candidate import Candidate, LocalCandidate
+from liqod.network.failover.candidate import Candidate
 from liqod.network.failover.candidatemessages import SAID, key_of
 from liqod.network.failover.fence import Fence
+from liqod.network.failover.localcandidate import LocalCandidate
 from liqod.network.failover.role import GatewayState, Role
 from liqod.network.hostcapabilities import own_addresses
 from liqod.network.overlay import members

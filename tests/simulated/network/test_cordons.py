@@ -16,10 +16,11 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.kube.leases import Lease
-from liqod.network.failover.candidate import Candidate, LocalCandidate
+from liqod.network.failover.candidate import Candidate
 from liqod.network.failover.candidatemessages import key_of
 from liqod.network.failover.election import DURATION
 from liqod.network.failover.fence import Fence
+from liqod.network.failover.localcandidate import LocalCandidate
 from liqod.network.failover.membership import follow_cordons
 from liqod.network.failover.role import GatewayState, Role
 from tests.simulated.borrower import eventually
