@@ -9,6 +9,7 @@
 # make bench  what offloading and peering cost, in ten minutes; ARGS=--embedded needs no real
 #             clusters; `python -m benchmarks.NAME --help`: offload, peers, meeting, rest, reflection
 # make wheels  both distributions into dist/, as sdist and wheel: the same bytes from the same commit
+# make deb    liqod as a Debian package into dist/; RELEASE=trixie ARCH=arm64 for another than this one
 # make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
 
@@ -17,7 +18,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test fast soak lint format bench wheels screenshots clean programs
+.PHONY: help demo test fast soak lint format bench wheels deb screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -28,6 +29,9 @@ RUN := $(VENV)/bin/python
 ARGS ?=
 VERSIONS ?=
 SOAK ?= 600
+# Those of Debian's that `make deb` builds for, where it is not for this machine.
+RELEASE ?=
+ARCH ?=
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -52,6 +56,9 @@ bench: $(VENV)/.liqod-dev
 
 wheels: $(VENV)/.liqod-dev
 	@$(RUN) -m deploy.wheels dist
+
+deb: $(VENV)/.liqod-dev
+	@$(RUN) -m deploy.deb dist "$(RELEASE)" "$(ARCH)"
 
 screenshots: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.viewer.screenshots

@@ -48,7 +48,20 @@ def test_both_units_are_hardened_alike():
     texts = (unit.read_text() for unit in DAEMONS)
     one, many = ({line for line in text.splitlines() if "=" in line} for text in texts)
     keys = {line.split("=")[0] for line in one ^ many}
-    assert keys <= {"Description", "ExecStart", "LoadCredential", "RuntimeDirectory"}
+    assert keys <= {
+        "Description",
+        "ExecStart",
+        "LoadCredential",
+        "RuntimeDirectory",
+        "ConditionPathExists",
+    }
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
+def test_without_its_kubeconfig_a_unit_does_not_start(unit: Path):
+    text = unit.read_text()
+    credential = re.findall(r"^LoadCredential=kubeconfig:(\S+)$", text, re.M)
+    assert re.findall(r"^ConditionPathExists=(\S+)$", text, re.M) == credential
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
