@@ -2,5 +2,5 @@
 
 ``sightings`` is pure: it selects the sightings that are kept, and merges those of one cluster.
 ``discoverymanager`` runs the plugins, and ``configuredpeering`` peers with a cluster once the
-operator has said so.
+operator has configured it.
 """

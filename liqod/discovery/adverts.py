@@ -8,15 +8,15 @@ from liqod.plugins.providers import Announcement
 
 
 class Adverts(Protocol):
-    """How adverts are signed and verified.
+    """The interface that signs and verifies adverts.
 
-    The daemon's (``advertsigner``) knows the handshake, and is in a layer above: this one must not
-    name it.
+    The daemon's implementation (``advertsigner``) uses the handshake, and is in a layer above: this
+    one must not import it.
     """
 
     @property
     def key(self) -> str:
-        """SHA-256 of this cluster's public key, in hex; empty while it is not known."""
+        """SHA-256 of this cluster's public key, in hex; empty while unknown."""
         ...
 
     def announcement(self) -> Announcement | None:
@@ -24,19 +24,19 @@ class Adverts(Protocol):
         ...
 
     def read(self, advert: str) -> AdvertContent:
-        """The verified content of an advert. Raises LiqodError where its signature is not valid."""
+        """The verified content of an advert. Raises LiqodError if its signature is invalid."""
         ...
 
 
 class NoAdverts:
-    """Those of a daemon that takes no handshake: nothing is announced, and nothing verified."""
+    """The adverts of a daemon without handshake: nothing is announced, and nothing verified."""
 
     key = ""
 
     def announcement(self) -> Announcement | None:
-        """Nothing."""
+        """None: nothing is announced."""
         return None
 
     def read(self, advert: str) -> AdvertContent:
-        """Raises LiqodError."""
+        """Raise LiqodError."""
         raise LiqodError("this daemon verifies no adverts")

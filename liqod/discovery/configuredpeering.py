@@ -1,4 +1,4 @@
-"""Peering with a cluster that was seen, once the operator has said so: as ``liqod peer`` does."""
+"""Peers with a discovered cluster that the operator has configured, as ``liqod peer`` does."""
 
 import time
 from contextlib import suppress
@@ -25,10 +25,11 @@ CHECK_EVERY = 30.0
 async def until_expired(
     context: ClusterContext, peer: str, check_every: float = CHECK_EVERY
 ) -> None:
-    """Wait until the certificate that a peer gave for the control plane has ended.
+    """Wait until the certificate that a peer issued for the control plane has expired.
 
-    One that is renewed in time never does; one that could not be, for the peer was away too long,
-    opens no door through which another could come. A peer that was left stays left.
+    A certificate that is renewed in time never expires; one that could not be renewed, as the peer
+    was unreachable too long, cannot be used to get another. After an unpeering there is no new
+    peering.
 
     Args:
         peer: the cluster's id.
@@ -48,7 +49,7 @@ async def until_expired(
 async def peer_with(
     context: ClusterContext, peer: str, path: Path, progress: Progress | None = None
 ) -> None:
-    """Do what ``liqod peer`` does, with the daemon's own rights in this cluster.
+    """Peer with a cluster as ``liqod peer`` does, with the daemon's own rights in this cluster.
 
     Args:
         peer: the cluster's id.

@@ -1,12 +1,12 @@
-"""Runs the discovery plugins, keeps what they see, and peers with those that are configured.
+"""Runs the discovery plugins, keeps their sightings, and peers with the configured clusters.
 
-A sighting peers with nobody: whoever may announce a cluster is not the operator. Where the
-configuration has an entry for the cluster, and that or a sighting brings a peering user's
-kubeconfig, the daemon does what ``liqod peer`` does, as often as it takes, each peer behind a wall
-of its own, and until the sighting goes. From the tenant namespace on, the peer is
-:mod:`liqod.peers.peercontroller`' affair.
+A sighting alone causes no peering: the announcer of a cluster is not the operator. If the
+configuration has an entry for the cluster, and that or a sighting has a peering user's
+kubeconfig, the daemon peers as ``liqod peer`` does, with retries, each peer behind a wall
+of its own, and until the sighting ends. Once the tenant namespace exists, the peer is managed by
+:mod:`liqod.peers.peercontroller`.
 
-A cluster's identity is decided here and in one place: plugins bring adverts as they came.
+Only this module decides a cluster's identity: plugins pass adverts on as received.
 """
 
 import logging
@@ -51,26 +51,26 @@ from liqod.runtime.tokenbucket import TokenBucket
 from liqod.telemetry.events import ClusterSighted, DiscoveryBegun, DiscoveryFailed
 
 BURST = 2048
-"""Changes of one plugin's sightings that are looked into at once ..."""
+"""Changes of one plugin's sightings that are processed at once ..."""
 PACE = 50.0
-"""... and a second from then on: who may announce clusters may do so without end, and a signature
-takes some 0.1 ms to verify."""
+"""... and per second from then on: an announcer can send without end, and a signature takes some
+0.1 ms to verify."""
 TICK = 1.0
-"""Seconds between two looks at what has ended."""
+"""Seconds between two checks for expired sightings."""
 
 logger = logging.getLogger(__name__)
 
 
 class DiscoveryManager:
-    """Runs the discovery plugins and keeps what they have seen.
+    """Runs the discovery plugins and keeps their sightings.
 
     Args:
-        adverts: how adverts are signed and verified.
-        expiry_check: seconds between checks of the end of a certificate that a peering has given.
+        adverts: signs and verifies adverts.
+        expiry_check: seconds between checks of the expiry of a peering's certificate.
 
     Attributes:
-        context: the same, with the configuration as it was read last.
-        book: the sightings that are kept.
+        context: the same, with the configuration last read.
+        book: the kept sightings.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class DiscoveryManager:
 
     @property
     def own_key(self) -> str:
-        """SHA-256 of this cluster's public key, in hex; empty while it is not known."""
+        """SHA-256 of this cluster's public key, in hex; empty while unknown."""
         return self._adverts.key
 
     async def run(
@@ -104,7 +104,7 @@ class DiscoveryManager:
             await self._run_plugins()
 
     async def _run_plugins(self) -> None:
-        """Begin with no sightings; until cancelled or restarted."""
+        """Run the plugins, beginning without sightings, until cancelled or restarted."""
         self._introductions.clear()
         self.book = SightingStore()
         with trio.CancelScope() as self._restart:
@@ -115,16 +115,16 @@ class DiscoveryManager:
                 await trio.sleep_forever()
 
     def reload(self, context: ClusterContext) -> None:
-        """Begin anew with another configuration; peerings that exist are not touched."""
+        """Restart with another configuration; existing peerings are not touched."""
         self.context = context
         self._restart.cancel()
 
     def seen(self, cluster_id: str) -> SeenCluster | None:
-        """All that is seen of a cluster; None where that is nothing."""
+        """All sightings of a cluster; None without any."""
         return self.book.seen(cluster_id)
 
     def clusters(self) -> Iterator[SeenCluster]:
-        """All that is seen."""
+        """All clusters seen, with their sightings."""
         return (seen for each in self.book.clusters() if (seen := self.seen(each)) is not None)
 
     def waits(self, cluster_id: str) -> bool:
@@ -135,7 +135,7 @@ class DiscoveryManager:
         return seen is not None and bool(seen.kubeconfig)
 
     async def _watch(self, nursery: trio.Nursery, provider: DiscoveryProvider) -> None:
-        """One plugin behind its wall."""
+        """Run one plugin behind its wall."""
         context = self.context
         services = Services(
             cluster_id=context.cluster_id,
@@ -165,10 +165,10 @@ class DiscoveryManager:
         await Supervision(live, report).forever()
 
     def _sighted(self, nursery: trio.Nursery, plugin: str, seen: Sighting) -> None:
-        """Take note of a sighting; one that cannot be is dropped, and said so."""
+        """Process a sighting; an invalid one is dropped and logged."""
         now = trio.current_time()
         before = self._before(plugin, seen)
-        if before is not None:  # most of what comes: looking into it again would cost the most
+        if before is not None:  # most sightings: verifying them again would cost the most
             self.book.take(msgspec.structs.replace(before, until=_until(seen, now)))
             return
         problem = sighting_problem(seen)
@@ -181,7 +181,7 @@ class DiscoveryManager:
             if self.book.drop(key_of(seen)) is not None:
                 self._changed(nursery, seen)
             return
-        # What does not end by itself comes from what the operator wrote.
+        # A sighting without expiry comes from the operator's configuration.
         allowance = self._allowances.setdefault(plugin, TokenBucket(PACE, BURST))
         if seen.ttl and not allowance.takes(now):
             if self._seldom.allows((plugin, "too fast")):
@@ -190,12 +190,12 @@ class DiscoveryManager:
         self._keep(nursery, seen, now)
 
     def _before(self, plugin: str, seen: Sighting) -> KeptSighting | None:
-        """The entry of a sighting that says nothing new, at most how long it holds."""
+        """The kept entry of a sighting that has no news except its expiry; else None."""
         if type(seen) is not Sighting or seen.plugin != plugin or type(seen.ttl) is not float:
             return None
         try:
             entry = self.book.entries.get(key_of(seen))
-        except TypeError:  # what is no text has no place in the book
+        except TypeError:  # a value that is no text has no place in the book
             return None
         if entry is None or not 0 <= seen.ttl <= LONGEST_TTL:
             return None
@@ -204,10 +204,10 @@ class DiscoveryManager:
         return entry if same else None
 
     def _keep(self, nursery: trio.Nursery, seen: Sighting, now: float) -> None:
-        """Keep one that is new, or has changed, if there is a place for it."""
+        """Keep a new or changed sighting, if there is a place for it."""
         verified, problem = self._read(seen)
         if verified is not None and verified.key == self._adverts.key:
-            return  # it is this cluster that is seen
+            return  # this cluster itself
         entry = KeptSighting(
             seen=seen,
             since=time.time(),
@@ -230,7 +230,7 @@ class DiscoveryManager:
         self._changed(nursery, entry.seen, entry)
 
     def _read(self, seen: Sighting) -> tuple[AdvertContent | None, str]:
-        """The content of a sighting's advert, and why it is not valid."""
+        """The content of a sighting's advert, and the reason that it is invalid."""
         if not seen.advert:
             return None, ""
         try:
@@ -242,7 +242,7 @@ class DiscoveryManager:
         return verified, ""
 
     def _worth(self, cluster_id: str, verified: AdvertContent | None) -> SightingRank:
-        """The rank of a sighting where not all can be kept."""
+        """The rank of a sighting when not all can be kept."""
         if cluster_id in self._named():
             return SightingRank.NAMED
         return SightingRank.CLAIMED if verified is None else SightingRank.VERIFIED
@@ -250,7 +250,7 @@ class DiscoveryManager:
     def _changed(
         self, nursery: trio.Nursery, seen: Sighting, entry: KeptSighting | None = None
     ) -> None:
-        """Report a sighting that is new, other than before, or gone, and act on it."""
+        """Report a new, changed or ended sighting, and act on it."""
         told = ClusterSighted(
             plugin=seen.plugin,
             cluster_id=seen.cluster_id,
@@ -267,7 +267,7 @@ class DiscoveryManager:
         self._adjust(nursery, seen.cluster_id)
 
     async def _expire(self, nursery: trio.Nursery) -> NoReturn:
-        """Drop what was not seen again in time."""
+        """Drop expired sightings."""
         while True:
             if not self.book.ends:
                 self._ending = trio.Event()
@@ -277,7 +277,7 @@ class DiscoveryManager:
                 self._changed(nursery, msgspec.structs.replace(entry.seen, gone=True))
 
     def _adjust(self, nursery: trio.Nursery, peer: str) -> None:
-        """Have the introduction to a cluster run, end, or begin anew, as its sightings say now."""
+        """Start, end or restart the peering with a cluster, according to its present sightings."""
         wanted = self._credentials(peer)
         running, scope = self._introductions.get(peer, ("", None))
         if wanted == running:
@@ -291,10 +291,10 @@ class DiscoveryManager:
             nursery.start_soon(self._introduce, peer, wanted, scope)
 
     def _credentials(self, peer: str) -> str:
-        """The kubeconfig to peer with a cluster by; empty where the operator names no such peer.
+        """The kubeconfig for peering with a cluster; empty if it is not configured.
 
         The announcer of a cluster is not the operator: only an entry in the configuration is the
-        operator's word. A path in that entry counts before one that was sighted.
+        operator's decision. A path in that entry has priority over one from a sighting.
         """
         if peer == self.context.cluster_id or peer not in self._named():
             return ""
@@ -307,7 +307,7 @@ class DiscoveryManager:
         return {peer.id for peer in self.context.config.peers}
 
     async def _introduce(self, peer: str, path: str, scope: trio.CancelScope) -> None:
-        """Peer with one cluster, until it has worked, and again when what it gave has expired."""
+        """Peer with one cluster, until success, and again when its certificate has expired."""
         PEER.set(peer)
         context, check_every = self.context, self._expiry_check
 
@@ -324,14 +324,14 @@ class DiscoveryManager:
 
 
 def _until(seen: Sighting, now: float) -> float:
-    """The Trio time at which a sighting ends unless it is made again."""
+    """The Trio time at which a sighting ends unless it is repeated."""
     return now + seen.ttl if seen.ttl else math.inf
 
 
 def _built(
     provider: DiscoveryProvider, settings: Any, services: Services
 ) -> Callable[..., Awaitable[NoReturn]]:
-    """The function ``run`` of a discovery. Raises TypeError where it has none."""
+    """The function ``run`` of a discovery. Raises TypeError if it has none."""
     plugin = provider.build(settings, services)
     run = getattr(plugin, "run", None)
     if run is None or not waits(run):
@@ -341,7 +341,7 @@ def _built(
 
 
 async def _attend(gauge: CallGuard) -> NoReturn:
-    """Note what has run for a while as what works."""
+    """Mark a plugin as working when it has run for a while."""
     while True:
         await sleep_until_tick(HEALTHY_AFTER)
         gauge.well()
@@ -350,7 +350,7 @@ async def _attend(gauge: CallGuard) -> NoReturn:
 def _reporter(
     context: ClusterContext, what: str, *, plugin: str = "", cluster: str = ""
 ) -> Callable[[Failure | None, BaseException | None], None]:
-    """Says of a task that failed why, and when it is tried again."""
+    """A callback that reports the failure of a task, its reason and the next attempt."""
 
     failed = False
 

@@ -1,4 +1,4 @@
-"""Writes for a discovery plugin: an object of this cluster that says where this cluster is."""
+"""Writes for a discovery plugin: an object of this cluster with this cluster's addresses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ from liqod.kube.ensure import ensure
 
 
 async def publish(client: Client, kind: Kind, manifest: Mapping[str, Any]) -> None:
-    """Make an object of this cluster be as a manifest says, status included.
+    """Write an object of this cluster as in a manifest, status included.
 
     Raises:
-        Conflict: it is somebody else's.
+        Conflict: the object has another owner.
     """
     name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
     found = await client.find(kind, name, namespace)

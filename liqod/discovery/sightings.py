@@ -1,12 +1,12 @@
 """Selects the sightings that are kept, and merges those of one cluster. Pure: times are given.
 
-A sighting is a hint. Anybody in the same network may make any number of them, so what is kept is
-bounded, by cluster and in all, and of one plugin's many no other plugin's few are lost: where all
-places are taken, one that has fewer than another gets one of that one's. Where there is no place,
-what is worth more goes first: a cluster that the operator named, then one whose advert holds.
+A sighting is a hint. Any host in the same network can make any number of them, so the number kept
+is bounded, by cluster and in all, and the many of one plugin do not displace the few of another:
+when all places are taken, a plugin with fewer places gets one of a plugin with more. When there is
+no place, the rank decides: a cluster named by the operator first, then one with a valid advert.
 
-The key of a cluster is that of its advert. Where adverts of one id are signed by different keys,
-somebody is not who he says: all are shown, and none is used but by who knows the right key.
+The key of a cluster is that of its advert. When adverts of one id are signed by different keys,
+one of them is false: all are shown, and none is used without knowledge of the right key.
 """
 
 import math
@@ -19,20 +19,20 @@ import msgspec
 from liqod.plugins.providers import Sighting
 
 MOST_SEEN = 1024
-"""Sightings that are kept."""
+"""Most sightings kept."""
 MOST_SOURCES = 8
-"""Of one plugin and cluster."""
+"""Most sightings of one plugin and cluster."""
 MOST_ADDRESSES = 8
-"""Of one cluster, that are tried."""
+"""Most addresses of one cluster that are tried."""
 MOST_SIGNED = MOST_ADDRESSES // 2
-"""Of its newest advert, before those of other sources."""
+"""Most addresses of its newest advert, before those of other sources."""
 
 SightingKey = tuple[str, str, str]
 """Plugin, cluster and source."""
 
 
 class SightingRank(IntEnum):
-    """The rank of a sighting where not all can be kept."""
+    """The rank of a sighting when not all can be kept."""
 
     CLAIMED = 0
     VERIFIED = 1
@@ -44,12 +44,12 @@ class AdvertContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an advert with a valid signature.
 
     Attributes:
-        cluster_id: whose it is.
+        cluster_id: id of its cluster.
         key: SHA-256 of the public key that has signed it, in hex.
         serial: of two adverts of a key, the larger one counts; compared with no clock.
-        addresses: ``HOST:PORT`` at which the cluster says that it is reached.
-        capabilities: what it can do, by name.
-        free: what it could lend now, as quantities by resource; empty where it does not say.
+        addresses: ``HOST:PORT`` of the cluster, by its own account.
+        capabilities: its capabilities, by name.
+        free: resources that it could lend now, as quantities; empty if not given.
     """
 
     cluster_id: str
@@ -61,15 +61,15 @@ class AdvertContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptSighting(msgspec.Struct, frozen=True, kw_only=True):
-    """A sighting that is kept.
+    """A kept sighting.
 
     Attributes:
-        seen: as the plugin reports it.
-        since: unix time since when this source shows this cluster.
-        until: when it ends, by the clock that :class:`SightingStore` is given.
-        verified: what its advert says; None where there is none, or it does not hold.
-        problem: why the advert does not hold, in a clause.
-        worth: what it is worth where not all can be kept.
+        seen: the sighting as reported by the plugin.
+        since: Unix time since which this source shows this cluster.
+        until: its end, by the clock that :class:`SightingStore` is given.
+        verified: content of its advert; None without one, or if it is invalid.
+        problem: reason that the advert is invalid, in a clause.
+        worth: its rank when not all can be kept.
     """
 
     seen: Sighting
@@ -81,17 +81,17 @@ class KeptSighting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> SightingKey:
-        """The key by which it is kept."""
+        """The key under which it is kept."""
         return key_of(self.seen)
 
 
 def key_of(seen: Sighting) -> SightingKey:
-    """The key by which a sighting is kept."""
+    """The key under which a sighting is kept."""
     return (seen.plugin, seen.cluster_id, seen.where)
 
 
 class SeenCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster: all that is seen of it.
+    """A cluster with all its sightings.
 
     Attributes:
         cluster_id: its id.
@@ -103,18 +103,18 @@ class SeenCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that adverts of this id are signed by: more than one is a conflict."""
+        """The keys that sign adverts of this id: more than one is a conflict."""
         found = (each.verified.key for each in self.entries if each.verified is not None)
         return tuple(dict.fromkeys(found))
 
     @property
     def key(self) -> str:
-        """The one key; empty where none is known, or several are."""
+        """The only key; empty if none is known, or several are."""
         keys = self.keys
         return keys[0] if len(keys) == 1 else ""
 
     def plugins(self, key: str) -> frozenset[str]:
-        """The plugins that have seen it by an advert which this key has signed."""
+        """The plugins that have seen it with an advert signed by this key."""
         return frozenset(
             each.seen.plugin
             for each in self.entries
@@ -128,11 +128,11 @@ class SeenCluster(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def kubeconfig(self) -> str:
-        """Path of a peering user's kubeconfig, where a source brings one; else empty."""
+        """Path of a peering user's kubeconfig, if a source has one; else empty."""
         return next((each.seen.kubeconfig for each in self.entries if each.seen.kubeconfig), "")
 
     def newest(self, key: str = "") -> AdvertContent | None:
-        """The newest advert of that key (of the one key, if none is given); None without one."""
+        """The newest advert of that key (of the only key, if none is given); None without one."""
         wanted = key or self.key
         told = [each.verified for each in self.entries if each.verified is not None]
         return max(
@@ -144,13 +144,12 @@ class SeenCluster(msgspec.Struct, frozen=True, kw_only=True):
     def addresses(self, key: str = "") -> tuple[str, ...]:
         """Addresses to try, the best first; at most :data:`MOST_ADDRESSES`.
 
-        First what its newest advert says, up to :data:`MOST_SIGNED`, then what other sources that
-        are still there show under the same key, which may be the only one that is right (DNS
-        beside mDNS), then where the cluster is seen without an advert. The server at any of them
-        has to show the key all the same.
+        First those of its newest advert, up to :data:`MOST_SIGNED`, then those of other present
+        sources under the same key, of which one may be the only right one (DNS beside mDNS), then
+        those seen without an advert. The server at each of them must prove the key in any case.
 
         Args:
-            key: the key that is expected. Without one there are none in a conflict.
+            key: the expected key. Without one there are none in a conflict.
         """
         if not key and self.conflict:
             return ()
@@ -180,20 +179,20 @@ class SeenCluster(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _in_turn(lists: Sequence[Sequence[str]]) -> list[str]:
-    """The first address of each, then the second of each: none with many hides the others'."""
+    """The first address of each list, then the second of each: a long list hides no other."""
     longest = max(map(len, lists), default=0)
     return [each[at] for at in range(longest) for each in lists if at < len(each)]
 
 
 class SightingStore:
-    """The sightings that are kept.
+    """The kept sightings, bounded in number.
 
     Args:
-        most: how many.
+        most: most sightings kept.
 
     Attributes:
         entries: by plugin, cluster and source; read it, do not write it.
-        counts: how many of them are of each plugin; likewise.
+        counts: their number by plugin; likewise.
     """
 
     def __init__(self, most: int = MOST_SEEN) -> None:
@@ -203,21 +202,21 @@ class SightingStore:
         self.counts: Counter[str] = Counter()
 
     def seen(self, cluster_id: str) -> SeenCluster | None:
-        """All that is seen of one cluster; None where that is nothing."""
+        """All sightings of one cluster; None without any."""
         keys = self._clusters.get(cluster_id)
         if not keys:
             return None
         return SeenCluster(cluster_id=cluster_id, entries=tuple(self.entries[key] for key in keys))
 
     def clusters(self) -> tuple[str, ...]:
-        """The ids of all clusters that are seen, in the order in which they came."""
+        """The ids of all clusters seen, the oldest first."""
         return tuple(self._clusters)
 
     def take(self, entry: KeptSighting) -> tuple[KeptSighting, ...] | None:
         """Keep an entry.
 
         Returns:
-            Those that had to go for it; None where there is no place for it.
+            The entries removed for it; None if there is no place for it.
         """
         key = entry.key
         before = self.entries.get(key)
@@ -238,7 +237,7 @@ class SightingStore:
         return gone
 
     def drop(self, key: SightingKey) -> KeptSighting | None:
-        """Remove an entry; the removed one, or None where there was none."""
+        """Remove an entry; the removed one, or None if there was none."""
         entry = self.entries.pop(key, None)
         if entry is None:
             return None
@@ -250,26 +249,26 @@ class SightingStore:
         return entry
 
     def expired(self, now: float) -> tuple[KeptSighting, ...]:
-        """Drop what has ended by now, and say what."""
+        """Drop the entries that have expired; returns them."""
         over = [key for key, entry in self.entries.items() if entry.until <= now]
         return tuple(entry for key in over if (entry := self.drop(key)) is not None)
 
     @property
     def fullest(self) -> str:
-        """The plugin that has the most places, where all are taken; empty while some are free."""
+        """The plugin with the most places, if all are taken; empty while some are free."""
         if len(self.entries) < self._most:
             return ""
         return self.counts.most_common(1)[0][0]
 
     @property
     def ends(self) -> bool:
-        """True if anything that is kept ends by itself."""
+        """True if any entry ends by itself."""
         return any(entry.until < math.inf for entry in self.entries.values())
 
     def _crowded(self, entry: KeptSighting) -> tuple[list[SightingKey], bool]:
-        """From what one has to go for a new entry, newest first, and whether it is its fair share.
+        """Entries that may be removed for a new one, newest first; True if its plugin is due one.
 
-        Nothing has to go where the list is empty.
+        With an empty list nothing has to go.
         """
         plugin, cluster, _ = entry.key
         same = [key for key in self._clusters.get(cluster, ()) if key[0] == plugin]

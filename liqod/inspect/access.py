@@ -1,9 +1,9 @@
-"""Authenticates the inspector's clients, and decides whether one may only look or act too.
+"""Authenticates the inspector's clients, and decides if a client may only look, or act too.
 
 On the Unix socket the kernel names the user: root and the daemon's own user act, others look. Over
-TCP a client shows a bearer token; the API server says whose it is and what that user may do, so
-that rights are ordinary RBAC. Only tokens of the audience ``liqod`` count: one that was made for
-the API server itself is not accepted, and so cannot be collected here.
+TCP a client sends a bearer token; the API server returns its user and the rights of that user, so
+that rights are ordinary RBAC. Only tokens of the audience ``liqod`` count: a token for the API
+server itself is not accepted, and so cannot be collected here.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from liqod.kube.reviews import AuthenticatedUser, bearer_in, may, user_of
 from liqod.runtime.unixpeer import unix_peer
 
 GROUP, RESOURCE = "core.liqo.io", "foreignclusters"
-"""The resource that a client needs the right to ``get`` to look, and to ``update`` to act."""
+"""The resource for rights: a client needs ``get`` to look, and ``update`` to act."""
 KEPT = 10.0
-"""Seconds for which an answer of the API server is used again; a refusal, too."""
+"""Seconds for which a response of the API server is reused; a refusal, too."""
 KEPT_TOKENS = 256
 
 
@@ -45,7 +45,7 @@ def local(sock: socket.socket) -> Guest:
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
-    """The token of an ``Authorization`` header; empty where there is none to be used."""
+    """The token of an ``Authorization`` header; empty without a usable one."""
     for name, value in headers:
         if name.lower() == b"authorization":
             return bearer_in(value.decode("latin-1"))
@@ -53,7 +53,7 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
 
 
 class Reviewer:
-    """Has the API server review tokens.
+    """Reviews tokens through the API server.
 
     Args:
         client: with the daemon's own identity.
@@ -64,7 +64,7 @@ class Reviewer:
         self._reviews: dict[bytes, tuple[float, Guest | None]] = {}
 
     async def review(self, token: str) -> Guest | None:
-        """The user of a token and that user's rights; None where it may not even look."""
+        """Review a token; its user with the rights, or None for a user that may not look."""
         if not token:
             return None
         digest = hashlib.sha256(token.encode()).digest()
@@ -89,7 +89,7 @@ class Reviewer:
 
 
 async def remote(reviewer: Reviewer, headers: Iterable[tuple[bytes, bytes]]) -> Guest | None:
-    """The client that shows this header, None where it may not look or cannot be reviewed."""
+    """The client with these headers; None if it may not look or cannot be reviewed."""
     try:
         return await reviewer.review(bearer(headers))
     except LiqodError:

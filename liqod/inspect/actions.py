@@ -1,6 +1,6 @@
-"""Plans and executes the actions that viewers request: each plan says first what will change.
+"""Plans and executes the actions that viewers request: each plan first lists the changes.
 
-Every action is what a command line does, by the same functions and with the daemon's own rights;
+Every action equals a command line, by the same functions and with the daemon's own rights;
 the plan names that command line.
 """
 
@@ -29,10 +29,10 @@ from liqod.runtime.progress import Progress
 Options = dict[str, str]
 
 LESS = ("cpu", "memory", "pods")
-"""Resources of which less than requested may be granted, by the names of options."""
+"""Resources that may be granted in part, by the names of options."""
 FLAGS = ("always", "replace")
 WITHIN = 10.0
-"""Seconds in which the daemon takes a decision up; it is written anyway."""
+"""Seconds in which the daemon applies a decision; it is written in any case."""
 STRATEGIES = ("Local", "Remote", "LocalAndRemote")
 OPTIONS = {
     "offload": ("strategy", "selector"),
@@ -40,12 +40,12 @@ OPTIONS = {
     "accept": (*LESS, *FLAGS),
     "deny": ("always",),
 }
-"""The options of those verbs that have some."""
+"""The options of each verb that has some."""
 CONDITIONS = {"cordon": "Cordoned", "uncordon": "Active", "activate": "Active", "drain": "Drained"}
 
 
 class Outline(NamedTuple):
-    """The plan of an action: the changes, whether something is deleted, the command line."""
+    """The plan of an action: the changes, the presence of deletions, the command line."""
 
     changes: tuple[str, ...]
     destructive: bool
@@ -57,10 +57,10 @@ Do = Callable[[str, str, Options, Progress], Awaitable[str]]
 
 
 class Actions:
-    """Plans and does.
+    """Plans and executes actions.
 
     Args:
-        doctor: looks anew.
+        doctor: repeats checks.
     """
 
     def __init__(self, context: ClusterContext, components: Components, doctor: Doctor) -> None:
@@ -89,7 +89,7 @@ class Actions:
         return await self._resolve(verb, options)[0](verb, subject, options)
 
     async def do(self, verb: str, subject: str, options: Options, progress: Progress) -> str:
-        """Do it; one sentence about the outcome. Raises RequestError or LiqodError."""
+        """Execute an action; one sentence about the outcome. Raises RequestError or LiqodError."""
         return await self._resolve(verb, options)[1](verb, subject, options, progress)
 
     def _resolve(self, verb: str, options: Options) -> tuple[Plan, Do]:
@@ -118,7 +118,7 @@ class Actions:
         return f"peered: {cluster} is a node here"
 
     def _introduced(self, cluster: str) -> tuple[ClusterContext, Path]:
-        """This cluster as it is configured now, and a kubeconfig to peer by."""
+        """This cluster with its current configuration, and a kubeconfig for peering."""
         discovery = self._components.discovery
         if discovery is None:
             raise RequestError("missing", f"no cluster {cluster} was seen")
@@ -226,7 +226,7 @@ class Actions:
 
 
 def _requested_spec(options: Options) -> dict[str, Any]:
-    """The requested spec of a NamespaceOffloading. Raises RequestError where it makes no sense."""
+    """The requested spec of a NamespaceOffloading. Raises RequestError for an invalid one."""
     asked: dict[str, Any] = {}
     if "strategy" in options:
         if options["strategy"] not in STRATEGIES:
@@ -249,14 +249,14 @@ class Decisions:
 
     Args:
         context: this cluster.
-        components: those that work now.
+        components: the running components.
     """
 
     def __init__(self, context: ClusterContext, components: Components) -> None:
         self._context, self._components = context, components
 
     async def changes(self, verb: str, who: str, options: Options) -> tuple[str, ...]:
-        """The effect of a decision: the exact grant. Raises RequestError or LiqodError."""
+        """List the effect of a decision: the exact grant. Raises RequestError or LiqodError."""
         entry = await self._waiting(verb, who)
         spec, later = entry.spec, _later(options)
         if verb == "deny":
@@ -285,7 +285,7 @@ class Decisions:
         return shlex.join(["liqod", "inbox", verb, who, *less, *flags])
 
     async def do(self, verb: str, who: str, options: Options, step: Callable[[str], None]) -> str:
-        """Write it; one sentence about the outcome. Raises RequestError or LiqodError."""
+        """Write a decision; one sentence about the outcome. Raises RequestError or LiqodError."""
         entry = await self._waiting(verb, who)
         flags = {name: name in options for name in FLAGS}
         if verb == "deny":
@@ -306,7 +306,7 @@ class Decisions:
         return answering.outcome(done)
 
     def _defaults(self) -> Mapping[str, int | str]:
-        """Resources granted to a slice that names none, as configured now."""
+        """Resources granted to a slice that names none, by the current configuration."""
         discovery = self._components.discovery
         context = self._context if discovery is None else discovery.context
         return context.config.provider.default_resources

@@ -1,4 +1,4 @@
-"""Answers what the inspector's clients ask for beside the stream of changes."""
+"""Answers the requests of the inspector's clients beside the stream of changes."""
 
 import codecs
 import logging
@@ -66,7 +66,7 @@ SHOWN: dict[str, Kind] = {
         *(SHADOW_PODS, TENANTS, VIRTUAL_NODES, NAMESPACES, NODES, PODS),
     )
 }
-"""The kinds of which an object may be asked for: none that holds secrets of others."""
+"""The kinds of objects that may be requested: none that holds secrets of others."""
 STEPS = 16
 CHUNK = 65536
 """Characters of a log in one message."""
@@ -78,15 +78,15 @@ Answer = Callable[[Any, Guest, Tell], Awaitable[None]]
 
 
 class Answers:
-    """Answers requests.
+    """Answers requests of clients.
 
     Args:
         histories: past figures.
         facts: the newest figures.
-        doctor: what was found of each layer.
+        doctor: the findings on each layer.
 
     Attributes:
-        cluster_uid: as :func:`liqod.cluster.ownid.cluster_uid`; empty until it is known.
+        cluster_uid: as :func:`liqod.cluster.ownid.cluster_uid`; empty while unknown.
     """
 
     def __init__(
@@ -209,13 +209,13 @@ class Answers:
         return made_by == labels.MANAGED_BY_SHADOW_POD or bool(self._peer_of(pod))
 
     def _peer_of(self, pod: dict[str, Any]) -> str:
-        """The peer on whose virtual node a pod is; empty where it is on none."""
+        """The peer of a pod's virtual node; empty if it is on none."""
         node = pod["spec"].get("nodeName", "")
         borrowing = self._components.borrowing()
         return next((name for name, each in borrowing.items() if node in each.engine.nodes), "")
 
     def _there(self, peer: str, namespace: str) -> tuple[Client, str]:
-        """A client for a peer, and the namespace there that one of here is mapped to."""
+        """A client for a peer, and the namespace there that a local one is mapped to."""
         borrowing = self._components.borrowing().get(peer)
         remote = borrowing.remotes.any_slice() if borrowing is not None else None
         if borrowing is None or remote is None:
@@ -272,7 +272,7 @@ class Answers:
                 await reply(ActionProgress(id=ask.id, step=str(step)))
 
         def progress(step: str) -> None:
-            with suppress(trio.WouldBlock):  # who does not keep up misses a step
+            with suppress(trio.WouldBlock):  # a slow client misses a step
                 send.send_nowait(step)
 
         async with trio.open_nursery() as nursery:
@@ -283,7 +283,7 @@ class Answers:
 
 
 def _must_act(guest: Guest) -> None:
-    """Raises RequestError for one who may only look."""
+    """Raise RequestError for a client that may only look."""
     if not guest.acting:
         raise RequestError("forbidden", f"{guest.user} may look, not act")
 

@@ -1,8 +1,8 @@
-"""The components that can be looked into while they work, and the facts of each.
+"""The running components that the inspector reads, and the facts of each.
 
-Nothing is decided by the entries here; components that need each other are given each other. A fact
-is a function from a component to a value: it reads what that has in memory and takes microseconds;
-nobody is asked.
+No decision depends on the entries here; components that need each other get references. A fact
+is a function from a component to a value: it reads memory and takes microseconds, without any
+request.
 """
 
 import time
@@ -45,17 +45,17 @@ from liqod.plugins.loader import Loaded
 
 
 class Components:
-    """The components that work in one daemon now.
+    """The running components of one daemon.
 
     Attributes:
-        peers: those whose task runs, by id.
+        peers: peers with a running task, by id.
         guest_policies: state of the policies that restrict consumers, as far as it is checked.
-        pod_proxies: to the pods at peers.
+        pod_proxies: proxies to the pods at peers.
         discovery: while this daemon leads.
         handshake: while this daemon leads.
         former_key: while this daemon leads.
         admission: where the webhook is enabled.
-        serving: what virtual nodes show, while they are served.
+        serving: server certificates of virtual nodes, while they are served.
     """
 
     def __init__(self) -> None:
@@ -71,12 +71,12 @@ class Components:
 
     @property
     def listening(self) -> int:
-        """TCP port at which other daemons' handshakes are taken; 0 while none is."""
+        """TCP port of the handshake with other daemons; 0 while it is not served."""
         return 0 if self.handshake is None else self.handshake.port
 
     @property
     def unheard(self) -> str:
-        """Why none are taken, where they are to be; empty otherwise."""
+        """The reason that an enabled handshake is not served; empty otherwise."""
         return "" if self.handshake is None else self.handshake.problem
 
     @property
@@ -86,30 +86,30 @@ class Components:
 
     @property
     def by_former_key(self) -> frozenset[str]:
-        """The peers that know this cluster by its former key alone."""
+        """The peers that have only the former key of this cluster."""
         return frozenset() if self.former_key is None else self.former_key.providers
 
     def borrowing(self) -> dict[str, Borrowing]:
-        """The components that borrow, by peer."""
+        """The borrowing components, by peer."""
         return dict(self._borrowing)
 
     def stand_by(self) -> None:
-        """Show nothing any more of what a leader alone has."""
+        """Remove the components that only a leader has."""
         self.discovery = self.handshake = self.former_key = None
 
     @contextmanager
     def peer(self, peer: ProviderPeer) -> Iterator[None]:
-        """Show a peer for as long as the block lasts."""
+        """List a peer while the block runs."""
         self.peers[peer.id] = peer
         try:
             yield
         finally:
-            if self.peers.get(peer.id) is peer:  # else the next one is here already
+            if self.peers.get(peer.id) is peer:  # else its successor is already listed
                 del self.peers[peer.id]
 
     @contextmanager
     def borrows(self, peer: str, borrowing: Borrowing) -> Iterator[None]:
-        """Show what is borrowed with from one peer for as long as the block lasts."""
+        """List the components that borrow from a peer while the block runs."""
         self._borrowing[peer] = borrowing
         try:
             yield
@@ -119,13 +119,13 @@ class Components:
 
 
 MOST_REASONS = 2000
-"""Reasons of one peer's objects that are read."""
+"""Most reasons of one peer's objects that are read."""
 MOST_KINDS = 100
-"""Different ones of a peer that are shown."""
+"""Most different reasons of a peer that are shown."""
 
 
 def queue(found: KeyedQueue[Any], error: str) -> QueueFacts:
-    """The facts of a queue, with why its keys last failed."""
+    """The facts of a queue, with the last failure of its keys."""
     worked = trio.current_time() - found.worked
     return QueueFacts(
         waiting=found.waiting,
@@ -152,7 +152,7 @@ def clients(borrowing: Borrowing | None) -> list[Client]:
 
 
 def requests(client: Client) -> ClientFacts:
-    """The requests that a client has made."""
+    """The facts about a client's requests."""
     stats = client.stats
     return ClientFacts(
         answers=stats.answers, took=stats.took, sent=stats.bytes_out, received=stats.bytes_in
@@ -160,7 +160,7 @@ def requests(client: Client) -> ClientFacts:
 
 
 def certificates(identities: Iterable[Remote]) -> dict[str, float]:
-    """Seconds of life left of each identity's certificate, by its purpose."""
+    """Seconds until the expiry of each identity's certificate, by its purpose."""
     now = time.time()
     return {
         f"slice {each.slice}" if each.slice else "control plane": each.expires - now
@@ -170,7 +170,7 @@ def certificates(identities: Iterable[Remote]) -> dict[str, float]:
 
 
 def reasons(peer: str, borrowing: Borrowing) -> dict[str, ReasonFacts]:
-    """Why objects are not as they are to be, of each reason once."""
+    """The reasons that objects differ from their wanted state, each reason once."""
     found: dict[tuple[str, Reason], list[str]] = {}
     for (reflector, namespace, name), reason in islice(borrowing.engine.reasons(), MOST_REASONS):
         if not reason.expected:
@@ -189,7 +189,7 @@ def reasons(peer: str, borrowing: Borrowing) -> dict[str, ReasonFacts]:
 
 
 def meetings(handshake: HandshakeManager | None) -> MeetingFacts | None:
-    """The facts of the handshakes with other daemons; None where none are taken."""
+    """The facts of the handshakes with other daemons; None if they are disabled."""
     if handshake is None:
         return None
     counters = handshake.counters
@@ -268,7 +268,7 @@ def sightings(
 
 
 def _sighting(whole: SightingFacts, entry: KeptSighting) -> SightingFacts:
-    """The row of one source, of what is so of the cluster as a whole and of the source."""
+    """The row of one source, from the facts of the whole cluster and of the source."""
     seen, told = entry.seen, entry.verified
     return msgspec.structs.replace(
         whole,

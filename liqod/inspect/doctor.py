@@ -1,8 +1,8 @@
-"""The doctor: looks at every layer of every peer all the time, and says which is the first to fail.
+"""The doctor: checks every layer of every peer constantly, and reports the first that fails.
 
 Each round gathers facts from memory and calls the checks, pure functions, with them; over a hundred
 peers that is a few milliseconds in two seconds. Probes fetch the facts that need a request, now
-and then, each behind a wall and with a deadline. A verdict that changes is an event.
+and then, each behind a wall and with a deadline. A change of a verdict is an event.
 """
 
 import logging
@@ -25,22 +25,22 @@ from liqod.telemetry.events import VerdictTurned
 EVERY = 2.0
 """Seconds between two rounds."""
 KEPT = 10.0
-"""Seconds for which evidence that says nothing new is shown as it was."""
+"""Seconds for which the old row is shown if the evidence has nothing new."""
 TURN = 20
-"""Peers that are checked before other tasks get a turn."""
+"""Peers checked before other tasks get a turn."""
 
 log = logging.getLogger(__name__)
 
 
 class Doctor:
-    """Checks everything; see :attr:`ladders`.
+    """Checks this cluster and all peers; see :attr:`ladders`.
 
     Args:
-        facts: what the checks look at.
-        probes: what they ask for.
+        facts: the facts that the checks read.
+        probes: the requests that the checks need.
 
     Attributes:
-        ladders: what was found, by peer; this cluster's own by the empty string.
+        ladders: the findings by peer; this cluster's own by the empty string.
     """
 
     def __init__(
@@ -69,19 +69,19 @@ class Doctor:
         raise AssertionError("it looks until it is cancelled")
 
     async def probe(self, peer: str = "") -> None:
-        """Fetch everything anew of one peer or of all, and look at it."""
+        """Run all probes of one peer or of all again, and check the results."""
         await self._probes.now(peer)
         self._kept = 0.0
         await self.round()
         self._kept = KEPT
 
     async def look(self, peer: str = "") -> None:
-        """Look anew at one peer or at all, where what is known of their servers has grown old."""
+        """Check one peer or all again, with new requests if the facts of their servers are old."""
         await self._probes.look(peer)
         await self.round()
 
     async def round(self) -> None:
-        """Check everything once."""
+        """Run all checks once."""
         await self._facts.refresh()
         cluster = self._facts.cluster()
         self._examine("", cluster)
@@ -110,7 +110,7 @@ class Doctor:
             self._publish(peer, old, rows)
 
     def _look(self, check: Check, peer: str, facts: ClusterFacts | PeerFacts) -> Finding | None:
-        """The finding of one check, given what its probe found and its settings."""
+        """The finding of one check, given its probe's result and its settings."""
         probed = self._probes.found(peer, check.name)
         settings = self._plugins.settings("check", check.name)
         facts = msgspec.structs.replace(facts, probed=probed, settings=settings)
@@ -131,14 +131,14 @@ class Doctor:
         return finding
 
     def _doubted(self, check: Check, peer: str, finding: Finding | None) -> Finding | None:
-        """A finding, unless what it goes by could not be fetched and it says that all is well."""
+        """The finding; unknown if its probe fails, unless the finding is a failure itself."""
         failure = self._probes.failure(peer, check.name)
         if not failure or (finding is not None and finding.verdict == "failing"):
             return finding
         return Finding("unknown", f"its probe fails: {failure}")
 
     def _publish(self, peer: str, old: dict[str, CheckRow], new: dict[str, CheckRow]) -> None:
-        """Publish each verdict that turned."""
+        """Publish each verdict that changed."""
         for name, row in new.items():
             before = old[name].verdict if name in old else "unknown"
             if row.verdict == before or {row.verdict, before} <= {"unknown", "skipped", "ok"}:
@@ -148,7 +148,7 @@ class Doctor:
 
 
 def _row(check: Check, finding: Finding, now: float, old: CheckRow | None, kept: float) -> CheckRow:
-    """The row of one check; the old one where it says the same and is not too old."""
+    """The row of one check; the old row if it has the same content and is not too old."""
     new = CheckRow(
         *(check.name, check.title, finding.verdict, now),
         *(finding.evidence, finding.remedy, now),
@@ -164,7 +164,7 @@ def _row(check: Check, finding: Finding, now: float, old: CheckRow | None, kept:
 
 
 def _nonsense(finding: object) -> str | None:
-    """Why what a check returned is neither a finding nor None; None if it is."""
+    """The fault of a check's result that is neither a finding nor None; None without fault."""
     if finding is None:
         return None
     if type(finding) is not Finding:

@@ -1,7 +1,7 @@
-"""The inspector as a whole: measures, looks, keeps the past, and serves those who want to see.
+"""The inspector as a whole: measures, runs checks, keeps history, and serves viewers.
 
-It runs beside the components and none of them waits for it. Where it cannot serve (the socket's
-folder is not there, the address is taken) it says so and the daemon works on without.
+It runs beside the components and none of them waits for it. If it cannot serve (the socket's
+folder is missing, the address is in use) it logs that and the daemon works on without it.
 """
 
 import grp
@@ -41,9 +41,9 @@ from liqod.websocket import Websocket
 TICK = 0.25
 """Seconds in which changes are collected into one update."""
 AGAIN = 30.0
-"""Seconds until a part that failed is begun anew."""
+"""Seconds until a failed part is restarted."""
 WHOLE = 4
-"""Ticks from one look at everything to the next."""
+"""Ticks between two complete collections."""
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Inspector:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Work until cancelled; started once those who look can connect."""
+        """Work until cancelled; started once viewers can connect."""
         lines = LineHandler(self.stream)
         logging.getLogger().addHandler(lines)
         try:
@@ -92,7 +92,7 @@ class Inspector:
         raise AssertionError("it works until it is cancelled")
 
     async def _identify(self) -> NoReturn:
-        """Find out what tells this cluster from another of its id, once its API server answers."""
+        """Read the UID that distinguishes clusters of one id, once the API server answers."""
         while True:
             with suppress(LiqodError):
                 self._answers.cluster_uid = await cluster_uid(self.context.client)
@@ -100,7 +100,7 @@ class Inspector:
             await trio.sleep(AGAIN)
 
     async def _collect(self) -> NoReturn:
-        """While somebody watches, send what has changed."""
+        """Send the changes while there are viewers."""
         while True:
             await self.stream.wanted.wait()
             tick = 0
@@ -110,7 +110,7 @@ class Inspector:
                 try:
                     self.sampler.watched(len(self.stream))
                     self.stream.publish(await self._collector.collect(whole=whole))
-                except Exception:  # a wall: what cannot be shown stands in no component's way
+                except Exception:  # a wall: a fault of the view affects no component
                     log.exception("the state could not be collected")
                 await trio.sleep(TICK)
             self._collector.release()
@@ -132,7 +132,7 @@ class Inspector:
             log.error("the inspector is not served: %s", error)
 
     async def _listen(self, stack: AsyncExitStack, path: Path) -> tuple[trio.SocketListener, Path]:
-        """The socket; of two daemons of one cluster on one host, the second has its own name."""
+        """Open the socket; of two daemons of one cluster on a host the second uses another name."""
         settings = self.context.config.inspector
         group = _group(settings.group)
         if not settings.socket:
@@ -160,7 +160,7 @@ class Inspector:
 
 
 async def _behind_wall(part: Callable[[], Awaitable[object]]) -> NoReturn:
-    """Run a part of the inspector for ever: a fault in it is named, and stops no component."""
+    """Run a part of the inspector for ever: a fault in it is logged, and stops no component."""
     while True:
         try:
             await part()
@@ -170,7 +170,7 @@ async def _behind_wall(part: Callable[[], Awaitable[object]]) -> NoReturn:
 
 
 def _group(name: str) -> int | None:
-    """The numeric id of a group. Raises ConfigError where there is none of that name."""
+    """The numeric id of a group. Raises ConfigError for an unknown name."""
     if not name:
         return None
     try:
@@ -180,14 +180,14 @@ def _group(name: str) -> int | None:
 
 
 class LineHandler(logging.Handler):
-    """Takes the lines of the log, from any thread; tracebacks stay in the log itself."""
+    """Passes log lines to viewers, from any thread; tracebacks stay in the log itself."""
 
     def __init__(self, stream: Stream) -> None:
         super().__init__()
         self._stream = stream
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one record."""
+        """Pass one record on."""
         tail = "".join(f" {key}={value}" for key, value in facts(record).items())
         line = Line(
             at=round(time.time(), 3),

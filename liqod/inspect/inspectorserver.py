@@ -1,7 +1,7 @@
-"""The inspector's websocket: on a Unix socket, and where it is asked for over TCP with TLS.
+"""The inspector's websocket server: on a Unix socket, and if configured over TCP with TLS.
 
-Every connection runs behind a wall: what a client sends, does not send or does not read costs that
-client its connection and nobody else anything.
+Every connection runs behind a wall: a fault of one client (bad data, silence, not reading) costs
+that client its connection and does not affect others.
 """
 
 import errno
@@ -35,11 +35,11 @@ from liqod.runtime.tokenbucket import TokenBucket
 from liqod.websocket import UpgradeRefusal, UpgradeRequest, Websocket, WebsocketClosed
 
 REVIEWS = 4
-"""Tokens that are reviewed at once."""
+"""Most concurrent token reviews."""
 FAULT = (1011, "the daemon has met a fault of its own")
 READ_RATE, READ_BURST = 16 * 1024, 512 * 1024
-"""Bytes a second that are read of a client, and at once: whatever comes costs a little work, pings
-and empty frames too, and those never reach a limit on messages."""
+"""Bytes read from a client, per second and at once: all data costs a little work, pings and empty
+frames included, and those never reach a limit on messages."""
 BACKLOG = 64
 MODE = 0o660
 
@@ -50,16 +50,16 @@ log = logging.getLogger(__name__)
 
 
 class Taken(ConfigError):
-    """Another daemon serves at that path."""
+    """Another daemon serves at the path of the socket."""
 
 
 class Server:
     """Serves the clients of the inspector.
 
     Args:
-        handler: talks with one client until it returns or the client leaves.
-        reviewer: for clients over TCP.
-        account: what clients may take.
+        handler: serves one client until it returns or the client leaves.
+        reviewer: reviews tokens of clients over TCP.
+        account: limits of connections.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Server:
         """Serve until cancelled.
 
         Args:
-            listeners: of one sort.
+            listeners: all on Unix sockets, or all over TCP.
             context: gives the TLS context for a new connection; None for Unix sockets.
         """
         serve = self._serve_local if context is None else partial(self._serve_remote, context)
@@ -114,7 +114,7 @@ class Server:
         source, wire = address_of(stream), wire_of(stream)
         try:
             await self._serve(wire, source, context, who)
-        except* Exception as group:  # the wall: a client's trouble is its own
+        except* Exception as group:  # the wall: a client's fault affects that client only
             log.debug("a client of the inspector was lost", extra={"reason": repr(group)})
         finally:
             wire.close()
@@ -128,7 +128,7 @@ class Server:
     ) -> None:
         async with trio.open_nursery() as nursery:
             found: tuple[Websocket, Guest] | None = None
-            # Strangers who come over the network do not stand in the way of those on this machine.
+            # Clients over the network do not use the places of those on this machine.
             places = self._account[account.LOCAL if context is None else account.REMOTE]
             with places.within(source, self._timings.greeting):
                 if context is not None:
@@ -158,16 +158,16 @@ class Server:
 
 
 async def _end_with(connection: Websocket, scope: trio.CancelScope) -> None:
-    """A client that has gone is not waited for."""
+    """Cancel the scope when the client has gone."""
     await connection.wait_ended()
     scope.cancel()
 
 
 async def _greet(nursery: trio.Nursery, wire: Wire, who: WhoIs) -> tuple[Websocket, Guest]:
-    """A websocket with one who may look; the others are refused with an HTTP status.
+    """Open a websocket with a client that may look; others are refused with an HTTP status.
 
     Raises:
-        ProtocolError: it is refused, asks for no websocket, or has gone.
+        ProtocolError: it is refused, does not request a websocket, or has gone.
     """
     guests: list[Guest] = []
 
@@ -186,7 +186,7 @@ async def _greet(nursery: trio.Nursery, wire: Wire, who: WhoIs) -> tuple[Websock
 
 
 def place(settings: Settings, environ: Mapping[str, str], cluster_id: str) -> Path | None:
-    """Where the socket goes: as configured, else the first usual folder that can be written to."""
+    """Path of the socket: as configured, else in the first usual folder that is writable."""
     if settings.socket:
         return Path(settings.socket)
     for folder in whereabouts.folders(environ):
@@ -200,7 +200,7 @@ def place(settings: Settings, environ: Mapping[str, str], cluster_id: str) -> Pa
 
 @asynccontextmanager
 async def unix_listener(path: Path, group: int | None = None) -> AsyncIterator[trio.SocketListener]:
-    """A listening Unix socket; the socket of a dead daemon at that path is replaced.
+    """Open a listening Unix socket; the socket of a dead daemon at that path is replaced.
 
     Args:
         path: the socket.
@@ -238,7 +238,7 @@ def _remove(path: Path) -> None:
 
 
 def _clear(path: Path) -> None:
-    """Remove a socket that nobody serves. Raises OSError where somebody does."""
+    """Remove a socket without a server. Raises OSError if a process serves it."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -260,8 +260,8 @@ def _clear(path: Path) -> None:
 def _bind(path: Path, group: int | None) -> socket.socket:
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        # The socket's own mode, less the process's mask, is the one that its name gets: nobody
-        # else connects before the rest is said, and files that others make are as they were.
+        # The socket's own mode, less the process's mask, is the mode of its path: no other user
+        # connects before the mode is final, and the mask of other files does not change.
         os.fchmod(sock.fileno(), stat.S_IRUSR | stat.S_IWUSR)
         sock.bind(str(path))
         if group is not None:
@@ -276,7 +276,7 @@ def _bind(path: Path, group: int | None) -> socket.socket:
 
 
 class Certificate:
-    """A server certificate in files, read again when they change.
+    """The server certificate in files, read again when they change.
 
     Args:
         cert: path of the PEM chain.
@@ -289,7 +289,7 @@ class Certificate:
         self._context: ssl.SSLContext | None = None
 
     def context(self) -> ssl.SSLContext:
-        """The context for a new connection. Raises ConfigError where the files are no good."""
+        """The TLS context for a new connection. Raises ConfigError if the files are invalid."""
         try:
             changed = tuple(os.stat(path).st_mtime for path in self._paths)
             if self._context is None or changed != self._read:
@@ -304,7 +304,7 @@ class Certificate:
 
 
 async def tcp_listeners(host: str, port: int) -> list[trio.SocketListener]:
-    """Listening TCP sockets. Raises ConfigError where the address cannot be had."""
+    """Open listening TCP sockets. Raises ConfigError if the address cannot be bound."""
     try:
         found: list[Any] = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     except OSError as error:

@@ -1,7 +1,7 @@
-"""One client of the inspector: the messages to it, and the requests it has under way.
+"""Serves one client of the inspector: the messages to it, and its open requests.
 
 The client's messages are read one by one within its rate; each request is answered by a task of its
-own, so that a log that is followed holds up nothing else of the same client.
+own, so that a followed log delays no other request of the same client.
 """
 
 import time
@@ -37,12 +37,12 @@ NOWHERE = -1
 
 
 class InspectorSession:
-    """One client, from its greeting to its end.
+    """The session of one client, from its greeting to its end.
 
     Args:
         connection: the websocket.
-        guest: who it is.
-        stream: what it may watch.
+        guest: its user and rights.
+        stream: the state that it can watch.
         answers: answers its requests.
     """
 
@@ -63,7 +63,7 @@ class InspectorSession:
         self._watching: trio.CancelScope | None = None
 
     async def run(self) -> None:
-        """Talk until the client leaves or breaks a limit."""
+        """Serve the client until it leaves or breaks a limit."""
         await self._send_message(self._hello())
         bucket = TokenBucket(protocol.RATE, protocol.BURST)
         async with trio.open_nursery() as nursery:
@@ -91,7 +91,7 @@ class InspectorSession:
         )
 
     async def _take(self, text: str | bytes, nursery: trio.Nursery) -> None:
-        """Begin what a message asks for."""
+        """Start the request of a message."""
         try:
             message = protocol.read_client(text)
         except Unreadable as error:
@@ -159,10 +159,10 @@ class InspectorSession:
         await self._send(protocol.encode(message).decode())
 
     async def _send(self, text: str) -> None:
-        """Send a message; a client that does not take it in time is gone.
+        """Send a message; a client that does not receive it in time counts as gone.
 
         Raises:
-            Closed: it is.
+            Closed: the client is gone.
         """
         with trio.move_on_after(self._timings.write) as patience:
             await self._connection.send(text)

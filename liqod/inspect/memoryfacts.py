@@ -1,7 +1,7 @@
-"""Fills the facts of this cluster and of its peers from memory, without asking anybody.
+"""Fills the facts of this cluster and of its peers from memory, without any request.
 
 Facts that change each second are measured each second (:meth:`FactsInMemory.measure`), about a
-millisecond for a hundred peers; all else is read when the doctor looks.
+millisecond for a hundred peers; all others are read in each round of the doctor.
 """
 
 import os
@@ -43,15 +43,15 @@ if TYPE_CHECKING:
 
 
 class FactsInMemory:
-    """Fills facts from what this daemon's components have in memory.
+    """Fills facts from the memory of this daemon's components.
 
     Args:
-        summary: what events added up to.
-        probes: what was asked for.
+        summary: the sums of events.
+        probes: the results of probes.
 
     Attributes:
-        daemon: the process, as it was measured last.
-        lags: how late the event loop was in each of the last sixty seconds, newest last.
+        daemon: the process, as last measured.
+        lags: delay of the event loop in each of the last sixty seconds, newest last.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class FactsInMemory:
         self._at = trio.current_time()
 
     async def measure(self, daemon: ProcessFacts) -> Report:
-        """Take the figures of a second: of the process, and of each peer's link, work and pods.
+        """Measure the figures of a second: of the process, and of each peer's link, work and pods.
 
         Args:
-            daemon: those of the process.
+            daemon: the figures of the process.
         """
         self.daemon = daemon
         self.lags = (*self.lags[-59:], daemon.lag)
@@ -111,7 +111,7 @@ class FactsInMemory:
         return Report(cluster, self._measured)
 
     def working(self, found: PeerFacts) -> PeerFacts:
-        """The facts about a peer, with those of its task and its link at this moment."""
+        """The facts about a peer, with the present ones of its task and its link."""
         peer, failing = self._components.peers.get(found.peer), self._summary.peers.get(found.peer)
         return msgspec.structs.replace(
             found,
@@ -143,7 +143,7 @@ class FactsInMemory:
         return sum(node_index(pods).count(node) for node in borrowing.engine.nodes)
 
     def _rates(self, name: str, clients: "list[Client]", passed: float) -> tuple[float, float]:
-        """Bytes a second to a peer, and from it."""
+        """Bytes per second to a peer, and from it."""
         stats = [client.stats for client in clients]
         totals = (sum(each.bytes_out for each in stats), sum(each.bytes_in for each in stats))
         before = self._bytes.get(name, totals)
@@ -152,7 +152,7 @@ class FactsInMemory:
         return round(sent), round(received)
 
     async def refresh(self) -> None:
-        """Take in what informers reported since the last time."""
+        """Read the changes that informers reported since the last call."""
         await self._objects.refresh()
         self._slices = {}
         for row in self._objects.slices.rows.values():
@@ -163,7 +163,7 @@ class FactsInMemory:
         self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in borrowing}
 
     def peers(self) -> list[str]:
-        """The peers there are, also those whose task does not run now."""
+        """All peers, also those without a running task."""
         return sorted({*self._components.peers, *self._summary.peers})
 
     def report(self) -> Report:
@@ -172,18 +172,18 @@ class FactsInMemory:
         return Report(cluster, {name: self.peer(name, cluster) for name in self.peers()})
 
     def nudge(self) -> None:
-        """Have the figures of all networks be read anew for the next report."""
+        """Have the figures of all networks read again for the next report."""
         for peer in self._components.peers.values():
             peer.network.nudge()
 
     @property
     def webhook(self) -> str:
-        """The verdict on the webhook's path; empty where it is not known."""
+        """The verdict on the webhook's path; empty if unknown."""
         return self._summary.webhook
 
     @property
     def missing_policies(self) -> tuple[str, ...]:
-        """The admission policies that hold consumers and are missing."""
+        """The missing admission policies that restrict consumers."""
         return self._components.guest_policies.missing
 
     def cluster(self) -> ClusterFacts:
@@ -223,23 +223,23 @@ class FactsInMemory:
         )
 
     def _serving(self) -> str | None:
-        """Why virtual nodes show a certificate of the daemon's own."""
+        """The reason that virtual nodes use a certificate of the daemon's own."""
         known = self._components.serving
         return known.problem if known is not None and self._components.pod_proxies else None
 
     def _usage(self, peer: str) -> str | None:
-        """Why a peer did not report what pods use."""
+        """The reason that a peer did not report the usage of pods."""
         way = self._components.pod_proxies.get(peer)
         return way.usage.problem if way is not None and way.usage.requested_at is not None else None
 
     def _proved(self) -> float | None:
-        """Seconds since the webhook's way was tried."""
+        """Seconds since the webhook's path was last tested."""
         webhook = self._components.webhook
         at = webhook.proved if webhook is not None else None
         return None if at is None else trio.current_time() - at
 
     def _own_certificate(self) -> float | None:
-        """Seconds of life left of the daemon's own certificate."""
+        """Seconds until the expiry of the daemon's own certificate."""
         pem = self._context.client.certificate
         if pem is None:
             return None
@@ -308,7 +308,7 @@ class FactsInMemory:
         )
 
     def _since(self, peer: str, namespaces: frozenset[str]) -> dict[str, float]:
-        """How long each of these namespaces has been seen as it is."""
+        """Seconds for which each of these namespaces has been seen unchanged."""
         at = trio.current_time()
         for key in [key for key in self._unmapped if key[0] == peer and key[1] not in namespaces]:
             del self._unmapped[key]
@@ -316,5 +316,5 @@ class FactsInMemory:
 
 
 def now() -> float:
-    """The time that findings carry, to a tenth of a second."""
+    """The time of findings, to a tenth of a second."""
     return round(time.time(), 1)

@@ -1,9 +1,9 @@
-"""The past without a database: a second's figures for ten minutes, a minute's for a day.
+"""The history of metrics in memory: a second's figures for ten minutes, a minute's for a day.
 
-The process and each peer are measured each second, whether or not anybody looks; one round over a
+The process and each peer are measured each second, with or without viewers; one round over a
 hundred peers takes about a millisecond. Each metric of each peer is two rings of 32-bit floats,
 8 kB when full; they grow as they fill. A value that was not measured is NaN inside and None
-outside. Peers that went are forgotten.
+outside. Removed peers are forgotten.
 """
 
 import math
@@ -36,7 +36,7 @@ def mean(values: list[float]) -> float:
 
 
 class Metric(NamedTuple, Generic[T]):
-    """One metric: its meaning and unit, the fact that it is, and what makes a minute of seconds."""
+    """One metric: its meaning and unit, its fact, and the function from seconds to a minute."""
 
     help: str
     unit: str
@@ -45,7 +45,7 @@ class Metric(NamedTuple, Generic[T]):
 
 
 def work(read: Callable[[WorkFacts], float | None]) -> Callable[[PeerFacts], float | None]:
-    """The reader of how much is under way with a peer."""
+    """The reader of a figure of the work in progress for a peer."""
     return lambda facts: None if facts.work is None else read(facts.work)
 
 
@@ -93,7 +93,7 @@ class Ring:
     """The newest values of a series, oldest first.
 
     Args:
-        size: how many are kept.
+        size: number of values kept.
     """
 
     __slots__ = ("_next", "_size", "_values")
@@ -112,7 +112,7 @@ class Ring:
         self._next = (self._next + 1) % self._size
 
     def newest(self, count: int) -> list[float]:
-        """The last ``count`` values, fewer where there are fewer."""
+        """The last ``count`` values, or all if there are fewer."""
         ordered = self._values[self._next :] + self._values[: self._next]
         return ordered[-count:].tolist() if count > 0 else []
 
@@ -121,7 +121,7 @@ class Ring:
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory that its values take, without Python's own."""
+        """Bytes of memory of its values, without Python's own."""
         return len(self._values) * self._values.itemsize
 
 
@@ -138,7 +138,7 @@ class History(Generic[T]):
         self._taken = 0
 
     def record(self, facts: T) -> None:
-        """Take the values of a second; those that are None were not measured."""
+        """Record the values of a second; those that are None were not measured."""
         self._taken += 1
         for name, (seconds, minutes) in self._rings.items():
             metric = self._metrics[name]
@@ -161,7 +161,7 @@ class History(Generic[T]):
 
     @property
     def bytes(self) -> int:
-        """Bytes of memory that its values take."""
+        """Bytes of memory of its values."""
         return sum(ring.bytes for pair in self._rings.values() for ring in pair)
 
 
@@ -179,7 +179,7 @@ class Histories:
         self.at = time.time()
 
     def record(self, report: Report) -> None:
-        """Take the figures of a second."""
+        """Record the figures of a second."""
         self.at = time.time()
         self.daemon.record(report)
         for name in self.peers.keys() - report.peers.keys():
@@ -195,9 +195,9 @@ class Histories:
 
 
 class LoopTurns(trio.abc.Instrument):
-    """How long the event loop was busy at a stretch: so late is what became due meanwhile.
+    """Measures the longest busy turn of the event loop: tasks that became due wait so long.
 
-    It costs nothing at rest, where a timer that asks how late it is wakes the process.
+    It costs nothing at rest, while a timer that measures its own delay wakes the process.
     """
 
     def __init__(self) -> None:
@@ -205,24 +205,24 @@ class LoopTurns(trio.abc.Instrument):
         self._began = time.perf_counter()
 
     def after_io_wait(self, timeout: float) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self._began = time.perf_counter()
 
     def before_io_wait(self, timeout: float) -> None:
-        """It ends."""
+        """End a turn."""
         self._longest = max(self._longest, time.perf_counter() - self._began)
 
     def take(self) -> float:
-        """Seconds of the longest turn since the last time."""
+        """Seconds of the longest turn since the last call."""
         longest, self._longest = self._longest, 0.0
         return longest
 
 
 class Sampler:
-    """Measures each second.
+    """Measures the figures each second.
 
     Args:
-        facts: take the newest figures.
+        facts: hold the newest figures.
         histories: keep each figure.
     """
 
@@ -245,7 +245,7 @@ class Sampler:
             trio.lowlevel.remove_instrument(self._turns)
 
     async def take(self) -> None:
-        """One round."""
+        """Measure one round."""
         self._histories.record(await self._facts.measure(self._process()))
 
     def become(self, state: str) -> None:
@@ -253,7 +253,7 @@ class Sampler:
         self._facts.daemon = msgspec.structs.replace(self._facts.daemon, state=state)
 
     def watched(self, viewers: int) -> None:
-        """How many watch."""
+        """Set the number of viewers."""
         if viewers != self._facts.daemon.viewers:
             self._facts.daemon = msgspec.structs.replace(self._facts.daemon, viewers=viewers)
 
@@ -272,7 +272,7 @@ class Sampler:
 
 
 def resident() -> int:
-    """Resident bytes of this process; 0 where the system does not report it."""
+    """Resident bytes of this process; 0 if the system does not report it."""
     try:
         with open("/proc/self/statm", "rb") as file:  # memory, not a disk
             return int(file.read().split()[1]) * PAGE

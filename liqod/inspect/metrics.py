@@ -1,7 +1,7 @@
 """``/metrics``: the daemon's figures, in the names, units and format of Prometheus.
 
-Names that Liqo's dashboards read are served beside our own, with what is true here: ``driver`` says
-``api`` of the way to a peer's API server, and names the backend of a tunnel.
+Names that Liqo's dashboards read are served beside our own, with liqod's values: ``driver`` is
+``api`` for the connection to a peer's API server, and else the backend of a tunnel.
 """
 
 import time
@@ -304,9 +304,9 @@ FAMILIES: tuple[Family, ...] = (
 
 
 def render(inspector: "Inspector", accept: str) -> tuple[bytes, str]:
-    """The text of a scrape, and its content type, as the client accepts it.
+    """Render the text of a scrape, and its content type, as the client accepts it.
 
-    The library is imported with the first scrape: it takes 3 MB that nobody else needs.
+    The library is imported with the first scrape: it takes 3 MB that nothing else needs.
     """
     from prometheus_client import CollectorRegistry
     from prometheus_client.exposition import choose_encoder

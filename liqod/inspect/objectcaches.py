@@ -1,8 +1,8 @@
-"""Kinds of objects that are looked at, and caches of them: a few always, the rest while watched.
+"""Caches of decoded objects for the inspector: a few kinds always, the rest while watched.
 
-:data:`LISTED` is what ``liqod status`` lists too, so that a daemon knows the same objects.
-A cache opens no watch: it sits on an informer that a component has open, or is empty while none
-has. A change costs it one entry in a set; decoding waits for :meth:`Cache.refresh`.
+:data:`LISTED` has the kinds that ``liqod status`` lists, so that a daemon has the same objects.
+A cache opens no watch: it subscribes to an informer that a component has open, or is empty without
+one. A change costs it one entry in a set; decoding waits for :meth:`Cache.refresh`.
 """
 
 import os
@@ -69,14 +69,14 @@ class Expiry(NamedTuple):
 
 
 def expiry(found: Identity) -> Expiry:
-    """The end of an identity's certificate. Raises ProtocolError where that cannot be read."""
+    """The end of an identity's certificate. Raises ProtocolError if it cannot be read."""
     pem = found.spec.auth_params.signed_crt
     ends = certificates.read(pem).not_after if pem else float("inf")
     return Expiry(found.spec.cluster_id, found.name, ends)
 
 
 def lives(found: Iterable[Expiry]) -> dict[tuple[str, str], float]:
-    """Seconds of life left of certificates, by (peer, identity)."""
+    """Seconds until the expiry of certificates, by (peer, identity)."""
     now = time.time()
     return {(peer, name): ends - now for peer, name, ends in found if ends < float("inf")}
 
@@ -87,14 +87,14 @@ def itself(found: T) -> T:
 
 
 class Listed(NamedTuple):
-    """One kind of which a snapshot has all objects.
+    """A kind of which a snapshot has all objects.
 
     Attributes:
-        type: what its objects are decoded as.
-        make: what is kept of each; raises ProtocolError for one that cannot be read.
-        labels: of those with these labels alone; empty for all.
-        own: of those in liqod's own namespace alone.
-        newer: an installation from before, or its rights, may lack it.
+        type: type that its objects are decoded as.
+        make: gives the part of each to keep; raises ProtocolError for one that cannot be read.
+        labels: only objects with these labels; empty for all.
+        own: only objects in liqod's own namespace.
+        newer: an older installation, or its rights, may lack the kind.
     """
 
     kind: Kind
@@ -105,7 +105,7 @@ class Listed(NamedTuple):
     newer: bool = False
 
     def selection(self, namespace: str) -> Selection:
-        """Those that are listed; ``namespace`` is liqod's own."""
+        """The selection of the listed objects; ``namespace`` is liqod's own."""
         return Selection(namespace if self.own else None, labels=self.labels)
 
 
@@ -123,19 +123,19 @@ LISTED: Mapping[str, Listed] = {
     "incoming": Listed(INCOMING_PEERINGS, IncomingPeering, requests.incoming, own=True, newer=True),
     "outgoing": Listed(OUTGOING_PEERINGS, OutgoingPeering, requests.outgoing, own=True, newer=True),
 }
-"""The kinds by the field of a snapshot that has them; nodes, and the pods on virtual ones, are
-chosen by each other, and not in it."""
+"""The kinds by their field in a snapshot; nodes, and the pods on virtual nodes, are selected by
+each other, and not in it."""
 
 
 class Cache(Generic[T]):
     """The objects of one informer, decoded.
 
     Args:
-        type: what to decode them as.
-        make: what to keep of each.
+        type: type to decode them as.
+        make: gives the part of each to keep.
 
     Attributes:
-        rows: what is kept of the objects, by key.
+        rows: the parts kept of the objects, by key.
     """
 
     def __init__(self, type: type[Any], make: Callable[[Any], T]) -> None:
@@ -148,7 +148,7 @@ class Cache(Generic[T]):
         self._changed = False
 
     def sit_on(self, informer: SharedInformer | None) -> None:
-        """Take the objects of this informer from now on; None for none."""
+        """Subscribe to the objects of this informer; None for none."""
         if informer is self._informer:
             return
         self.release()
@@ -167,7 +167,7 @@ class Cache(Generic[T]):
         self._dirty.clear()
 
     async def refresh(self) -> bool:
-        """Decode the changed objects; True if any changed since the last time."""
+        """Decode the changed objects; True if any changed since the last call."""
         dirty, self._dirty = self._dirty, set()
         for number, key in enumerate(dirty, 1):
             self._decode(key)
@@ -183,7 +183,7 @@ class Cache(Generic[T]):
                 decoded = self._informer.store.decode(key, self._type)
                 found = None if decoded is None else self._make(decoded)
             except ProtocolError:
-                found = None  # its component has named it in the log
+                found = None  # its component has logged it
         if found is None:
             self.rows.pop(key, None)
         else:
@@ -197,7 +197,7 @@ class Cache(Generic[T]):
 
 
 class Placed(Cache[T]):
-    """Of an informer of all pods those that are on some nodes."""
+    """A cache of the pods on some nodes, from an informer of all pods."""
 
     def __init__(self, type: type[Any], make: Callable[[Any], T]) -> None:
         super().__init__(type, make)
@@ -209,7 +209,7 @@ class Placed(Cache[T]):
             self._informer = informer
 
     def on(self, nodes: Iterable[str]) -> None:
-        """Take the pods of these nodes from now on."""
+        """Select the pods of these nodes from now on."""
         wanted = set(nodes) if self._informer is not None else set()
         for gone in self._nodes.keys() - wanted:
             self._nodes.pop(gone)()
@@ -234,13 +234,13 @@ class Placed(Cache[T]):
 
 
 class CheckedObjects:
-    """The objects that the doctor reads, a few words of each.
+    """The objects that the doctor reads, a few fields of each.
 
     Attributes:
-        guests: of each pod here that belongs to a consumer, that consumer.
-        slices: of each ResourceSlice.
-        tenants: of each Tenant the peer's id, and its condition.
-        nodes: of each virtual Node its name, and why nothing can run there.
+        guests: the consumer of each of its pods in this cluster.
+        slices: the fields of each ResourceSlice.
+        tenants: the peer's id and the condition of each Tenant.
+        nodes: the name of each virtual Node, and the reason that no pod can run there.
     """
 
     def __init__(self, context: ClusterContext) -> None:
@@ -251,12 +251,12 @@ class CheckedObjects:
         self.nodes = Cache[tuple[str, str]](Node, viewrows.usefulness)
 
     async def refresh_guests(self) -> None:
-        """Take in what the informer of guests reported."""
+        """Read the changes that the informer of guests reported."""
         self.guests.sit_on(self._informers.find(PODS, Selection(labels=labels.GUEST_PODS)))
         await self.guests.refresh()
 
     async def refresh(self) -> None:
-        """Take in what the other informers reported."""
+        """Read the changes that the other informers reported."""
         find = self._informers.find
         self.slices.sit_on(find(RESOURCE_SLICES))
         self.tenants.sit_on(find(TENANTS))
@@ -266,7 +266,7 @@ class CheckedObjects:
 
 
 class WatchedObjects:
-    """The objects that viewers see, decoded while somebody watches."""
+    """The objects that viewers see, decoded while there are viewers."""
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
@@ -282,24 +282,24 @@ class WatchedObjects:
         return self._pods.rows.values()
 
     async def refresh(self) -> bool:
-        """Take in what informers reported; True if anything did since the last time."""
+        """Read the changes that informers reported; True if any since the last call."""
         changed = False
         for cache, kind, selection in self._sources():
             cache.sit_on(self._context.informers.find(kind, selection))
             changed |= await cache.refresh()
-        # Which nodes there are is known now; their pods belong into the first state, too.
+        # The nodes are known now; their pods belong into the first state, too.
         self._pods.sit_on(self._context.informers.find(PODS, self._context.own_pods.selection))
         self._pods.on(each.name for each in self._virtual.rows.values())
         return await self._pods.refresh() or changed
 
     def release(self) -> None:
-        """Release everything, as nobody watches."""
+        """Release all objects, as there are no viewers."""
         for cache, *_ in self._sources():
             cache.release()
         self._pods.release()
 
     def _sources(self) -> list[tuple[Cache[Any], Kind, Selection]]:
-        """Each cache, with the kind and the selection of the informer that it sits on."""
+        """Each cache, with the kind and the selection of its informer."""
         namespace = self._context.namespace
         return [
             *(
@@ -314,8 +314,8 @@ class WatchedObjects:
         """The objects as of the last refresh.
 
         Args:
-            webhook: the verdict on its path; empty: not known.
-            policies: those that are missing.
+            webhook: the verdict on its path; empty: unknown.
+            policies: the missing policies.
         """
         listed: dict[str, Any] = {
             field: tuple(cache.rows.values()) for field, cache in self._listed.items()

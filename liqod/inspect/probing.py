@@ -1,8 +1,8 @@
-"""The requests that the doctor makes: seldom, bounded, and each behind a wall.
+"""Sends the doctor's probes: rare, bounded, and each behind a wall.
 
-This cluster's API server is asked for its version every few seconds. A peer is asked what its
-checks want to know when that has grown old, and a write is tried there, as a dry run of a patch
-that changes nothing, when it is asked for or nothing was written for ten minutes.
+The version of this cluster's API server is requested every few seconds. The facts that checks need
+of a peer are requested when they are old. A test write at the peer, a dry run of a patch that
+changes nothing, is sent on request or after ten minutes without a write.
 """
 
 import logging
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from liqod.consumer.remote import Remote
 
 SERVER_EVERY = 10.0
-"""Seconds between two questions to this cluster's own API server."""
+"""Seconds between two probes of this cluster's own API server."""
 QUIET = 600.0
-"""Seconds without a write at a peer after which one is tried."""
+"""Seconds without a write at a peer after which a test write is sent."""
 DEADLINE = 5.0
 PROVING = 25.0
-"""Seconds for a proof of the webhook's way, which is tried several times where it fails."""
+"""Seconds for a test of the webhook's path, which is retried several times on failure."""
 CANARY = "liqod.io/canary"
-"""The annotation of the write that is never carried out."""
+"""The annotation of the test write, which is never executed."""
 TURN = 1.0
 ANSWERED = 3.0
-"""Seconds since a peer's server has answered after which it is asked when somebody looks."""
+"""Seconds since a response of a peer's server after which a check sends a new request."""
 ANSWERING = 2.0
-"""Seconds for which its answer is waited for then."""
+"""Seconds that its response is waited for then."""
 PATIENCE = 60.0
-"""Seconds before a probe that failed is made again."""
+"""Seconds before a failed probe is repeated."""
 AT_ONCE = 4
 DOUBTED = 2
-"""Failures in a row of a probe after which its check does not know any more."""
+"""Failures in a row of a probe after which its check has no result."""
 
 log = logging.getLogger(__name__)
 
@@ -72,15 +72,15 @@ class Reader:
         self.settings = settings
 
     async def read(self, path: str) -> bytes:
-        """The answer to a GET. Raises a LiqodError."""
+        """The response to a GET. Raises a LiqodError."""
         return (await self._client.raw("GET", path)).body
 
 
 class CheckProbes:
-    """Makes the requests, and keeps what they found.
+    """Sends the probes, and keeps their results.
 
     Attributes:
-        skew: seconds by which this cluster's API server's clock is ahead; None: not known.
+        skew: seconds by which this cluster's API server's clock is ahead; None: unknown.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class CheckProbes:
         raise AssertionError("it probes until it is cancelled")
 
     async def now(self, peer: str = "") -> None:
-        """Make all requests of one peer, or of all and this cluster, and wait for them."""
+        """Send all probes of one peer, or of all and this cluster, and wait for them."""
         peers = [peer] if peer else sorted(self._components.peers)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._probe_server)
@@ -125,9 +125,9 @@ class CheckProbes:
                     nursery.start_soon(self._do, ("", check.name), self._check(check))
 
     async def look(self, peer: str = "") -> None:
-        """Have the links ask that have no recent answer of their servers, and wait a moment.
+        """Have links without a recent response of their servers send a probe, and wait a moment.
 
-        They ask for the Lease of the peer's daemon, which shows the state of both.
+        They read the Lease of the peer's daemon, which shows the state of both.
         """
         began = trio.current_time()
         peers = self._components.peers
@@ -151,12 +151,12 @@ class CheckProbes:
                 await webhook.prove()
 
     def found(self, peer: str, check: str) -> Any:
-        """The last result of a check's probe; None: nothing yet."""
+        """The last result of a check's probe; None: no result yet."""
         probed = self._found.get((peer, check))
         return None if probed is None else probed.value
 
     def failure(self, peer: str, check: str) -> str:
-        """Why a check's probe failed, again and again; empty where it did not."""
+        """The reason that a check's probe failed repeatedly; empty if it did not."""
         probed = self._found.get((peer, check))
         return probed.error if probed is not None and probed.failures >= DOUBTED else ""
 
@@ -165,7 +165,7 @@ class CheckProbes:
         return _trip(self._server)
 
     def canary(self, peer: str) -> Trip | None:
-        """The newest write that was tried at a peer."""
+        """The newest test write at a peer."""
         return _trip(self._canaries.get(peer))
 
     def _due(self) -> list[tuple[tuple[str, str], Callable[..., Awaitable[None]]]]:
@@ -176,7 +176,7 @@ class CheckProbes:
         for check in self._checks:
             for name in peers if check.scope == "peer" else ("",):
                 probed = self._found.get((name, check.name))
-                # As soon as a peer can be asked: its connections are open then.
+                # As soon as a peer can be probed: its connections are open then.
                 if (probed is None or probed.due <= now) and self._client(name) is not None:
                     jobs.append(((name, check.name), self._check(check)))
         for name, borrowing in peers.items():
@@ -193,7 +193,7 @@ class CheckProbes:
         return [job for job in jobs if job[0] not in self._busy]
 
     async def _do(self, key: tuple[str, str], job: Callable[..., Awaitable[None]]) -> None:
-        """One request behind its wall."""
+        """Send one probe behind its wall."""
         try:
             async with self._limit:
                 with trio.move_on_after(DEADLINE):
@@ -246,7 +246,7 @@ class CheckProbes:
         return borrowing.remotes.control()
 
     async def _canary(self, key: tuple[str, str]) -> None:
-        """Try a write at a peer that changes nothing: our own slice, patched as a dry run."""
+        """Send a test write to a peer: our own slice, patched as a dry run, unchanged."""
         peer = key[0]
         remote, borrowing = self._remote(peer), self._components.borrowing().get(peer)
         ours = [] if borrowing is None else borrowing.replication.slices

@@ -2,10 +2,10 @@
 
 Each message is one JSON text frame, a struct tagged by ``type``. The daemon greets with
 :class:`InspectorHello`; after :class:`Subscribe` it sends :class:`StateSnapshot`, then a
-:class:`Update` for each change, numbered without gaps. Everything else is a request with an ``id``
-of the client's choice; what answers it carries the same. Both sides ignore fields and message types
-that they do not know, so that a newer one can talk to an older one; ``docs/inspector.md`` has the
-rest. Pure.
+:class:`Update` for each change, numbered without gaps. Every other message is a request with an
+``id`` of the client's choice; its responses carry the same. Both sides ignore unknown fields and
+message types, so that newer and older versions can talk to each other; ``docs/inspector.md`` has
+the rest. Pure.
 """
 
 from typing import Any, Literal, get_args
@@ -17,53 +17,53 @@ from liqod.model.view.rows import EventRow, Ladder, Line, Queue, Task, Traffic, 
 from liqod.model.view.state import Delta, LiveState
 
 VERSION = 1
-"""Of the protocol; raised only when an old viewer would misread what a new daemon sends."""
+"""Version of the protocol; raised only when an old viewer would misread a new daemon's messages."""
 PATH = "/v1"
-"""The resource that the websocket is opened on."""
+"""The resource of the websocket."""
 AUDIENCE = "liqod"
-"""Audience of the bearer tokens that clients over TCP prove themselves with."""
+"""Audience of the bearer tokens that authenticate clients over TCP."""
 
 CLIENT_LIMIT = 64 * 1024
-"""Bytes of one message to the daemon."""
+"""Most bytes of one message to the daemon."""
 SERVER_LIMIT = 8 * 1024 * 1024
-"""Bytes of one message from the daemon."""
+"""Most bytes of one message from the daemon."""
 RATE, BURST = 20.0, 100
-"""Messages a second that a client may send, and how many at once."""
+"""Messages that a client may send, per second and at once."""
 REQUESTS = 8
-"""Requests of one client that may be under way; further ones are refused as ``busy``."""
+"""Most concurrent requests of one client; further ones are refused as ``busy``."""
 PART = 2000
-"""Rows of one table in one part of a snapshot."""
+"""Most rows of one table in one part of a snapshot."""
 BEHIND = 256
-"""Updates that may wait for a client before it is cut off as too slow."""
+"""Most updates that wait for a client before it is cut off as too slow."""
 
 TOO_SLOW, ABUSE, STOPPING, FULL = 4008, 4009, 4010, 4011
-"""Codes that the daemon closes with: a reader fell behind, broke a limit, the daemon stops or
-leads no more, there are too many clients."""
+"""Close codes of the daemon: a reader fell behind, broke a limit, the daemon stops or has lost
+leadership, there are too many clients."""
 
 Verb = Literal[
     "peer", "unpeer", "offload", "unoffload", "cordon", "uncordon", "drain", "activate", "probe",
     "accept", "deny",
 ]  # fmt: skip
 Code = Literal["unknown", "forbidden", "missing", "invalid", "busy", "failed"]
-"""Why a request is refused: no such request here, the client may not, there is no such thing, the
-request makes no sense, too many are under way, it was tried and failed."""
+"""Codes of refused requests: unknown request, no permission, no such object, invalid request, too
+many requests in progress, tried and failed."""
 
 
 class InspectorRequest(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"
 ):
-    """Something a client asks; ``id`` comes back with each answer to it."""
+    """A request of a client; each response to it carries its ``id``."""
 
     id: int
 
 
 class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="watch", tag_field="type"):
-    """Send me a snapshot and then what changes; said again, a new snapshot.
+    """Requests a snapshot and then the changes; repeated, a new snapshot.
 
     Attributes:
         protocol: the version that the client was written for.
-        events: how many past events to send along, at most 1000.
-        lines: how many past lines of the log to send along, at most 500.
+        events: number of past events to include, at most 1000.
+        lines: number of past log lines to include, at most 500.
     """
 
     protocol: int = VERSION
@@ -72,11 +72,11 @@ class Subscribe(msgspec.Struct, frozen=True, omit_defaults=True, tag="watch", ta
 
 
 class GetHistory(InspectorRequest, frozen=True, tag="history"):
-    """Past values of one metric; answered by :class:`Series`.
+    """Requests past values of one metric; answered by :class:`Series`.
 
     Attributes:
-        metric: its name, such as ``rtt``; empty asks which there are (:class:`Metrics`).
-        peer: of that peer; empty for the daemon's own.
+        metric: its name, such as ``rtt``; empty requests the list (:class:`Metrics`).
+        peer: id of the peer; empty for the daemon's own metrics.
         span: seconds back from now: up to 600 come by the second, up to 86,400 by the minute.
     """
 
@@ -86,19 +86,19 @@ class GetHistory(InspectorRequest, frozen=True, tag="history"):
 
 
 class GetTasks(InspectorRequest, frozen=True, tag="tasks"):
-    """The daemon's tasks; answered by :class:`Tasks`."""
+    """Requests the daemon's tasks; answered by :class:`Tasks`."""
 
 
 class GetProgram(InspectorRequest, frozen=True, tag="program"):
-    """The daemon's program and settings; answered by :class:`ProgramReport`."""
+    """Requests the daemon's program and settings; answered by :class:`ProgramReport`."""
 
 
 class Examine(InspectorRequest, frozen=True, tag="examine"):
     """Requests the doctor's findings; answered by :class:`Findings`.
 
     Attributes:
-        peer: of that peer and this cluster; empty for all.
-        probe: look now, with a write at the peer to time it (needs the right to act).
+        peer: for that peer and this cluster; empty for all.
+        probe: check now, with a timed write at the peer (needs the right to act).
     """
 
     peer: str = ""
@@ -106,12 +106,12 @@ class Examine(InspectorRequest, frozen=True, tag="examine"):
 
 
 class GetObject(InspectorRequest, frozen=True, tag="object"):
-    """One Kubernetes object as YAML, without secrets; answered by :class:`Text`.
+    """Requests a Kubernetes object as YAML, without secrets; answered by :class:`Text`.
 
     Attributes:
         kind: its kind, such as ``Pod``, as in its manifest.
-        namespace: its namespace here; empty for kinds that have none.
-        peer: its remote object at that peer instead.
+        namespace: its namespace in this cluster; empty for kinds that have none.
+        peer: requests its remote object at that peer instead.
     """
 
     kind: str
@@ -121,15 +121,15 @@ class GetObject(InspectorRequest, frozen=True, tag="object"):
 
 
 class GetLogs(InspectorRequest, frozen=True, tag="logs"):
-    """The log of a pod that runs on a peer; answered by any number of :class:`Text`.
+    """Requests the log of a pod that runs on a peer; answered by any number of :class:`Text`.
 
     Attributes:
-        namespace: of the pod, here.
+        namespace: of the pod, in this cluster.
         pod: its name.
         container: one of its containers; empty means the only or first one.
-        follow: go on as it writes, until :class:`CancelRequest`.
+        follow: continue with new lines, until :class:`CancelRequest`.
         previous: of the run before this one.
-        tail: no more than so many last lines.
+        tail: at most so many last lines.
     """
 
     namespace: str
@@ -149,16 +149,16 @@ class Preview(InspectorRequest, frozen=True, tag="preview"):
 
 
 class Act(InspectorRequest, frozen=True, tag="act"):
-    """Do something; answered by any number of :class:`ActionProgress`, then :class:`RequestDone`.
+    """Requests an action; answered by :class:`ActionProgress` messages, then :class:`RequestDone`.
 
     Attributes:
-        verb: what to do.
-        subject: to whom or what: a peer (``peer``, ``unpeer``, ``cordon``, ``uncordon``,
-            ``drain``, ``activate``, ``probe``), a namespace (``offload``, ``unoffload``), or who
-            asks, by its cluster id or the entry's name (``accept``, ``deny``).
+        verb: the action.
+        subject: its target: a peer (``peer``, ``unpeer``, ``cordon``, ``uncordon``,
+            ``drain``, ``activate``, ``probe``), a namespace (``offload``, ``unoffload``), or a
+            requester, by its cluster id or the entry's name (``accept``, ``deny``).
         options: of ``offload``: ``strategy`` (Local, Remote, LocalAndRemote) and ``selector``; of
             ``unpeer``: ``forget`` (true); of ``accept``: ``cpu``, ``memory``, ``pods`` (less than
-            was asked), ``always`` and ``replace`` (true); of ``deny``: ``always`` (true).
+            requested), ``always`` and ``replace`` (true); of ``deny``: ``always`` (true).
     """
 
     verb: Verb
@@ -167,7 +167,7 @@ class Act(InspectorRequest, frozen=True, tag="act"):
 
 
 class CancelRequest(InspectorRequest, frozen=True, tag="cancel"):
-    """Stop answering the request of that id; the answer to it is :class:`RequestDone`."""
+    """Cancels the request of that id, which is then answered by :class:`RequestDone`."""
 
 
 ClientMessage = (
@@ -185,25 +185,25 @@ ClientMessage = (
 
 
 class _Unsolicited(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """Something that the daemon says unasked."""
+    """A message that the daemon sends without a request."""
 
 
 class InspectorHello(_Unsolicited, frozen=True, tag="hello"):
     """The first message of the daemon.
 
     Attributes:
-        protocol: the version it speaks.
+        protocol: its protocol version.
         version: liqod's.
         cluster_id: its cluster.
         started: when it started, Unix seconds: another value after a reconnection means that it
             was restarted.
         at: its clock now.
-        user: who the client is to it.
-        acting: whether the client may act; the others only look.
-        verbs: what it can do.
+        user: the client's user name.
+        acting: whether the client may act; else it may only look.
+        verbs: its actions.
         server: URL of its cluster's API server.
-        cluster_uid: UID of its cluster's namespace kube-system, which tells it from another of the
-            same id; empty where that is not known yet, and of older daemons.
+        cluster_uid: UID of its cluster's namespace kube-system, which distinguishes it from another
+            of the same id; empty while unknown, and from older daemons.
     """
 
     protocol: int
@@ -219,10 +219,10 @@ class InspectorHello(_Unsolicited, frozen=True, tag="hello"):
 
 
 class StateSnapshot(_Unsolicited, frozen=True, tag="snapshot"):
-    """Everything there is, in one message or several.
+    """The complete state, in one message or several.
 
     Attributes:
-        sequence: number of the last update that it holds.
+        sequence: number of the last update that it contains.
         at: the daemon's clock.
         state: rows; those of several parts add up (:func:`liqod.model.view.state.join`).
         events: past ones, oldest first.
@@ -242,8 +242,8 @@ class Update(_Unsolicited, frozen=True, tag="update"):
     """The changes since the update before, or since the snapshot.
 
     Attributes:
-        sequence: one more than that of the message before; anything else means that something was
-            missed: watch again.
+        sequence: one more than that of the message before; any other number means that an update
+            was missed: watch again.
         at: the daemon's clock.
         delta: the change.
     """
@@ -256,7 +256,7 @@ class Update(_Unsolicited, frozen=True, tag="update"):
 class InspectorResponse(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"
 ):
-    """Something that answers the request of that ``id``."""
+    """A response to the request of that ``id``."""
 
     id: int
 
@@ -267,10 +267,10 @@ class Series(InspectorResponse, frozen=True, tag="series"):
     Attributes:
         metric: its name.
         unit: ``seconds``, ``ratio``, ``bytes``, ``bytes/s``, ``1/s`` or empty for a count.
-        peer: whose.
-        end: when the last value was taken.
+        peer: id of the peer; empty for the daemon's own.
+        end: time of the last value.
         step: seconds from one value to the next.
-        values: oldest first; None where nothing was measured.
+        values: oldest first; None for those not measured.
     """
 
     metric: str
@@ -282,7 +282,7 @@ class Series(InspectorResponse, frozen=True, tag="series"):
 
 
 class Metrics(InspectorResponse, frozen=True, tag="metrics"):
-    """The metrics of which there is a history: name and what it means; of peers, of the daemon."""
+    """The metrics with a history: name and meaning; of peers, of the daemon."""
 
     peer: dict[str, str]
     daemon: dict[str, str]
@@ -294,10 +294,10 @@ class Tasks(InspectorResponse, frozen=True, tag="task_tree"):
     Attributes:
         tasks: in the order of the tree, the root first.
         queues: of all components.
-        watches: all that are open.
+        watches: all open watches.
         traffic: by API server.
         lag: seconds by which the event loop was late: worst of the last second, of the last minute.
-        took: seconds that this look took the daemon.
+        took: seconds that the daemon needed for this list.
     """
 
     tasks: tuple[Task, ...]
@@ -315,17 +315,17 @@ class Findings(InspectorResponse, frozen=True, tag="findings"):
 
 
 class Text(InspectorResponse, frozen=True, tag="text"):
-    """Some text; ``last`` says that nothing follows."""
+    """A piece of text; ``last`` marks the final one."""
 
     text: str
     last: bool = True
 
 
 class ProgramReport(InspectorResponse, frozen=True, tag="program_info"):
-    """The daemon's program, and the settings that are in force.
+    """The daemon's program, and its current settings.
 
     Attributes:
-        program: versions, and how it was installed.
+        program: versions, and the kind of installation.
         settings: the configuration without secrets, table by table.
     """
 
@@ -338,9 +338,9 @@ class ActionPlan(InspectorResponse, frozen=True, tag="plan"):
 
     Attributes:
         verb: the action.
-        subject: to whom or what.
-        changes: what it makes, changes or deletes, each in a few words.
-        destructive: whether something is deleted: ask the user to type the subject's name.
+        subject: its target.
+        changes: the objects it creates, changes or deletes, each in a few words.
+        destructive: whether an object is deleted: require the user to type the subject's name.
         command: the command line that does the same.
     """
 
@@ -352,19 +352,19 @@ class ActionPlan(InspectorResponse, frozen=True, tag="plan"):
 
 
 class ActionProgress(InspectorResponse, frozen=True, tag="progress"):
-    """The step that an action is at."""
+    """The current step of an action."""
 
     step: str
 
 
 class RequestDone(InspectorResponse, frozen=True, tag="done"):
-    """It is done; one sentence about the outcome."""
+    """A request is done; one sentence about the outcome."""
 
     text: str = ""
 
 
 class RequestRefused(InspectorResponse, frozen=True, tag="refused"):
-    """It is not done; ``id`` is -1 where the message could not be read at all."""
+    """A request is refused; ``id`` is -1 if the message could not be read at all."""
 
     code: Code
     reason: str
@@ -388,14 +388,14 @@ ServerMessage = (
 
 
 class Unreadable(ValueError):
-    """A message breaks the protocol; the text says how."""
+    """A message breaks the protocol; the text gives the fault."""
 
 
 class RequestError(Exception):
     """A request is refused.
 
     Attributes:
-        code: why, for a program; the text is for a person.
+        code: the reason, for programs; the text is for people.
     """
 
     def __init__(self, code: Code, reason: str) -> None:
@@ -408,7 +408,7 @@ class _Tag(msgspec.Struct):
 
 
 encode = msgspec.json.Encoder().encode
-"""A message as it is sent: UTF-8 text."""
+"""An encoded message: UTF-8 text."""
 _client = msgspec.json.Decoder(ClientMessage)
 _server = msgspec.json.Decoder(ServerMessage)
 _tag = msgspec.json.Decoder(_Tag)
@@ -420,13 +420,13 @@ _CLIENT_TAGS, _SERVER_TAGS = (
 
 
 def read_client(data: bytes | str) -> ClientMessage | None:
-    """A client's message; None for a type that is not known here. Raises Unreadable."""
+    """Decode a client's message; None for an unknown type. Raises Unreadable."""
     found: ClientMessage | None = _read(data, _client, _CLIENT_TAGS)
     return found
 
 
 def read_server(data: bytes | str) -> ServerMessage | None:
-    """A daemon's message; None for a type that is not known here. Raises Unreadable."""
+    """Decode a daemon's message; None for an unknown type. Raises Unreadable."""
     found: ServerMessage | None = _read(data, _server, _SERVER_TAGS)
     return found
 

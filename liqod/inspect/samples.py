@@ -1,6 +1,6 @@
 """Samples of ``/metrics``, each read from the facts at the moment of a scrape.
 
-Nothing is counted here: a scrape fills one report, a few milliseconds for a hundred peers.
+This module counts nothing: a scrape fills one report, a few milliseconds for a hundred peers.
 """
 
 import time
@@ -19,19 +19,19 @@ from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.telemetry.histogram import Histogram
 
 CONTROL_PLANE = "control-plane"
-"""The label of the identity that is no slice's."""
+"""The label of an identity without a slice."""
 DRIVER = "api"
-"""The way to API servers, beside the names of tunnels' backends."""
+"""The driver of connections to API servers, beside the names of tunnels' backends."""
 
 
 class Scrape(NamedTuple):
-    """All that one scrape reads.
+    """The data of one scrape.
 
     Attributes:
         report: the facts.
         ladders: the doctor's findings by peer; this cluster's own by the empty string.
-        viewers: number of clients that watch.
-        callers: places of callers.
+        viewers: number of viewers.
+        callers: limits of callers' connections.
     """
 
     report: Report
@@ -69,7 +69,7 @@ def process(now: Scrape) -> ProcessFacts:
 
 
 def one(read: Callable[[Scrape], float]) -> Read:
-    """The reader of the one sample of a family without labels."""
+    """The reader of the single sample of a family without labels."""
     return lambda now: [((), read(now))]
 
 
@@ -87,7 +87,7 @@ def checks(now: Scrape) -> Iterator[Sample]:
 
 
 def sightings(now: Scrape) -> Iterator[Sample]:
-    """Number of sightings that are kept, by plugin."""
+    """Number of kept sightings, by plugin."""
     for plugin, count in now.report.cluster.sighted.items():
         yield (plugin,), count
 
@@ -119,12 +119,12 @@ def with_driver(read: Read, factor: float = 1.0) -> Read:
 
 
 def connected(facts: PeerFacts) -> float | None:
-    """1 if the peer's API server answers, else 0; None where nobody asks it."""
+    """1 if the peer's API server answers, else 0; None if it is not probed."""
     return None if facts.link.state == "idle" else float(facts.link.state == "up")
 
 
 def daemon_up(facts: PeerFacts) -> float | None:
-    """1 if the peer's daemon runs, else 0; None where that is not known."""
+    """1 if the peer's daemon runs, else 0; None if unknown."""
     known = facts.link.daemon in ("runs", "silent")
     return float(facts.link.daemon == "runs") if known else None
 
@@ -138,7 +138,7 @@ def quantiles(now: Scrape) -> Iterator[Sample]:
 
 
 def pods(now: Scrape) -> Iterator[Sample]:
-    """Number of pods at each peer, and of each peer here."""
+    """Number of pods at each peer, and of each peer's pods in this cluster."""
     for peer, facts in now.report.peers.items():
         for direction, count in (("out", facts.pods_out), ("in", facts.pods_in)):
             if count is not None:
@@ -197,7 +197,7 @@ def of_queues(read: Callable[[QueueFacts], float | Histogram | None]) -> Read:
 
 
 def requests(now: Scrape) -> Iterator[Sample]:
-    """Number of requests to API servers, by what was asked and how it was answered."""
+    """Number of requests to API servers, by verb, resource and HTTP status."""
     totals: dict[Labels, float] = {}
     for peer, client in _clients(now):
         for (verb, kind, status), count in client.answers.items():
@@ -207,7 +207,7 @@ def requests(now: Scrape) -> Iterator[Sample]:
 
 
 def request_durations(now: Scrape) -> Iterator[Sample]:
-    """How long answers took, by verb."""
+    """Durations until responses began, by verb."""
     totals: dict[Labels, Histogram] = {}
     for peer, client in _clients(now):
         for verb, took in client.took.items():
@@ -240,7 +240,7 @@ def _clients(now: Scrape) -> Iterator[tuple[str, ClientFacts]]:
 
 
 def of_networks(read: Callable[[NetworkFacts], float | None], *, driver: bool = False) -> Read:
-    """The reader of a figure of each joined network; with the tunnel's backend where asked for."""
+    """The reader of a figure of each joined network; with the tunnel's backend if ``driver``."""
 
     def each(now: Scrape) -> Iterator[Sample]:
         for peer, known in _networks(now):
@@ -252,12 +252,12 @@ def of_networks(read: Callable[[NetworkFacts], float | None], *, driver: bool = 
 
 
 def network_last_answer(known: NetworkFacts) -> float | None:
-    """Unix time at which a probe last came back; None where none did."""
+    """Unix time at which a probe last came back; None if none did."""
     return None if known.echo is None else round(time.time() - known.echo, 1)
 
 
 def pods_reached(known: NetworkFacts) -> float | None:
-    """1 if a packet came back from a pod's address, else 0; None where none was sent."""
+    """1 if a packet came back from a pod's address, else 0; None if none was sent."""
     return None if known.pods is None else float(not known.pods.error)
 
 
@@ -307,7 +307,7 @@ def meetings_by_name(read: Callable[[MeetingFacts], Mapping[str, int]]) -> Read:
 
 
 def of_places(read: Callable[[ConnectionLimiter], int | None]) -> Read:
-    """The reader of one figure of each face that has it."""
+    """The reader of one figure of each server that has it."""
 
     def each(now: Scrape) -> Iterator[Sample]:
         for face, _, places in now.callers.faces():
@@ -319,7 +319,7 @@ def of_places(read: Callable[[ConnectionLimiter], int | None]) -> Read:
 
 
 def refused_places(now: Scrape) -> Iterator[Sample]:
-    """Number of callers refused, by the sort of their source (an address's, or another)."""
+    """Number of refused callers, by the type of their source (an address, or another)."""
     for face, share, places in now.callers.faces():
         for (sort, why), count in places.refused.items():
             yield (face, sort or share.source, why), count

@@ -1,4 +1,4 @@
-"""The settings that are in force, as viewers may see them: without secrets."""
+"""The current settings for viewers: without secrets."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from liqod.model.view.redact import HIDDEN, redact_value
 def shown(config: Config) -> dict[str, Any]:
     """A configuration as plain values, with no value of a plugin's settings.
 
-    The names in these tables are the plugins' own, so that none of them says what is a secret.
+    The names in these tables are the plugins' own, so no name marks a secret.
     """
     plain: dict[str, Any] = redact_value(msgspec.to_builtins(config))
     tables = config.plugins.settings

@@ -1,11 +1,11 @@
-"""The state that viewers get: collected while they watch, then sent as numbered changes.
+"""The state for viewers: collected while there are viewers, and sent as numbered changes.
 
-It is made of informers' objects and of the facts in memory: no watch is opened, nobody is asked.
+It is made of informers' objects and of the facts in memory: no watch is opened, no request sent.
 The tables of ``liqod status`` come from the same pure functions (:mod:`liqod.model.view.overview`),
-so that both say the same. A viewer gets a snapshot, then updates, each encoded once for all.
+so that both are equal. A viewer gets a snapshot, then updates, each encoded once for all.
 
 A viewer has a bounded queue. One that does not empty it in time is cut off, which costs the daemon
-nothing, and comes back for a new snapshot. While nobody watches, nothing is collected or encoded.
+nothing, and reconnects for a new snapshot. Without viewers, nothing is collected or encoded.
 """
 
 import time
@@ -35,13 +35,13 @@ KEPT_LINES = 500
 
 
 class Viewer:
-    """One who watches; read :attr:`updates` until it ends."""
+    """A client that watches the state; read :attr:`updates` until it ends."""
 
     def __init__(self) -> None:
         self._send, self.updates = trio.open_memory_channel[str](protocol.BEHIND)
 
     def offer(self, update: str) -> bool:
-        """Queue an update; False where the viewer is too far behind."""
+        """Queue an update; False if the viewer is too far behind."""
         try:
             self._send.send_nowait(update)
         except (trio.WouldBlock, trio.BrokenResourceError):
@@ -49,21 +49,21 @@ class Viewer:
         return True
 
     def cut(self) -> None:
-        """Nothing more comes."""
+        """End the updates."""
         self._send.close()
 
 
 class Stream:
-    """The state as it was last sent, its viewers, and what happened since.
+    """The last sent state, its viewers, and the events since then.
 
     Args:
-        hub: whose events are sent along.
+        hub: source of the events.
 
     Attributes:
         state: as of the last update.
         sequence: number of the last update.
         lines: the newest lines of the log.
-        wanted: set while anybody watches or is about to.
+        wanted: set while there are viewers, or one is about to attach.
     """
 
     def __init__(self, hub: Hub) -> None:
@@ -83,13 +83,13 @@ class Stream:
         return len(self._viewers)
 
     def log(self, line: Line) -> None:
-        """Take a line of the log; called from any thread."""
+        """Add a log line; called from any thread."""
         self.lines.append(line)
         if self._viewers and len(self._lines) < KEPT_LINES:
             self._lines.append(line)
 
     def publish(self, state: LiveState) -> None:
-        """Send what is different, and what happened since the last time."""
+        """Send the differences to the last state, and the events since then."""
         delta = diff(self.state, state)
         self.state = state
         events, self._events = self._events, []
@@ -106,7 +106,7 @@ class Stream:
             self.part(viewer)
 
     async def attach(self) -> Viewer:
-        """Begin to watch; the state is up to date when this returns."""
+        """Attach a viewer; the state is up to date when this returns."""
         self._coming += 1
         try:
             self.wanted.set()
@@ -118,19 +118,19 @@ class Stream:
         return viewer
 
     def part(self, viewer: Viewer) -> None:
-        """Stop watching."""
+        """Detach a viewer."""
         viewer.cut()
         self._viewers.discard(viewer)
 
     def idle(self) -> bool:
-        """True if nobody watches; then the state counts as old from now on."""
+        """True without viewers; then the state counts as old from now on."""
         if self._viewers or self._coming:
             return False
         self.wanted, self._fresh = trio.Event(), trio.Event()
         return True
 
     def snapshot(self, events: int, lines: int) -> Iterator[StateSnapshot]:
-        """Everything, in parts of a bounded size; all of one state."""
+        """The complete state, in parts of a bounded size."""
         history = self._hub.history[-events:] if events > 0 else ()
         past = tuple(row(event) for event in history)
         said = tuple(self.lines)[-lines:] if lines > 0 else ()
@@ -151,14 +151,14 @@ class Stream:
 
 
 def row(event: Published) -> EventRow:
-    """The row of an event, as viewers get it."""
+    """The row of an event for viewers."""
     return EventRow(
         event.sequence, event.at, event.payload.topic, event.peer, event.payload.facts()
     )
 
 
 def portions(state: LiveState, size: int = protocol.PART) -> Iterator[LiveState]:
-    """States that add up to this one, none with more than ``size`` rows in a table."""
+    """Split a state into states that add up to it, with at most ``size`` rows in a table."""
     tables = {name: getattr(state, name) for name in TABLES}
     longest = max((len(rows) for rows in tables.values()), default=0)
     for start in range(0, max(longest, 1), size):
@@ -171,11 +171,11 @@ def portions(state: LiveState, size: int = protocol.PART) -> Iterator[LiveState]
 
 
 class Collector:
-    """Collects while somebody watches; see :meth:`collect`.
+    """Collects the state while there are viewers; see :meth:`collect`.
 
     Args:
-        facts: in memory.
-        ladders: what the doctor found last.
+        facts: the facts in memory.
+        ladders: the doctor's last findings.
     """
 
     def __init__(
@@ -191,10 +191,10 @@ class Collector:
         self._problems: tuple[Problem, ...] = ()
 
     async def collect(self, *, whole: bool) -> LiveState:
-        """The state now.
+        """Collect the current state.
 
         Args:
-            whole: look at everything; else only at what informers reported since the last time.
+            whole: read all objects; else only the changes that informers reported since then.
         """
         changed = await self._objects.refresh()
         if whole or changed:
@@ -204,12 +204,12 @@ class Collector:
         return self._state
 
     def release(self) -> None:
-        """Release everything, as nobody watches."""
+        """Release all objects, as there are no viewers."""
         self._objects.release()
         self._state = LiveState()
 
     def _tables(self, before: LiveState) -> LiveState:
-        """The state with the tables that are made of objects."""
+        """The state with the tables made of objects."""
         snapshot = self._objects.snapshot(self._facts.webhook, self._facts.missing_policies)
         own = objectfacts.cluster(snapshot)
         noted = objectfacts.everyone(snapshot, own)
@@ -246,7 +246,7 @@ class Collector:
         }
 
     def _figured(self, before: LiveState) -> LiveState:
-        """The state with the tables that are made of the facts in memory."""
+        """The state with the tables made of the facts in memory."""
         report = self._facts.report()
         self._facts.nudge()
         assert report.cluster.process is not None, "it is this one"
@@ -254,7 +254,7 @@ class Collector:
             before,
             daemon=report.cluster.process,
             pulses={name: viewrows.pulse(report.peers.get(name)) for name in before.peers},
-            ladders=dict(self._ladders()),  # the doctor goes on writing into its own
+            ladders=dict(self._ladders()),  # the doctor continues to change its own
             networks=viewrows.networks(report),
             reflections=viewrows.reflections(report),
             reasons=viewrows.reasons(report),
@@ -264,6 +264,6 @@ class Collector:
         return msgspec.structs.replace(after, problems=self._all_problems(after))
 
     def _all_problems(self, state: LiveState) -> tuple[Problem, ...]:
-        """Problems in the custom resources, and those that only this daemon knows."""
+        """Problems in the custom resources, and those only in this daemon's memory."""
         more = examination.problems(*objectfacts.of_state(state))
         return tuple(sorted({*self._problems, *more}))[: viewrows.PROBLEMS]

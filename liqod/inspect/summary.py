@@ -1,8 +1,8 @@
 """Sums up the events of the components: failures and the times of the next attempts, and counts.
 
 It listens to the hub from the daemon's first second, so that a later viewer gets the present state
-and not only what comes. Bounded by the peers, plugins, reflectors and mapped namespaces that there
-are, not by those that there were.
+and not only new events. Bounded by the existing peers, plugins, reflectors and mapped namespaces,
+not by former ones.
 """
 
 import msgspec
@@ -27,14 +27,14 @@ from liqod.telemetry.hub import Published
 
 
 class Failing(msgspec.Struct, frozen=True):
-    """Something that does not run: why, and the Unix second of the next try."""
+    """A failure of a task: the reason, and the Unix second of the next attempt."""
 
     reason: str
     retry_at: float
 
 
 WRITES = frozenset({"create", "update", "remove", "status", "finish"})
-"""Actions on objects that change something, here or there."""
+"""Actions on objects that change something, in this cluster or at the peer."""
 
 
 class EventSummary:
@@ -43,22 +43,22 @@ class EventSummary:
     Attributes:
         peers: peers whose task does not run.
         plugins: discovery plugins that do not run.
-        peerings: clusters that peering with fails, by id.
-        steps: what peering with a cluster is at.
+        peerings: clusters with failing peering, by id.
+        steps: the current step of peering with a cluster.
         webhook: the verdict on the webhook's path, as in
             :class:`liqod.model.view.daemonfacts.ProcessFacts`.
         blind: by peer the kinds that cannot be read there, with the reason.
-        replication: by peer why replicating something there failed last.
-        reflected: by peer and reflector; reflector is empty where an event does not say.
+        replication: by peer the last failure of a replication there.
+        reflected: by peer and reflector; reflector is empty if an event lacks it.
         namespaces: by peer the same by reflector and namespace, for the metrics; the namespace is
-            empty where an event does not say.
+            empty if an event lacks it.
     """
 
     def __init__(self) -> None:
         self.rest()
 
     def rest(self) -> None:
-        """Nothing is so (any more): no components run, or this daemon leads no more."""
+        """Clear everything: no components run, or this daemon has lost leadership."""
         self.peers: dict[str, Failing] = {}
         self.plugins: dict[str, Failing] = {}
         self.peerings: dict[str, Failing] = {}
@@ -71,7 +71,7 @@ class EventSummary:
         self._mapped: set[tuple[str, str]] = set()
 
     def take(self, event: Published) -> None:
-        """Take one event in."""
+        """Add one event."""
         peer = event.peer
         match event.payload:
             case Reflected() as told:
@@ -116,7 +116,7 @@ class EventSummary:
                 count.succeed()
 
     def _counts(self, peer: str, reflector: str, namespace: str) -> list[WriteCounts]:
-        """Those of a reflector and of one of its namespaces, as long as that is mapped."""
+        """The counts of a reflector and of one of its namespaces, while that is mapped."""
         counts = [self.reflected.setdefault((peer, reflector), WriteCounts())]
         if not namespace or (peer, namespace) in self._mapped:
             mapped = self.namespaces.setdefault(peer, {})
@@ -124,7 +124,7 @@ class EventSummary:
         return counts
 
     def _namespace(self, peer: str, namespace: str, *, started: bool) -> None:
-        """A namespace is counted while it is mapped; pods that linger after that are not."""
+        """Count a namespace while it is mapped; pods that remain after that are not counted."""
         mapped = (peer, namespace)
         if started:
             self._mapped.add(mapped)
@@ -135,7 +135,7 @@ class EventSummary:
             del counts[key]
 
     def _unmap(self, peer: str) -> None:
-        """The peer's sessions are over; those that begin anew are reported again."""
+        """Drop the peer's namespaces as its sessions end; new sessions are reported again."""
         self._mapped = {each for each in self._mapped if each[0] != peer}
         self.namespaces.pop(peer, None)
 

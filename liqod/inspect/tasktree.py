@@ -1,8 +1,8 @@
-"""Lists the daemon's tasks as a tree, each with the call it waits in, and what is open.
+"""Lists the daemon's tasks as a tree, each with the call it waits in, and open queues and watches.
 
-Read on demand; where a task waits is read from its coroutine's own frames: nothing is traced,
-so that it costs nothing while nobody asks. How long a task has been waiting is known from one look
-to the next; a task that has not moved between two is at the same place of the same frame.
+Read on demand; the call comes from the frames of the task's coroutine: nothing is traced, so that
+it costs nothing without a request. The waiting time of a task is measured between two reads; a
+task that has not moved between two is at the same place of the same frame.
 """
 
 from pathlib import Path
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 OURS = f"{Path(liqod.__file__).parent}/"
 TURN = 50
-"""Tasks that are read before others get a turn."""
+"""Tasks read before other tasks get a turn."""
 TRAP = "_real_async_yield"
 MANY = 5000
-"""Tasks that are listed; more would be a message too large."""
+"""Most tasks listed; more would make the message too large."""
 
 
 class _Seen(NamedTuple):
@@ -60,7 +60,7 @@ class Call(NamedTuple):
 
 
 class TaskObserver:
-    """One kind of look at the tasks, remembering the one before."""
+    """Reads the task tree, and remembers the read before."""
 
     def __init__(self) -> None:
         self._seen: WeakKeyDictionary[trio.lowlevel.Task, _Seen] = WeakKeyDictionary()
@@ -132,7 +132,7 @@ def frames(task: trio.lowlevel.Task) -> list[Call]:
             frame, step = step.gi_frame, step.gi_yieldfrom or _timed(step)
         elif isinstance(step, AsyncGeneratorType):
             frame, step = step.ag_frame, step.ag_await
-        else:  # what an async generator's asend() gives; it does not tell more
+        else:  # the result of an async generator's asend(); it shows no more
             break
         if frame is None:
             break
@@ -141,12 +141,12 @@ def frames(task: trio.lowlevel.Task) -> list[Call]:
 
 
 def _timed(step: "GeneratorType[Any, Any, Any]") -> Any:
-    """The coroutine of a plugin, behind the wall that times it (:mod:`liqod.plugins.callguard`)."""
+    """The coroutine of a plugin, inside the wall that times it (:mod:`liqod.plugins.callguard`)."""
     return None if step.gi_frame is None else step.gi_frame.f_locals.get("inner")
 
 
 def waits(calls: list[Call], own: Call | None) -> str:
-    """The call that a task waits in: the project's innermost function, and what that waits in."""
+    """The call that a task waits in: the project's innermost function, and that function's call."""
     if own is None:
         return calls[-1].name if calls else ""
     after = calls[calls.index(own) + 1 :]
@@ -154,7 +154,7 @@ def waits(calls: list[Call], own: Call | None) -> str:
 
 
 def queues(registry: Registry) -> tuple[Queue, ...]:
-    """All queues that are worked on."""
+    """All queues in use."""
     rows = (
         Queue(
             name=queue.name,
@@ -169,7 +169,7 @@ def queues(registry: Registry) -> tuple[Queue, ...]:
 
 
 def watches(registry: Registry) -> tuple[Watching, ...]:
-    """All watches."""
+    """All open watches."""
     rows = (_watch(informer) for informer in registry.of(SharedInformer))
     return tuple(sorted(rows, key=lambda row: (row.server, row.kind, row.namespace)))
 

@@ -1,14 +1,14 @@
-"""The times by which the inspector bounds its clients, in one value that it is given."""
+"""The time limits of the inspector's clients, in one value."""
 
 import msgspec
 
 
 class InspectorTimings(msgspec.Struct, frozen=True, kw_only=True):
-    """Times that a client of the inspector is waited for, all in seconds.
+    """Time limits of a client of the inspector, all in seconds.
 
     Attributes:
         greeting: for TLS, the websocket's handshake and the review of a token together.
-        write: for which a message may wait for a client that does not read.
+        write: for a message to a client that does not read.
     """
 
     greeting: float = 5.0
@@ -16,4 +16,4 @@ class InspectorTimings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ORDINARY = InspectorTimings()
-"""Those of a daemon."""
+"""The time limits of a daemon."""

@@ -1,7 +1,7 @@
-"""Leases by which standbys show that they are there: one for each, renewed while it waits.
+"""Leases that show the standbys of the leader: one for each, renewed while it waits.
 
-Nothing is decided by them; ``liqod status`` reads them, as it reads everything, from the API server
-alone. A standby takes its own away when it leads or ends, and those of standbys that were killed.
+No decision depends on them; ``liqod status`` reads them, like all its data, from the API server
+alone. A standby deletes its own when it leads or ends, and those of standbys that were killed.
 """
 
 import logging
@@ -21,7 +21,7 @@ from liqod.kube.client import Client
 RENEW = 10.0
 """Seconds between renewals."""
 GONE_AFTER = 30.0
-"""Seconds without a renewal after which a standby is taken for dead."""
+"""Seconds without a renewal after which a standby counts as dead."""
 REMOVE_DEADLINE = 2.0
 SELECTOR = f"{labels.STANDBY}={labels.TRUE}"
 
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 def new_identity() -> str:
-    """A name for this process in elections, which no other process has.
+    """A unique name for this process in elections.
 
     Host and process id are for people; in containers all are process 1, and hosts may share a name.
     """
@@ -43,12 +43,12 @@ async def standbys(client: Client, namespace: str) -> tuple[str, ...]:
 
 
 def _lives(seen: leases.Look) -> bool:
-    """True if it was renewed of late, as far as can be known."""
+    """True if the Lease was renewed recently, or its age is unknown."""
     return bool(seen.lease.spec.renew_time) and (seen.ago or 0.0) < GONE_AFTER
 
 
 async def show(client: Client, namespace: str, identity: str) -> NoReturn:
-    """Show that this standby is there until cancelled; worth a try and no more."""
+    """Keep the Lease of this standby renewed until cancelled; failures are ignored."""
     name = f"{labels.LEADER_LEASE}-standby-{identity}".lower()
     try:
         await _attempt(_sweep, client, namespace)
@@ -82,7 +82,7 @@ async def _renew(client: Client, namespace: str, name: str, identity: str) -> No
 
 
 async def _sweep(client: Client, namespace: str) -> None:
-    """Remove what standbys left that were killed."""
+    """Delete the Leases of standbys that were killed."""
     for each in await leases.looks(client, namespace, SELECTOR):
         if not _lives(each):
             meta = each.lease.metadata

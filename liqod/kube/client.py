@@ -1,7 +1,7 @@
 """The verbs of the Kubernetes API, for one identity at one API server.
 
-Writes ask for a metadata-only answer, carry the field manager ``liqod`` and, where they delete, the
-UID of what is meant. A refusal of the server is raised as one of the project's errors.
+Writes request a metadata-only response and carry the field manager ``liqod``; deletions carry the
+UID of the object. An error response of the server is raised as one of the project's errors.
 """
 
 import builtins
@@ -51,13 +51,13 @@ APPLY_PATCH = "application/apply-patch+yaml"
 MANAGER = "liqod"
 """Field manager of our writes."""
 URGENT = frozenset({LEASES.plural})
-"""Kinds whose requests do not wait behind others: who renews a Lease late is taken for dead."""
+"""Kinds whose requests do not wait behind others: the holder of a late Lease counts as dead."""
 MAX_LIST = 16 << 20
-"""Bytes of a whole list of a peer's: it is decoded, which takes several times that."""
+"""Bytes of a whole list from a peer: decoding it takes several times that."""
 ITEM = 1024
 """Bytes that an object in it counts at the least."""
 LIST_TRIES = 3
-"""How often a list is begun that expires on the way."""
+"""Attempts to read a list that expires between its pages."""
 METADATA_ONLY = Kind("meta.k8s.io", "v1", "PartialObjectMetadata", "")
 """The kind that objects carry where only their metadata is requested."""
 
@@ -66,10 +66,10 @@ class Client:
     """One identity at one API server. Owns its connections: use ``async with``, or :meth:`aclose`.
 
     Args:
-        credentials: who we are, and where; read from files, they are read again when those change.
-        connections: bound of requests under way at once; watches and logs do not count.
+        credentials: the identity and the server; files they come from are read again on change.
+        connections: most concurrent requests; watches and logs do not count.
         deadline: seconds for a request, retries included.
-        user_agent: how we name ourselves.
+        user_agent: value of the ``User-Agent`` header.
         dial: makes connections; tests pass their own.
         budget: of the peer whose API server it is; None for this cluster's own.
 
@@ -88,17 +88,17 @@ class Client:
     ) -> None:
         self.deadline = deadline
         self.dial = dial
-        """Makes its connections; those to peers are made by the same."""
+        """Makes its connections; connections to peers use the same function."""
         self.budget = budget
         self.watch_list = True
-        """True if the server may know ``sendInitialEvents``; an informer clears it if not."""
+        """True if the server may support ``sendInitialEvents``; an informer clears it if not."""
         self.outage = Outage()
-        """The informers that cannot follow: the first says so for all, and the first that is back
-        has the others try."""
+        """The informers that cannot follow: the first logs it for all, and the first that recovers
+        has the others try again."""
         self.missing: dict[Kind, float] = {}
         """The Trio time at which the definition of a kind was last seen to be missing."""
         self.definitions: dict[Kind, str] = {}
-        """The UID of the definition of a kind: one that was made anew was missing in between."""
+        """The UID of the definition of a kind: another UID means it was missing in between."""
         self._transport = Transport(
             credentials,
             connections=connections,
@@ -123,15 +123,15 @@ class Client:
         self._transport.close()
 
     def tidy(self) -> None:
-        """Close the connections that a burst has left and nobody used for a while."""
+        """Close the connections that a burst has left and that have been idle for a while."""
         self._transport.tidy()
 
     def reconnect(self) -> None:
-        """Use no connection again that was made before: the way to the server was lost."""
+        """Never reuse a connection made before now: the path to the server was lost."""
         self._transport.reconnect()
 
     def wake(self) -> None:
-        """Wake informers that wait after a failure: the server is said to be back."""
+        """Wake the informers that wait after a failure: the server is reported to be back."""
         self.outage.wake()
 
     @property
@@ -146,7 +146,7 @@ class Client:
 
     @property
     def authority(self) -> bytes | None:
-        """PEM of the authorities that the server is held to; None for the system's."""
+        """PEM of the authorities trusted for the server; None for those of the system."""
         return self._transport.source.peek().ca
 
     @property
@@ -160,11 +160,11 @@ class Client:
         return self._transport.stats
 
     def busy(self) -> tuple[int, int, int]:
-        """How many requests are under way, how many wait for a connection, and open streams."""
+        """Counts of requests in progress, requests waiting for a connection, and open streams."""
         return self._transport.busy()
 
     def renew(self, credentials: Credentials) -> None:
-        """Use other credentials from now on; requests under way end on their old connections."""
+        """Replace the credentials; requests in progress finish on their old connections."""
         self._transport.source.replace(credentials)
 
     @overload
@@ -176,7 +176,7 @@ class Client:
     async def get(
         self, kind: Kind, name: str, namespace: str | None = None, *, decode: Any = dict
     ) -> Any:
-        """One object. Raises NotFound. ``decode=Partial`` asks for no more than its metadata."""
+        """Read one object. Raises NotFound. ``decode=Partial`` requests its metadata only."""
         response = await self._send(
             "GET",
             kind.path(namespace, name),
@@ -196,7 +196,7 @@ class Client:
     async def find(
         self, kind: Kind, name: str, namespace: str | None = None, *, decode: Any = dict
     ) -> Any:
-        """One object, or None where there is none."""
+        """Read one object; None if it does not exist."""
         try:
             return await self.get(kind, name, namespace, decode=decode)
         except NotFound:
@@ -223,11 +223,11 @@ class Client:
         decode: Any = dict,
         limit: int = PAGE_LIMIT,
     ) -> Any:
-        """The objects of a kind, read page by page; started again if a page is too old (410).
+        """Read the objects of a kind, page by page; restarted if a page is too old (410).
 
-        ``decode=Partial`` asks for no more than their metadata.
+        ``decode=Partial`` requests their metadata only.
 
-        Raises TooLarge where one of them is: a list that seems whole and is not would mislead.
+        Raises TooLarge for an object that is: an incomplete list that seems whole would mislead.
         """
         if decode is Partial:
             selection = msgspec.structs.replace(selection, metadata_only=True)
@@ -254,7 +254,7 @@ class Client:
         raise AssertionError("the last try returns or raises")
 
     def pages(self, kind: Kind, selection: Selection = EVERY, *, limit: int = PAGE_LIMIT) -> Pages:
-        """The pages of a list, to iterate. Raises Expired when the rest is gone: start again."""
+        """Iterate over the pages of a list. Raises Expired when the rest is gone: start again."""
 
         async def fetch(token: str, limit: int) -> Page:
             query = selection.query() | {"limit": str(limit)}
@@ -274,7 +274,7 @@ class Client:
         return Pages(fetch, limit)
 
     async def version(self, kind: Kind, namespace: str | None = None) -> str:
-        """The resource version at which the server is for a kind."""
+        """The server's current resource version of a kind."""
         page = await anext(self.pages(kind, Selection(namespace, metadata_only=True), limit=1))
         return page.resource_version
 
@@ -289,17 +289,17 @@ class Client:
         seconds: int = 300,
         budget: CpuBudget | None = None,
     ) -> AsyncIterator[WatchStream]:
-        """The changes to a kind's objects since ``resource_version``, on a connection of its own.
+        """Watch a kind's objects from ``resource_version``, on a connection of its own.
 
         Args:
             kind: what to watch.
-            selection: which of them.
+            selection: the objects to watch.
             resource_version: of the list, or the last event seen.
-            initial: ask for the objects that there are first, ended by a bookmark.
+            initial: request the existing objects first, ended by a bookmark.
             seconds: after which the server ends it.
-            budget: of the time for reading it, where it is not the client's.
+            budget: CPU budget for reading it, if it is not the client's.
 
-        Raises Expired when the version is too old, Invalid where ``initial`` is not understood.
+        Raises Expired when the version is too old, Invalid if ``initial`` is not supported.
         """
         query = selection.query() | {
             "watch": "1",
@@ -320,7 +320,7 @@ class Client:
             yield WatchStream(stream, budget or self.budget)
 
     async def create(self, kind: Kind, obj: Object, namespace: str | None = None) -> Partial:
-        """Create an object, in ``namespace`` or the one that it names.
+        """Create an object, in ``namespace`` or in the namespace of its metadata.
 
         Raises AlreadyExists, Invalid, Forbidden.
         """
@@ -329,7 +329,7 @@ class Client:
     async def create_full(
         self, kind: Kind, obj: Object, namespace: str | None = None, *, dry_run: bool = False
     ) -> dict[str, Any]:
-        """Create an object, or only check it, and take the whole answer: reviews, dry runs."""
+        """Create or only validate an object, and return the full response: reviews, dry runs."""
         body = await self._create(kind, obj, namespace, JSON, dry_run=dry_run)
         made: dict[str, Any] = decode_as(body, dict)
         return made
@@ -344,7 +344,7 @@ class Client:
         *,
         decode: type[T],
     ) -> T:
-        """Create what is under an object, such as ``token`` or ``eviction``; the whole answer.
+        """Create a subresource of an object, such as ``token`` or ``eviction``; the full response.
 
         Raises NotFound, Invalid, Forbidden, EvictionBlocked.
         """
@@ -403,7 +403,7 @@ class Client:
         manager: str,
         force: bool = True,
     ) -> Partial:
-        """Server-side apply: own the fields that ``obj`` has, as ``manager``.
+        """Server-side apply: own the fields of ``obj``, as ``manager``.
 
         Raises Conflict without ``force`` where another manager owns one of them.
         """
@@ -429,12 +429,12 @@ class Client:
         grace: int | None = None,
         propagation: str | None = None,
     ) -> bool:
-        """Delete an object; False if it was not there.
+        """Delete an object; False if it did not exist.
 
         Args:
-            kind: what it is.
-            namespace: where.
-            uid: which one is meant: Conflict where another object has its name.
+            kind: its kind.
+            namespace: its namespace.
+            uid: its UID: raises Conflict if another object has its name.
             grace: seconds, 0 for at once.
             propagation: ``Background``, ``Foreground`` or ``Orphan`` for its dependents.
         """
@@ -460,10 +460,10 @@ class Client:
     async def delete_selected(
         self, kind: Kind, selection: Selection, *, spared: Container[str] = ()
     ) -> int:
-        """Delete each object that a list names, by its UID; returns how many went.
+        """Delete each object of a list by its UID; returns the number deleted.
 
         Objects that are being deleted are left alone, and so are names in ``spared``, which is
-        asked when their turn comes.
+        checked when their turn comes.
         """
         gone = 0
         for each in await self.list(kind, selection, decode=Partial):
@@ -483,16 +483,16 @@ class Client:
         deadline: float | None = None,
         limit: int = MAX_OBJECT,
     ) -> ApiResponse:
-        """Any request; the answer if it is a success.
+        """Send any request; returns the response if it is a success.
 
         Args:
             method: such as ``GET``.
             path: such as ``/version``, percent-encoded.
             query: parameters, encoded here.
-            body: sent as ``application/json`` unless ``headers`` say otherwise.
+            body: sent as ``application/json`` unless ``headers`` give another type.
             headers: more headers.
             deadline: seconds, instead of the client's.
-            limit: bytes of the answer; TooLarge is raised for more.
+            limit: bytes of the response; TooLarge is raised for more.
         """
         request = ApiRequest(
             method,
@@ -515,9 +515,9 @@ class Client:
         deadline: float | None = None,
         label: tuple[str, str] | None = None,
     ) -> AbstractAsyncContextManager[ApiStream]:
-        """A request whose answer comes bit by bit, such as ``logs -f``, on its own connection.
+        """Send a request with a streamed response, such as ``logs -f``, on its own connection.
 
-        ``deadline`` is for the head of the answer; how long to wait for more is up to the reader.
+        ``deadline`` is for the response head; the reader decides how long to wait for more.
         """
         request = ApiRequest(
             method,
@@ -537,14 +537,14 @@ class Client:
         headers: Sequence[tuple[str, str]],
         label: tuple[str, str],
     ) -> Upgraded:
-        """A request for another protocol, such as ``exec``; the connection is the caller's.
+        """Request another protocol, such as ``exec``; the caller owns the connection.
 
         Args:
             method: ``GET`` or ``POST``.
             path: percent-encoded.
             query: parameters, encoded here.
-            headers: the protocols that are asked for.
-            label: what statistics call it.
+            headers: the protocols requested.
+            label: its name in statistics.
         """
         asked = (*headers, ("Content-Length", "0")) if method == "POST" else tuple(headers)
         request = ApiRequest(method, restrequest.target(path, query), label, asked, upgrade=True)

@@ -1,8 +1,8 @@
-"""The one shape of a controller: what it watches, what keys a change comes to, and ``reconcile``.
+"""The base class of controllers: watches, the keys that a change maps to, and ``reconcile``.
 
-A component declares what it follows (:class:`~liqod.kube.watched.Watched`) and what is to be done
-for a key. The rest is here: everything has been read before the first key is reconciled, a key that
-fails comes again after a pause that doubles, and the inspector finds its queue in the
+A component declares the kinds it follows (:class:`~liqod.kube.watched.Watched`) and the work for a
+key. This class does the rest: all kinds are read before the first key is reconciled, a key that
+fails is retried after a pause that doubles, and the inspector finds its queue in the
 registry. docs/architecture.md shows one from top to bottom.
 """
 
@@ -30,27 +30,27 @@ class ControllerHost(Protocol):
 
     @property
     def informers(self) -> Informers:
-        """The informers that are shared."""
+        """The shared informers."""
 
     def failures(self, topic: str) -> Callable[[object, Exception], None]:
-        """The callback for each key that fails."""
+        """The callback for keys that fail."""
 
 
 class Controller(ABC, Generic[K]):
-    """Keeps something as it should be; a subclass says what it watches, and reconciles.
+    """Reconciles objects with their wanted state; a subclass gives its watches and ``reconcile``.
 
     Args:
-        host: for whom.
-        topic: under which what fails is published.
-        name: for the inspector; the topic where that is enough.
-        watches: what it follows and reads, opened in this order.
-        first: keys that are reconciled once in any case, for what is to be done also where there is
-            no object yet that a change would be told of.
-        tasks: what runs as long as it does, such as :meth:`whenever`.
+        host: the cluster or peer that it works for.
+        topic: under which failures are published.
+        name: for the inspector; by default the topic.
+        watches: the kinds that it follows and reads, opened in this order.
+        first: keys that are reconciled once in any case, for work that is due before any object
+            exists whose change would be notified.
+        tasks: tasks that run as long as it does, such as :meth:`whenever`.
         concurrency: how many keys are reconciled side by side.
         backoff: pauses of a key that fails.
-        budget: bounds the time that it may take in the long run.
-        queue: what waits, where that outlives the controller; its own otherwise.
+        budget: bounds its CPU time in the long run.
+        queue: its keys, if the queue outlives the controller; its own otherwise.
 
     Attributes:
         name: the same.
@@ -84,17 +84,17 @@ class Controller(ABC, Generic[K]):
 
     @abstractmethod
     async def reconcile(self, key: K) -> float | None:
-        """Make the object of a key as it should be, from the state that is so now.
+        """Bring the object of a key to its wanted state, from the current state.
 
         Returns:
-            The seconds after which it is to be reconciled again; None: when something changes.
+            Seconds until it is reconciled again; None: when something changes.
         """
 
     async def prepare(self) -> None:
-        """Do what has to be done once everything has been read and before the first key."""
+        """Prepare, once all kinds have been read and before the first key is reconciled."""
 
     def failed(self, key: K, error: Exception) -> None:
-        """A key failed; it comes again after a pause."""
+        """Handle the failure of a key; the key is retried after a pause."""
         self.__report(key, error)
 
     async def run(
@@ -115,7 +115,7 @@ class Controller(ABC, Generic[K]):
                 self.queue.add(key)
             for run in self.__tasks:
                 nursery.start_soon(run)
-            # They wait for changes before the first key is read: none falls in between.
+            # The tasks wait for changes before the first key is read, so none is missed.
             await trio.lowlevel.checkpoint()
             work = self.reconcile if self.__budget is None else self._within_budget
             await self.queue.run(
@@ -133,12 +133,12 @@ class Controller(ABC, Generic[K]):
         *,
         debounce: float = 0.0,
     ) -> NoReturn:
-        """Add keys each time that something has been waited for: what is no object of a watch.
+        """Add keys after each occurrence of an event that is no object of a watch.
 
         Args:
             wait: returns when it has happened.
-            keys: what is to be reconciled then.
-            debounce: seconds in which what happens together is taken together.
+            keys: the keys to reconcile then.
+            debounce: seconds in which occurrences are taken together.
         """
         while True:
             await wait()
@@ -146,7 +146,7 @@ class Controller(ABC, Generic[K]):
                 self.queue.add(key, after=debounce)
 
     async def _within_budget(self, key: K) -> float | None:
-        """Reconcile, and pause where its owner has it work without end."""
+        """Reconcile, and pause if the owner of the objects keeps it busy without end."""
         assert self.__budget is not None
         metered = Metered(self.reconcile(key))
         try:
@@ -163,10 +163,10 @@ def report_failures(
 ) -> Callable[[object, Exception], None]:
     """A callback for keys that fail: it reports the key and the reason.
 
-    Failures that time alone does not mend are logged too, each only now and then.
+    Failures that time alone does not repair are logged too, each only now and then.
 
     Args:
-        report: publishes which key failed, and why.
+        report: publishes the key and the reason.
         topic: for the log.
         facts: for the log, too.
     """
@@ -175,7 +175,7 @@ def report_failures(
     def tell(key: object, error: Exception) -> None:
         reason = str(error) or type(error).__name__
         report(_brief(key), reason)
-        whose = None if isinstance(error, ProtocolError) else key  # that is the whole server's
+        whose = None if isinstance(error, ProtocolError) else key  # concerns the whole server
         if isinstance(error, TransientError | Conflict) or not seldom.allows((whose, reason)):
             return
         extra = {"topic": topic, **facts, "key": _brief(key), "reason": reason}

@@ -1,7 +1,7 @@
-"""Checks if a custom resource's kind is defined: without it, nothing is known of its objects.
+"""Checks if a custom resource's kind is defined: without definition, its objects are unknown.
 
-With a definition all objects of its kind are deleted, and seldom is that meant. Objects made for
-them are left alone until the definition is back and its owners have had their say.
+Deleting a definition deletes all objects of its kind, mostly by mistake. Objects made for
+them are left alone until the definition is back and its owners have had time to act.
 """
 
 from typing import Final
@@ -14,14 +14,14 @@ from liqod.kube import times
 from liqod.kube.client import Client
 
 RETURN: Final = 75.0
-"""Seconds after its return for which a kind still counts as missing: those who make its objects
+"""Seconds after its return for which a kind still counts as missing: the writers of its objects
 try again within a minute."""
 
 
 async def is_defined(client: Client, kind: Kind) -> bool:
-    """True if the kind is defined, its definition is not being deleted, and was not of late.
+    """True if the kind is defined, and its definition is not in deletion and was not recently.
 
-    Kubernetes' own kinds always are.
+    Kubernetes' own kinds are always defined.
     """
     if "." not in kind.group or kind.group.endswith(".k8s.io"):
         return True
@@ -31,7 +31,7 @@ async def is_defined(client: Client, kind: Kind) -> bool:
         client.missing[kind] = now
         return False
     if client.definitions.setdefault(kind, found.metadata.uid) != found.metadata.uid:
-        # It went and came back before anybody asked.
+        # It was deleted and created again between two checks.
         client.definitions[kind] = found.metadata.uid
         returned = now - _age(found.metadata)
         client.missing[kind] = max(returned, client.missing.get(kind, returned))
@@ -39,7 +39,7 @@ async def is_defined(client: Client, kind: Kind) -> bool:
 
 
 def _age(meta: ObjectMeta) -> float:
-    """Seconds since an object was made, as far as the two clocks agree; 0 if it does not say."""
+    """Seconds since an object was created, as far as the two clocks agree; 0 if not given."""
     try:
         return times.age(meta.creation_timestamp or "")
     except (TypeError, ValueError):

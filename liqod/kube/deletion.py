@@ -1,4 +1,4 @@
-"""How objects end: finalizers that hold them back, and deletion by UID."""
+"""Deletes objects: sets the finalizers that hold them back, and deletes by UID."""
 
 from collections.abc import Iterable
 
@@ -16,13 +16,13 @@ async def set_finalizers(
     add: Iterable[str] = (),
     remove: Iterable[str] = (),
 ) -> bool:
-    """Put finalizers on an object and take others off, over the very version that was read.
+    """Add finalizers to an object and remove others, at the version that was read.
 
     Returns:
-        Whether that changed anything.
+        True if that changed anything.
 
     Raises:
-        Conflict: somebody else wrote meanwhile; the watch brings what.
+        Conflict: the object was changed meanwhile; the watch brings the change.
     """
     without = frozenset(remove)
     kept = [each for each in meta.finalizers if each not in without]
@@ -33,15 +33,15 @@ async def set_finalizers(
     try:
         await client.patch(kind, meta.name, patch, meta.namespace or None)
     except NotFound:
-        return False  # it has gone meanwhile
+        return False  # it was deleted meanwhile
     return True
 
 
 async def delete_all(client: Client, kind: Kind, found: Iterable[Partial]) -> list[Partial]:
-    """Delete objects, each by the UID that was read; what is on its way out already is left to it.
+    """Delete objects, each by the UID that was read; those already in deletion are left alone.
 
     Returns:
-        Those that were there and went.
+        The objects that existed and were deleted.
 
     Raises:
         Conflict: one was replaced.

@@ -1,9 +1,9 @@
-"""Make an object be as wanted, with the fewest writes: create, a minimal patch, or nothing.
+"""Brings an object to its wanted state with the fewest writes: create, minimal patch, or nothing.
 
-Rule 4 of the architecture: nothing is written that is not different. The state wanted at the last
+Rule 4 of the architecture: nothing is written without a difference. The state wanted at the last
 write is recorded in two annotations of the object (its hash, and the keys that were written), so
-that a key which is no longer wanted is taken away without touching those of others. For objects
-that are ours; one that exists and is not is refused.
+that a key which is no longer wanted is removed without touching those of others. For objects
+of liqod; an existing object of another owner is refused.
 """
 
 from collections.abc import Mapping
@@ -28,11 +28,11 @@ _OWNERSHIP: Final = (labels.ORIGIN, labels.DESTINATION, labels.MANAGED_BY_LIQOD)
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The result of making an object be as wanted.
+    """The result of :func:`ensure`.
 
     Attributes:
-        outcome: what was done; ``terminating`` means that the old one must go first.
-        partial: metadata after the write; None where nothing was written.
+        outcome: the action taken; ``terminating`` means that the old object must go first.
+        partial: metadata after the write; None if nothing was written.
     """
 
     outcome: Outcome
@@ -62,7 +62,7 @@ def stamped(kind: Kind, wanted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_ours(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """True if the live object was written by us: it carries our record or our labels.
+    """True if liqod wrote the live object: it carries the record or the labels of liqod.
 
     Labels of origin and destination must be those of the wanted object.
     """
@@ -76,7 +76,7 @@ def is_ours(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
 
 
 def change(kind: Kind, wanted: Mapping[str, Any], live: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The merge patch that is due, or None if the live object will do."""
+    """The merge patch that is due, or None if the live object is as wanted."""
     target = stamped(kind, wanted)
     recorded = (live.get("metadata") or {}).get("annotations") or {}
     same = recorded.get(HASH) == target["metadata"]["annotations"][HASH]
@@ -95,18 +95,18 @@ async def ensure(
     recreate: bool = False,
     adopt: bool = False,
 ) -> Written:
-    """Make the object be as wanted.
+    """Create or change an object so that it is as wanted.
 
     Args:
-        client: the client of the cluster where it lives.
+        client: the client of its cluster.
         wanted: the object, with ``metadata.name``; its status is not compared.
-        live: the object as the store has it, or None if it has none.
-        namespace: where it lives; ``metadata.namespace`` if not given.
-        recreate: delete and create again where the server refuses the change (immutable fields).
-        adopt: take over an object that does not carry our record or labels.
+        live: the object in the store, or None if it has none.
+        namespace: its namespace; ``metadata.namespace`` if not given.
+        recreate: delete and create again if the server refuses the change (immutable fields).
+        adopt: take over an object without the record or labels of liqod.
 
     Raises:
-        Conflict: it exists and is not ours; AlreadyExists if the store had not seen it yet.
+        Conflict: it exists and is not liqod's; AlreadyExists if the store had not seen it yet.
     """
     metadata = wanted["metadata"]
     name = metadata["name"]
@@ -135,13 +135,13 @@ async def ensure(
 async def make_room(
     client: Client, kind: Kind, body: Mapping[str, Any], uid: str | None, namespace: str | None
 ) -> None:
-    """Delete an object so that another can be created in its place, if that one would be taken.
+    """Delete an object so that another can be created in its place, if the server accepts that.
 
-    A create is the question: what a server would never take it refuses before it looks whether the
-    name is free.
+    A create request is the test: a server refuses an invalid object before it checks if the name
+    is free.
 
     Raises:
-        Invalid: it takes no such object; the one that is there stays.
+        Invalid: the server accepts no such object; the existing one stays.
     """
     try:
         await client.create(kind, body, namespace)

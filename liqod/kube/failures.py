@@ -1,8 +1,8 @@
-"""The Kubernetes API's way of failing, translated into the project's error tree.
+"""Translates error responses of the Kubernetes API into the project's error tree.
 
-A refused request is answered with a ``metav1.Status``: its ``code`` says which class of error; its
-``message`` is for people and is kept word for word, since it ends up in conditions; but no more of
-it than anybody would read, for a peer's server writes it and it is kept with what was refused.
+The response to a refused request is a ``metav1.Status``: its ``code`` gives the class of error; its
+``message`` is for people and is kept word for word, since it ends up in conditions; but only a
+readable length of it, for a peer's server writes it and it is kept with the refused object.
 """
 
 from collections.abc import Mapping
@@ -23,17 +23,17 @@ from liqod.errors import (
 )
 
 MAX_MESSAGE = 4096
-"""Characters of a message; a refusal that names twenty fields of a pod has some two thousand."""
+"""Most characters of a message; one that names twenty fields of a pod has some two thousand."""
 MAX_RETRY_AFTER = 60.0
-"""Seconds: no server makes us wait longer than this by its ``Retry-After``."""
+"""Most seconds of a server's ``Retry-After`` that are waited."""
 
 
 class TooLarge(ProtocolError):
-    """The answer, or one object of it, is larger than we are willing to read."""
+    """A response, or one object of it, is larger than the limit for reading."""
 
 
 class EvictionBlocked(Overloaded):
-    """An eviction that a PodDisruptionBudget forbids now: no use to hurry."""
+    """An eviction that a PodDisruptionBudget forbids now: a fast retry is useless."""
 
 
 class Cause(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ _STATUS = msgspec.json.Decoder(ApiStatus)
 
 
 def read_status(body: bytes, code: int) -> ApiStatus:
-    """The Status in ``body``; where there is none, one made from the HTTP code and the text."""
+    """The Status in ``body``; without one, a Status made from the HTTP code and the text."""
     try:
         status = _STATUS.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -77,7 +77,7 @@ def read_status(body: bytes, code: int) -> ApiStatus:
 
 
 def error_of(status: ApiStatus, headers: Mapping[str, str] | None = None) -> LiqodError:
-    """The error that stands for a refusal; its text is the server's message."""
+    """The project's error for a refusal; its text is the server's message."""
     code, message = status.code, _brief(status.message)
     match code:
         case 401:
@@ -85,7 +85,7 @@ def error_of(status: ApiStatus, headers: Mapping[str, str] | None = None) -> Liq
         case 403:
             return Forbidden(message)
         case 404:
-            # Of an object it has details; of a kind that is not served it has none.
+            # It has details for an object, and none for a kind that is not served.
             return NotFound(message, served=status.details is not None)
         case 409 if status.reason == "AlreadyExists":
             return AlreadyExists(message)
@@ -106,7 +106,7 @@ def error_of(status: ApiStatus, headers: Mapping[str, str] | None = None) -> Liq
 
 
 def retry_after(status: ApiStatus, headers: Mapping[str, str] | None) -> float | None:
-    """Seconds from the ``Retry-After`` header or the Status; dates are not understood."""
+    """Seconds from the ``Retry-After`` header or the Status; dates are not supported."""
     text = (headers or {}).get("retry-after", "")
     if text.isascii() and text.isdigit():
         return min(float(text[:6]), MAX_RETRY_AFTER)

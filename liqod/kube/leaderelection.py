@@ -1,9 +1,9 @@
 """Leader election by a ``coordination.k8s.io`` Lease: one of several replicas writes.
 
 The rules are client-go's: the holder of the Lease renews it; the others take it when its holder has
-let it go or they have not *seen* it renewed for its duration, measured on their own clock. The
+released it or they have not *seen* it renewed for its duration, measured on their own clock. The
 standbys watch the Lease, so a clean stop is noticed at once. The leader counts from before its last
-good renewal and stops well before anybody else may start.
+good renewal and stops well before another replica may start.
 """
 
 import logging
@@ -27,11 +27,11 @@ from liqod.model.peering import intervals
 DURATION = intervals.LEADER_LEASE
 RENEW_DEADLINE = intervals.LEADER_STOPS_AFTER
 RETRY = intervals.LEADER_RENEWS_EVERY
-"""Seconds between renewals, and between tries to read the Lease where watching it fails."""
+"""Seconds between renewals, and between attempts to read the Lease while its watch fails."""
 RELEASE_DEADLINE = 2.0
-"""Seconds that letting go may take at a clean stop."""
+"""Seconds that the release may take at a clean stop."""
 PACE = 0.1
-"""Seconds before a watch that ended is begun again."""
+"""Seconds before an ended watch is restarted."""
 WATCH_SECONDS = 300
 
 log = logging.getLogger(__name__)
@@ -45,15 +45,15 @@ class LeaseObservation(msgspec.Struct, frozen=True):
     """A Lease as last seen.
 
     Attributes:
-        lease: what it says.
-        since: time (``trio.current_time``) since when it says so.
+        lease: its content.
+        since: time (``trio.current_time``) since which it has this content.
     """
 
     lease: Lease
     since: float
 
     def free_at(self) -> float:
-        """The time from which anybody may take it: at once if released, else after its duration."""
+        """The time from which another may take it: at once if released, else after its duration."""
         spec = self.lease.spec
         if not spec.holder_identity:
             return self.since
@@ -61,7 +61,7 @@ class LeaseObservation(msgspec.Struct, frozen=True):
 
 
 def observe(before: LeaseObservation | None, lease: Lease, now: float) -> LeaseObservation:
-    """The sighting after the Lease was read: a clock runs from when it last changed."""
+    """The observation after the Lease was read; its time counts from the last change."""
     if before is not None and before.lease.spec == lease.spec:
         return LeaseObservation(lease, before.since)
     return LeaseObservation(lease, now)
@@ -71,16 +71,16 @@ class LeaderElection:
     """One candidate for one Lease.
 
     Args:
-        client: asks the API server.
+        client: client of the API server.
         name: of the Lease.
         namespace: of the Lease.
         identity: unique among the candidates, such as host name and a random part.
-        standing_by: called with who leads, whenever that changes, until we do.
-        notes: annotations that the Lease has from when we take it, also after we have let it go.
+        standing_by: called with the leader's identity on each change, until this one leads.
+        notes: annotations that the Lease gets when this one takes it; they stay after its release.
 
     Attributes:
-        leader: identity of who leads, as far as known; ``""`` for nobody.
-        leading: whether that is us.
+        leader: the leader's identity, as far as known; ``""`` for none.
+        leading: whether this candidate leads.
     """
 
     def __init__(
@@ -107,10 +107,10 @@ class LeaderElection:
 
     @asynccontextmanager
     async def leadership(self) -> AsyncIterator[None]:
-        """Waits until we lead; the body runs while we do; releases it at its end.
+        """Wait for leadership, run the body while it lasts, and release the Lease at the end.
 
         Raises:
-            LeadershipLost: the Lease is gone; the body has then been cancelled. Errors of the body
+            LeadershipLost: the Lease is lost; the body has then been cancelled. Errors of the body
                 come in an exception group, as those of any nursery.
         """
         renewed = await self._acquire()
@@ -136,7 +136,7 @@ class LeaderElection:
             raise LeadershipLost(f"the lease {self._namespace}/{self._name} was lost")
 
     async def _acquire(self) -> float:
-        """Wait for the Lease to be free and take it; the time from which it counts."""
+        """Wait for the Lease to be free and take it; returns the time from which it counts."""
         while True:
             try:
                 seen = await self._read()
@@ -153,12 +153,12 @@ class LeaderElection:
                 await trio.sleep(RETRY)
 
     def _is_taken(self, seen: LeaseObservation) -> bool:
-        """True if another holder may be alive. If it names us, that is from an earlier term."""
+        """True if another holder may be alive. Our own name in it is from an earlier term."""
         other = seen.lease.spec.holder_identity != self._identity
         return other and trio.current_time() < seen.free_at()
 
     async def _read(self) -> LeaseObservation | None:
-        """Read the Lease; None where there is none."""
+        """Read the Lease; None if it does not exist."""
         lease = await self._client.find(LEASES, self._name, self._namespace, decode=Lease)
         return None if lease is None else self._see(lease)
 
@@ -173,7 +173,7 @@ class LeaderElection:
         return self._seen
 
     def _complain(self, sentence: str, error: LiqodError) -> None:
-        """Say it once, and not again before it has gone well in between."""
+        """Log a failure once, and again only after a success in between."""
         if not self._complained:
             self._complained = True
             log.warning(sentence, extra={"lease": self._name, "reason": str(error)})
@@ -202,7 +202,7 @@ class LeaderElection:
                 seen = self._see(msgspec.json.decode(event.item.body, type=Lease))
 
     async def _take(self, seen: LeaseObservation | None) -> bool:
-        """Write our name into the Lease; False if somebody was faster."""
+        """Write our name into the Lease; False if another candidate was faster."""
         now = times.precise()
         spec: dict[str, Any] = {
             "holderIdentity": self._identity,
@@ -239,7 +239,7 @@ class LeaderElection:
             return
 
     async def _renew(self) -> bool:
-        """Renew the Lease, however often that takes; False when another has it."""
+        """Renew the Lease, with retries; False when another holds it."""
         while True:
             try:
                 return await self._try_renewal()
@@ -255,14 +255,14 @@ class LeaderElection:
                 lease = await self._client.find(LEASES, self._name, self._namespace, decode=Lease)
                 if lease is None or lease.spec.holder_identity != self._identity:
                     return False
-                self._version = lease.metadata.resource_version  # somebody else touched it
+                self._version = lease.metadata.resource_version  # another client changed it
             else:
                 self._complained = False
                 self._version = meta.metadata.resource_version
                 return True
 
     async def _release(self) -> None:
-        """Let go, so that no standby has to wait; shielded, for it is done when cancelled too."""
+        """Release the Lease, so that no standby has to wait; shielded from cancellation."""
         with trio.move_on_after(RELEASE_DEADLINE, shield=True):
             try:
                 await self._let_go()
@@ -273,7 +273,7 @@ class LeaderElection:
     async def _let_go(self) -> None:
         try:
             await self._patch({"holderIdentity": "", "renewTime": times.precise()})
-        except Conflict:  # a renewal that was cut off went through, or somebody touched it
+        except Conflict:  # a cancelled renewal was executed, or another client changed it
             lease = await self._client.get(LEASES, self._name, self._namespace, decode=Lease)
             if lease.spec.holder_identity == self._identity:
                 self._version = lease.metadata.resource_version
@@ -282,6 +282,6 @@ class LeaderElection:
     async def _patch(
         self, spec: dict[str, Any], metadata: Mapping[str, Any] | None = None
     ) -> Partial:
-        """Change the Lease as it was last seen. Raises Conflict if it was changed meanwhile."""
+        """Patch the Lease at its last seen version. Raises Conflict if it was changed meanwhile."""
         patch = {"metadata": {"resourceVersion": self._version, **(metadata or {})}, "spec": spec}
         return await self._client.patch(LEASES, self._name, patch, self._namespace)

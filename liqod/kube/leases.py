@@ -1,6 +1,6 @@
-"""``coordination.k8s.io`` Leases as they are read: who holds one, and how long ago it was renewed.
+"""Reads ``coordination.k8s.io`` Leases: the holder, and the seconds since the last renewal.
 
-How a daemon takes one and keeps it is :mod:`liqod.kube.leaderelection`'s.
+Taking and keeping one is the task of :mod:`liqod.kube.leaderelection`.
 """
 
 from contextlib import suppress
@@ -32,13 +32,13 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A Lease at one look.
+    """A Lease at the time of one read.
 
     Attributes:
-        lease: what it says.
+        lease: its content.
         ago: seconds since it was last renewed, to the second and by the API server's clock alone:
-            that wrote down when it took the renewal in, and dates its answer. None where it does
-            not tell. The holder's clock is never compared with another.
+            the server records the time of the renewal, and dates its response. None if either is
+            missing. The holder's clock is never compared with another.
     """
 
     lease: Lease
@@ -72,14 +72,14 @@ class _Listed(msgspec.Struct, frozen=True):
 
 
 def read(body: bytes | msgspec.Raw, date: float | None) -> Look:
-    """A Lease of an API server's answer.
+    """Decode a Lease of an API server's response.
 
     Args:
         body: the object, with its ``managedFields``.
-        date: the Unix time of the answer, by the server's clock; None where it names none.
+        date: the Unix time of the response, by the server's clock; None if not given.
 
     Raises:
-        msgspec.DecodeError: it is none.
+        msgspec.DecodeError: it is no Lease.
     """
     lease = msgspec.json.decode(body, type=Lease)
     if date is None:
@@ -94,7 +94,7 @@ def read(body: bytes | msgspec.Raw, date: float | None) -> Look:
 
 
 async def look(client: Client, name: str, namespace: str) -> Look | None:
-    """A Lease as it is now; None where there is none."""
+    """Read a Lease; None if it does not exist."""
     try:
         found = await client.raw("GET", LEASES.path(namespace, name))
     except NotFound:
@@ -106,7 +106,7 @@ async def look(client: Client, name: str, namespace: str) -> Look | None:
 
 
 async def looks(client: Client, namespace: str, selector: str) -> tuple[Look, ...]:
-    """The Leases of a namespace that match a label selector, as they are now."""
+    """Read the Leases of a namespace that match a label selector."""
     query = {"labelSelector": selector}
     found = await client.raw("GET", LEASES.path(namespace), query=query)
     date = times.date_of(found.headers.get("date", ""))

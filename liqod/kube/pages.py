@@ -1,4 +1,4 @@
-"""Lists, page by page: objects out of an answer, with others given their turn in between."""
+"""Reads lists page by page; other tasks get a turn between objects."""
 
 from collections.abc import Awaitable, Callable, Iterable
 
@@ -15,9 +15,9 @@ from liqod.kube.http.cpubudget import CpuBudget, Turn
 PAGE_LIMIT = 500
 """Objects per page of a list."""
 MAX_PAGE = 8 << 20
-"""Bytes of one page of a list; a page over that is asked for again with fewer objects."""
+"""Most bytes of one page of a list; a larger page is requested again with fewer objects."""
 MAX_TOKEN = 16384
-"""Bytes of what continues a list; it goes into the next request."""
+"""Most bytes of the continue token of a list; it goes into the next request."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -26,8 +26,8 @@ class Page(msgspec.Struct, frozen=True):
     Attributes:
         found: the objects, without ``managedFields``.
         resource_version: of the list; watch from there.
-        continue_token: what continues it, ``""`` on the last page.
-        skipped: keys of objects that are too large or too deeply nested to be taken.
+        continue_token: token of the next page, ``""`` on the last one.
+        skipped: keys of objects that are too large or too deeply nested to be decoded.
     """
 
     found: list[Slim]
@@ -42,7 +42,7 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Pages:
-    """Iterates over the pages of a list; one that is too large is asked for in parts."""
+    """Iterates over the pages of a list; a page that is too large is requested in parts."""
 
     def __init__(self, fetch: Callable[[str, int], Awaitable[Page]], limit: int) -> None:
         self._fetch = fetch
@@ -82,7 +82,7 @@ _meta = msgspec.json.Decoder(_ListMeta)
 
 
 async def read_page(body: bytes, kind: Kind, budget: CpuBudget | None = None) -> Page:
-    """Take a page apart. Raises ProtocolError for what is none."""
+    """Parse a page. Raises ProtocolError for an invalid one."""
     try:
         meta, items = _split(body)
     except UNREADABLE as error:

@@ -1,6 +1,6 @@
 """A queue of keys: duplicates collapse, one worker at a time has a key, a failing key waits.
 
-Level-triggered: a key says only "reconcile this"; the worker reads what is so now. A key
+Level-triggered: a key means only "reconcile this"; the worker reads the current state. A key
 that is added while a worker has it runs once more afterwards.
 """
 
@@ -23,9 +23,9 @@ from liqod.telemetry.histogram import Histogram
 K = TypeVar("K", bound=Hashable)
 
 SLOWEST_KEPT = 10
-"""Seconds for which :meth:`KeyedQueue.slowest` knows, of those in which a key was done."""
+"""Seconds that :meth:`KeyedQueue.slowest` remembers, of those in which a key was done."""
 SPARE = 64
-"""How many more places than twice the waiting keys the heap may have before it is made anew."""
+"""Entries beyond twice the waiting keys that the heap may have before it is rebuilt."""
 
 log = logging.getLogger(__name__)
 
@@ -35,13 +35,13 @@ class KeyedQueue(Generic[K]):
 
     Args:
         backoff: pauses of a key that fails.
-        name: what its keys are, for those who look.
+        name: its name in the inspector, after its keys.
 
     Attributes:
-        done: how often a worker succeeded.
-        failed: how often one failed.
+        done: number of successes of the worker.
+        failed: number of its failures.
         worked: Trio time of the last success.
-        delays: how long keys took from when they were due to their success.
+        delays: seconds of keys from their due time to their success.
     """
 
     def __init__(self, backoff: Backoff = Backoff(), *, name: str = "") -> None:  # noqa: B008  # frozen
@@ -59,7 +59,7 @@ class KeyedQueue(Generic[K]):
         self.delays = Histogram()
 
     def add(self, key: K, *, after: float = 0.0) -> None:
-        """Add a key, to be worked on in ``after`` seconds; of two times the earlier counts."""
+        """Add a key, due in ``after`` seconds; of two due times the earlier counts."""
         due = trio.current_time() + after
         known = self._due.get(key)
         if known is not None and known <= due:
@@ -69,7 +69,7 @@ class KeyedQueue(Generic[K]):
             self._push(key, due)
 
     def __len__(self) -> int:
-        """How many keys wait, also those that wait for a time to come."""
+        """The number of waiting keys, those that are not yet due included."""
         return len(self._due)
 
     def __contains__(self, key: object) -> bool:
@@ -77,35 +77,35 @@ class KeyedQueue(Generic[K]):
 
     @property
     def busy(self) -> int:
-        """How many keys are worked on."""
+        """The number of keys in work."""
         return len(self._busy)
 
     @property
     def waiting(self) -> int:
-        """How many keys are due, or were tried and failed: not those whose time has not come."""
+        """The number of keys that are due, or have failed; without those not yet due."""
         now = trio.current_time()
         return sum(due <= now or key in self._failures for key, due in self._due.items())
 
     @property
     def oldest(self) -> float:
-        """Seconds that the key which waits longest is overdue, 0 when none is."""
+        """Seconds that the longest waiting key is overdue; 0 without one."""
         self._prune()
         return max(0.0, trio.current_time() - self._heap[0][0]) if self._heap else 0.0
 
     def slowest(self, begin: int, end: int) -> float:
-        """The longest that a key took, from when it was due, of those done between two seconds.
+        """The longest time from due to done, of the keys done between two seconds.
 
         Args:
             begin: whole second of Trio's clock, the first that counts.
-            end: the first that counts no more.
+            end: the first that does not count.
 
         Returns:
-            Seconds; 0 where none was done, or the time is longer ago than is remembered.
+            Seconds; 0 if none was done, or the time is no longer remembered.
         """
         return max((took for at, took in self._slowest if begin <= at < end), default=0.0)
 
     def failures(self, key: K) -> int:
-        """How often a key failed in a row."""
+        """The number of failures of a key in a row."""
         return self._failures.get(key, 0)
 
     def discard(self, key: K) -> None:
@@ -124,9 +124,9 @@ class KeyedQueue(Generic[K]):
         """Work until cancelled.
 
         Args:
-            worker: gets a key; gives the seconds after which it wants it again, or None. An error
-                of its does not end the queue: the key comes again, after a pause that doubles.
-            concurrency: how many keys are worked on at once.
+            worker: gets a key; returns the seconds after which the key is due again, or None. Its
+                errors do not end the queue: the key is retried after a pause that doubles.
+            concurrency: most keys in work at once.
             on_error: called with each error; without it they are logged.
             task_status: started at once.
         """
@@ -140,7 +140,7 @@ class KeyedQueue(Generic[K]):
         raise AssertionError("the nursery ends by cancellation only")
 
     async def _next(self, concurrency: int) -> tuple[K, float]:
-        """The earliest key that is due, and since when, as soon as there is a worker for it."""
+        """Wait for a free worker and a due key; returns the earliest one and its due time."""
         while True:
             free = len(self._busy) < concurrency
             if free and (taken := self._take()) is not None:
@@ -150,7 +150,7 @@ class KeyedQueue(Generic[K]):
                 await self._wake.wait()
 
     def _take(self) -> tuple[K, float] | None:
-        """The earliest key that is due, and since when; a worker has it now."""
+        """Take the earliest due key, with its due time; a worker has it now."""
         self._prune()
         if not self._heap or self._heap[0][0] > trio.current_time():
             return None
@@ -223,7 +223,7 @@ class KeyedQueue(Generic[K]):
             self._wake.set()
 
     def _prune(self) -> None:
-        """Drop what is on the heap no more as it was: worked on, moved forward or discarded."""
+        """Drop outdated heap entries: of keys in work, moved forward or discarded."""
         heap = self._heap
         while heap and (heap[0][2] in self._busy or self._due.get(heap[0][2]) != heap[0][0]):
             heapq.heappop(heap)
@@ -243,11 +243,11 @@ def _only(group: BaseExceptionGroup[Exception]) -> Exception:
 
 
 class RunningQueue(NamedTuple):
-    """The entry in the registry of a queue that is worked on.
+    """The registry entry of a queue in use.
 
     Attributes:
-        queue: the queue; its name says what for.
-        peer: whom its tasks work for, if anybody.
+        queue: the queue, named after its purpose.
+        peer: the peer that its tasks work for, if any.
     """
 
     queue: KeyedQueue[Any]

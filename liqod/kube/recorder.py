@@ -1,4 +1,4 @@
-"""Kubernetes Events: how a person who looks at an object learns what became of it."""
+"""Writes Kubernetes Events, which show users of an object the changes of its state."""
 
 import hashlib
 from contextlib import suppress
@@ -13,7 +13,7 @@ from liqod.kube import times
 from liqod.kube.client import Client
 
 MESSAGE_LIMIT = 1024
-"""Longest message that API servers take (``core/v1`` validation)."""
+"""Longest message that API servers accept (``core/v1`` validation)."""
 DEADLINE = 5.0
 REPORTER = "liqod"
 """Component of our Events."""
@@ -31,18 +31,18 @@ def event(
     type: str = WARNING,
     related: dict[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A ``core/v1`` Event about the object of that kind and metadata, a Warning unless it is said.
+    """A ``core/v1`` Event about the object of that kind and metadata, by default a Warning.
 
-    Saying the same of the same object again gives the same name.
+    Equal Events about the same object have the same name.
 
     Args:
-        kind: of the object that the Event is about.
+        kind: of the object.
         meta: its metadata.
         reason: one CamelCase word.
         message: one sentence; cut to :data:`MESSAGE_LIMIT` characters.
         at: RFC 3339 time.
         type: ``Warning`` or ``Normal``.
-        related: an ObjectReference to what else took part.
+        related: an ObjectReference to another object concerned.
     """
     made = _event(kind, meta, (reason, message), at, type, f"{meta.uid}/{reason}/{message}")
     return made if related is None else {**made, "related": related}
@@ -82,14 +82,14 @@ def _event(
 
 
 async def record(client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str) -> None:
-    """Write a Warning once; saying it is worth a try and no more, so this raises nothing."""
+    """Write a Warning once; a single attempt that raises nothing."""
     await _try(client, event(kind, meta, reason, message, at=times.now()))
 
 
 async def record_change(
     client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str, *, type: str
 ) -> None:
-    """Write an Event of a change from one state to another; raises nothing either."""
+    """Write an Event of a change from one state to another; raises nothing."""
     await _try(client, change(kind, meta, reason, message, at=times.now(), type=type))
 
 

@@ -1,4 +1,4 @@
-"""How a request for an object is written: its target, its headers, and what statistics call it."""
+"""The parts of a request for an object: its target, its headers, and its name in statistics."""
 
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlencode
@@ -13,7 +13,7 @@ JSON = "application/json"
 
 
 def namespace_of(kind: Kind, given: str | None, key: Key) -> str | None:
-    """The namespace of an object. Raises ValueError for one that needs and names none."""
+    """The namespace of an object. Raises ValueError if it needs one and has none."""
     namespace = given or key[0] or None
     if kind.namespaced and namespace is None:
         raise ValueError(f"{kind.name} {key[1]}: no namespace")
@@ -21,7 +21,7 @@ def namespace_of(kind: Kind, given: str | None, key: Key) -> str | None:
 
 
 def decode_written(body: bytes) -> Partial:
-    """The answer to a write. Raises ProtocolError where it is not the object that was written."""
+    """Decode the response to a write. Raises ProtocolError if it is not the written object."""
     found: Partial = decode_as(body, Partial)
     if not found.metadata.name:
         raise ProtocolError("the answer to a write is no object")
@@ -40,7 +40,7 @@ def headers_of(
 
 
 def target(path: str, query: Query | None) -> str:
-    """Path and query as the request line has them."""
+    """Path and query in the form of the request line."""
     return f"{path}?{urlencode(query, doseq=True)}" if query else path
 
 

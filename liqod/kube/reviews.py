@@ -1,6 +1,6 @@
-"""Asks the API server for the user of a token, and for the rights of a user.
+"""Requests the user of a token, and the rights of a user, from the API server.
 
-So rights are ordinary RBAC, whatever else the cluster decides by.
+So rights are ordinary RBAC, or come from any other authorizer of the cluster.
 """
 
 from typing import Any
@@ -11,17 +11,17 @@ from liqod.apimachinery.kinds import ACCESS_REVIEWS, TOKEN_REVIEWS
 from liqod.kube.client import Client
 
 TOKEN_LIMIT = 16384
-"""Bytes of a token that is worth a question."""
+"""Most bytes of a token that is reviewed."""
 
 
 class AuthenticatedUser(msgspec.Struct, frozen=True):
-    """A user that the cluster knows.
+    """A user authenticated by the cluster.
 
     Attributes:
         name: of the user.
-        groups: that it is in.
-        uid: where there is one.
-        extra: what else its authenticator said.
+        groups: the user's groups.
+        uid: of the user, if there is one.
+        extra: further data of the authenticator.
     """
 
     name: str
@@ -31,7 +31,7 @@ class AuthenticatedUser(msgspec.Struct, frozen=True):
 
 
 def bearer_in(value: str) -> str:
-    """The token in the value of an ``Authorization`` header; empty where none can be used."""
+    """The token in the value of an ``Authorization`` header; empty without a usable one."""
     scheme, _, token = value.partition(" ")
     usable = token.isascii() and token.isprintable() and len(token) <= TOKEN_LIMIT
     return token.strip() if scheme.lower() == "bearer" and usable else ""
@@ -42,8 +42,8 @@ async def user_of(client: Client, token: str, audience: str = "") -> Authenticat
 
     Args:
         client: with the daemon's own identity.
-        token: as it was shown.
-        audience: whom it must have been made for; empty means the API server.
+        token: as received.
+        audience: the required audience; empty means the API server.
     """
     spec: dict[str, Any] = {"token": token, **({"audiences": [audience]} if audience else {})}
     review = await client.create_full(TOKEN_REVIEWS, {"spec": spec})

@@ -1,4 +1,4 @@
-"""The selection of the objects of a kind that a call is about."""
+"""Selects the objects of a kind for a call."""
 
 import msgspec
 
@@ -10,11 +10,11 @@ class Selection(msgspec.Struct, frozen=True):
         namespace: None for all namespaces.
         labels: label selector, such as ``app=web,tier!=test``.
         fields: field selector, such as ``spec.nodeName=n1``.
-        metadata_only: ask for no more than their metadata.
-        cached: take what the API server's cache has, as a rule some milliseconds old. For a list of
-            what is so now the server asks etcd how far its cache is, no more often than every
+        metadata_only: request their metadata only.
+        cached: accept the API server's cache, as a rule some milliseconds old. For a list of
+            the current state the server requests the progress of its cache from etcd, at most every
             100 ms for a kind (``progressRequestPeriod`` of ``k8s.io/apiserver``): the next list or
-            watch of that kind, where anything was written in between, waits for that.
+            watch of that kind waits for that if anything was written in between.
     """
 
     namespace: str | None = None
@@ -25,7 +25,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def selective(self) -> bool:
-        """True if an object may leave the selection, or come into it, by a change."""
+        """True if a change can move an object into or out of the selection."""
         return bool(self.labels or self.fields)
 
     def query(self) -> dict[str, str]:

@@ -1,16 +1,16 @@
-"""Times as Kubernetes writes them: RFC 3339, in UTC."""
+"""Reads and writes times in the format of Kubernetes: RFC 3339, in UTC."""
 
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 
 def now() -> str:
-    """The wall clock to the second, as ``metav1.Time``."""
+    """The current time to the second, as ``metav1.Time``."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def precise() -> str:
-    """The wall clock to the microsecond, as the ``metav1.MicroTime`` of Leases."""
+    """The current time to the microsecond, as the ``metav1.MicroTime`` of Leases."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -29,7 +29,7 @@ def seconds(stamp: str) -> float:
 
 
 def age(stamp: str) -> float:
-    """Seconds since a time, 0 for one that is not over yet: clocks differ.
+    """Seconds since a time, 0 for one in the future: clocks differ.
 
     Raises:
         ValueError: it is no time.
@@ -39,7 +39,7 @@ def age(stamp: str) -> float:
 
 
 def date_of(header: str) -> float | None:
-    """The Unix time that a ``Date`` header names; None where it names none."""
+    """The Unix time of a ``Date`` header; None for an invalid one."""
     try:
         return parsedate_to_datetime(header).timestamp()
     except (ValueError, OverflowError):

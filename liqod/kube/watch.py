@@ -1,6 +1,6 @@
-"""The watch protocol: a stream of JSON lines, taken apart into events.
+"""The watch protocol: parses a stream of JSON lines into events.
 
-Lines are cut from whatever the socket held, so that it is drained before any work is done; a line
+Lines are cut from all bytes of the socket, so that it is drained before any work is done; a line
 that is too long is skipped without being held.
 """
 
@@ -22,12 +22,12 @@ from liqod.kube.http.cpubudget import CpuBudget, Turn
 from liqod.kube.http.transport import ApiStream
 
 MAX_LINE = MAX_OBJECT + 64
-"""Bytes of one event: an object and its envelope."""
+"""Most bytes of one event: an object and its envelope."""
 AFTER_SKIP = 60.0
-"""Seconds after which a watch ends that had to skip an event: only a list tells what it was about,
-and one that changes all the time must not have the kind listed all the time."""
+"""Seconds after which a watch ends that had to skip an event: only a list names its object, and an
+object that changes constantly must not cause constant lists of the kind."""
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-"""Annotation of the bookmark after the objects that were there first (KEP-3157)."""
+"""Annotation of the bookmark after the initial objects (KEP-3157)."""
 
 
 class WatchEvent(NamedTuple):
@@ -47,7 +47,7 @@ class Bookmark(NamedTuple):
 
     Attributes:
         resource_version: resume from here.
-        initial_end: the objects that were there first are complete.
+        initial_end: the initial objects are complete.
     """
 
     resource_version: str
@@ -61,24 +61,24 @@ class _Envelope(msgspec.Struct):
 
 _CHANGES = ("ADDED", "MODIFIED", "DELETED")
 _PLAIN = tuple((f'{{"type":"{each}","object":'.encode(), each) for each in _CHANGES)
-"""The beginning of the line of a change, as API servers write it."""
+"""The beginning of a change's line, as API servers write it."""
 _envelope = msgspec.json.Decoder(_Envelope)
 _partial = msgspec.json.Decoder(Partial)
 _status = msgspec.json.Decoder(ApiStatus)
 
 
 def parse(line: bytes) -> WatchEvent | Bookmark:
-    """One line of a watch.
+    """Parse one line of a watch.
 
     Raises:
-        Expired, Overloaded …: the server says in an ``ERROR`` event why it ends the watch.
+        Expired, Overloaded …: the error of an ``ERROR`` event, by which the server ends the watch.
         ProtocolError: it is no event.
         RecursionError: its object is nested too deeply to be read.
     """
     for begin, change in _PLAIN:
         if line.startswith(begin) and line.endswith(b"}"):
-            # Nothing else is in the envelope, then: the object is decoded once, not twice. Whatever
-            # is no object so is read as a whole below, or refused there.
+            # The envelope has no other field then: the object is decoded once, not twice. A line
+            # that does not fit is read as a whole below, or refused there.
             with suppress(ProtocolError):
                 return WatchEvent(change, rawobjects.slim_raw(line[len(begin) : -1]))
     try:
@@ -101,8 +101,8 @@ class Lines:
     """Cuts bytes into lines; drops those that are longer than ``limit``.
 
     Attributes:
-        skipped: how many lines were dropped.
-        blank: how many had nothing in them; an API server sends none.
+        skipped: number of dropped lines.
+        blank: number of empty lines; an API server sends none.
     """
 
     def __init__(self, limit: int = MAX_LINE) -> None:
@@ -112,7 +112,7 @@ class Lines:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that are complete with this, without their ends; empty ones are left out."""
+        """The lines completed by these bytes, without their ends; empty ones are left out."""
         *ends, rest = data.split(b"\n")
         lines = []
         for end in self._filled(ends):
@@ -126,7 +126,7 @@ class Lines:
         return lines
 
     def _filled(self, ends: list[bytes]) -> list[bytes]:
-        """The lines with something in them: thousands of others are to cost next to nothing."""
+        """The lines that are not empty: thousands of empty ones must cost almost nothing."""
         first = 1 if self._size else 0
         self.blank += ends[first:].count(b"")
         return ends[:first] + list(filter(None, ends[first:]))
@@ -140,7 +140,7 @@ class Lines:
 
 
 class WatchStream:
-    """A watch under way.
+    """An open watch.
 
     Attributes:
         stream: its connection.
@@ -159,11 +159,11 @@ class WatchStream:
 
     @property
     def skipped(self) -> int:
-        """How many events were too large, or too deeply nested, to be read."""
+        """The number of events that were too large, or too deeply nested, to be read."""
         return self._lines.skipped + self._unreadable
 
     async def next(self, silence: float) -> WatchEvent | Bookmark | None:
-        """The next event, None at the end of the watch, or some time after one was skipped.
+        """Wait for the next event; None at the end of the watch, or some time after a skipped one.
 
         Args:
             silence: seconds to wait for a byte.
@@ -188,7 +188,7 @@ class WatchStream:
         self._ends = min(self._ends, trio.current_time() + AFTER_SKIP)
 
     async def _receive(self, silence: float) -> bool:
-        """Take in what has come; False at the end."""
+        """Read the received bytes; False at the end."""
         data: bytes | None = None
         began = clock()
         with trio.move_on_at(min(self._ends, trio.current_time() + silence)):

@@ -1,4 +1,4 @@
-"""A watch of a controller: an informer, and the keys that each change comes to."""
+"""A watch of a controller: an informer, and the keys that each change maps to."""
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
@@ -18,13 +18,13 @@ from liqod.kube.queue import K, KeyedQueue
 from liqod.kube.selection import EVERY, Selection
 
 DOUBT: Final = 5.0
-"""Seconds until it is asked again whether something is :meth:`surely gone <Watched.surely_gone>`.
-A change of what was asked for comes sooner."""
+"""Seconds until an object is checked again for being :meth:`surely gone <Watched.surely_gone>`.
+A change of that object comes sooner."""
 RESYNC: Final = 600.0
-"""Seconds after which what nobody watches is reconciled again: nothing reports its end."""
+"""Seconds after which an object without a watch is reconciled again: nothing reports its end."""
 
 KeysOf = Callable[[StoreChange], Iterable[K]]
-"""Maps a change to the keys that are to be reconciled; it may note the change, too."""
+"""Maps a change to the keys to reconcile; it may note the change, too."""
 
 
 def by_name(change: StoreChange) -> tuple[str]:
@@ -41,14 +41,14 @@ class Watched(Generic[K]):
     """A kind that a controller follows, or only reads (without ``keys``).
 
     Args:
-        kind: what is followed.
-        keys: from a change to keys; everything that is there already counts as a change, too.
-        selection: which objects the informer follows; it is shared with all who ask for the same.
-        within: the namespaces whose changes it observes, where not all; :meth:`follow` adds.
-        debounce: seconds in which changes that come together are taken together.
+        kind: the kind to follow.
+        keys: maps a change to keys; each existing object counts as a change, too.
+        selection: the objects that the informer follows; users of the same selection share it.
+        within: the namespaces whose changes it observes, if not all; :meth:`follow` adds.
+        debounce: seconds in which changes are taken together.
         indexes, keep, trim, counted: as :meth:`liqod.kube.cache.informers.Informers.share`.
-        client: of another cluster: then the informer is the controller's own.
-        wait: whether the controller waits until everything has been read.
+        client: client of another cluster: then the informer is the controller's own.
+        wait: whether the controller waits until all objects have been read.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Watched(Generic[K]):
 
     @property
     def problem(self) -> str | None:
-        """The reason why the kind cannot be followed now; None if it can, or nobody has tried."""
+        """The reason that the kind cannot be followed now; None if it can, or was not tried."""
         return None if self._informer is None else self._informer.problem
 
     @property
@@ -108,25 +108,25 @@ class Watched(Generic[K]):
     def follow(self, namespace: str | None) -> None:
         """Observe the objects and each change in one more namespace (None: in all)."""
         if self._keys is not None and namespace not in self._ends:
-            # What is there is told before there is an end to it: the entry shows that it has begun.
+            # Existing objects are notified before the end is set: the entry marks the beginning.
             self._ends[namespace] = lambda: None
             self._ends[namespace] = self.informer.subscribe(self._enqueue_keys, namespace=namespace)
 
     def unfollow(self, namespace: str | None) -> None:
-        """Observe a namespace no more."""
+        """Stop observing a namespace."""
         if namespace in self._ends:
             self._ends.pop(namespace)()
 
     async def surely_gone(
         self, key: Key, *, ending: bool = True, counts: Callable[[Partial], bool] | None = None
     ) -> bool:
-        """True if the API server confirms that an object is gone: asked before anything is
+        """True if the API server confirms that an object is gone: checked before anything is
         destroyed because the store lacks it (rule 3 of docs/architecture.md).
 
         Args:
             key: of the object.
-            ending: whether one that is being deleted counts as gone.
-            counts: tells of one that is there whether it counts; else it is as good as gone.
+            ending: whether an object that is being deleted counts as gone.
+            counts: decides if an existing object counts; one that does not is treated as gone.
         """
         if self.doubtful:
             return False
@@ -146,7 +146,7 @@ class Watched(Generic[K]):
         informers: Informers,
         queue: KeyedQueue[K],
     ) -> None:
-        """Open the informer until the stack ends, not yet observed; it may not have synced."""
+        """Open the informer until the stack ends; not yet observed, perhaps not yet synced."""
         self._queue = queue
         if self._client is not None:
             self._informer = SharedInformer(self._client, self.kind, self._selection, **self._how)
@@ -158,17 +158,17 @@ class Watched(Generic[K]):
         self._informer = await stack.enter_async_context(shared)
 
     async def synced(self) -> None:
-        """Wait until everything has been read, where that is asked for."""
+        """Wait until all objects have been read, if ``wait`` is set."""
         if self._wait:
             await self.informer.synced()
 
     def start(self) -> None:
-        """Tell the queue from now on."""
+        """Notify the queue from now on."""
         for namespace in (None,) if self._within is None else self._within:
             self.follow(namespace)
 
     def end(self) -> None:
-        """Tell nobody."""
+        """Stop notifying."""
         for namespace in tuple(self._ends):
             self.unfollow(namespace)
 

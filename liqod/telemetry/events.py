@@ -1,7 +1,7 @@
 """Events that components report to the hub: a struct for each topic.
 
-A fact that has its default is not reported. :meth:`TopicEvent.facts` gives all facts of an event;
-:mod:`liqod.model.view.rows` makes texts for people of them.
+A fact with its default value is not reported. :meth:`TopicEvent.facts` gives all facts of an event;
+:mod:`liqod.model.view.rows` turns them into texts for people.
 """
 
 from typing import Any, ClassVar
@@ -10,7 +10,7 @@ import msgspec
 
 
 class TopicEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that a component decided or found."""
+    """A decision or finding of a component."""
 
     TOPIC: ClassVar[str] = ""
 
@@ -26,13 +26,13 @@ class TopicEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KeyFailed(TopicEvent, frozen=True, kw_only=True):
-    """A key of a controller's queue failed, and is tried again.
+    """A key of a controller's queue failed, and will be retried.
 
     Attributes:
         source: the topic of the controller's events.
-        key: which.
-        failed: why.
-        reflector: whose, where it is a reflector's.
+        key: the key.
+        failed: the reason.
+        reflector: name of the reflector, if it is one.
     """
 
     source: str
@@ -54,7 +54,7 @@ class KeyFailed(TopicEvent, frozen=True, kw_only=True):
 
 
 class HeldUp(TopicEvent, frozen=True, kw_only=True):
-    """Something held the event loop up, for so many seconds."""
+    """The event loop was blocked, for so many seconds."""
 
     TOPIC: ClassVar[str] = "daemon.heldup"
     seconds: float
@@ -62,7 +62,7 @@ class HeldUp(TopicEvent, frozen=True, kw_only=True):
 
 
 class VerdictTurned(TopicEvent, frozen=True, kw_only=True):
-    """The doctor found that a layer works no more, or again."""
+    """The doctor found that a layer has failed or recovered."""
 
     TOPIC: ClassVar[str] = "doctor"
     layer: str
@@ -71,19 +71,19 @@ class VerdictTurned(TopicEvent, frozen=True, kw_only=True):
 
 
 class ClusterSighted(TopicEvent, frozen=True, kw_only=True):
-    """A discovery plugin sees a cluster, or sees it no more.
+    """A discovery plugin sees a cluster, or no longer sees it.
 
     Attributes:
-        plugin: who sees it.
+        plugin: name of the plugin.
         cluster_id: the cluster.
-        where: by which of its sources, where it has several.
-        gone: whether it is seen no more.
-        addresses: where its daemon takes the handshake, as seen there.
-        key: SHA-256 of the key that has signed its advert, in hex; empty without one that holds.
-        problem: why its advert does not hold.
-        tenant_namespace: the local namespace that belongs to it, where one is known.
-        secret: name of its kubeconfig Secret there, where there is one.
-        kubeconfig: path of the credentials to peer by that it brings.
+        where: the source of the sighting, if the plugin has several.
+        gone: whether it is no longer seen.
+        addresses: addresses of its daemon's handshake, from that source.
+        key: SHA-256 of the key that has signed its advert, in hex; empty without a valid advert.
+        problem: reason that its advert is invalid.
+        tenant_namespace: the local namespace that belongs to it, if known.
+        secret: name of its kubeconfig Secret there, if there is one.
+        kubeconfig: path of its credentials for peering.
     """
 
     TOPIC: ClassVar[str] = "discovery.sighting"
@@ -100,7 +100,7 @@ class ClusterSighted(TopicEvent, frozen=True, kw_only=True):
 
 
 class DiscoveryBegun(TopicEvent, frozen=True, kw_only=True):
-    """A plugin that failed runs again, or peering with a cluster that failed."""
+    """A failed plugin, or a failed peering with a cluster, runs again."""
 
     TOPIC: ClassVar[str] = "discovery.begun"
     plugin: str = ""
@@ -111,11 +111,11 @@ class DiscoveryFailed(TopicEvent, frozen=True, kw_only=True):
     """A discovery plugin does not run, or peering with a cluster fails.
 
     Attributes:
-        plugin: the plugin, if it is one.
-        cluster: the cluster, if it is that.
-        reason: why.
-        failures: how often in a row.
-        retry_in: seconds until the next try.
+        plugin: the plugin, if one failed.
+        cluster: the cluster, if a peering failed.
+        reason: reason of the failure.
+        failures: number of failures in a row.
+        retry_in: seconds until the next attempt.
         parked: whether it waits for a change rather than for time alone.
     """
 
@@ -129,20 +129,20 @@ class DiscoveryFailed(TopicEvent, frozen=True, kw_only=True):
 
 
 class PoliciesChanged(TopicEvent, frozen=True, kw_only=True):
-    """The admission policies for guests that are missing now."""
+    """The missing admission policies for guests changed."""
 
     TOPIC: ClassVar[str] = "policies"
     missing: tuple[str, ...]
 
 
 class WebhookChanged(TopicEvent, frozen=True, kw_only=True):
-    """The webhook was certified, or its way was tried, or a step failed.
+    """The webhook got a certificate, its path was tested, or a step failed.
 
     Attributes:
-        certified: the hosts that a new certificate is for.
+        certified: the hosts of a new certificate.
         reachable: whether the API server reaches it.
-        reason: why not, or why the step failed.
-        failed: the step.
+        reason: reason that it is unreachable, or that the step failed.
+        failed: the failed step.
     """
 
     TOPIC: ClassVar[str] = "webhook"
@@ -153,7 +153,7 @@ class WebhookChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class MissedPod(TopicEvent, frozen=True, kw_only=True):
-    """A pod that the webhook had missed may now run on virtual nodes."""
+    """A pod missed by the webhook may now run on virtual nodes."""
 
     TOPIC: ClassVar[str] = "missed"
     pod: str
@@ -161,14 +161,14 @@ class MissedPod(TopicEvent, frozen=True, kw_only=True):
 
 
 class KeysFailed(TopicEvent, frozen=True, kw_only=True):
-    """The cluster's own keys could not be read or made."""
+    """The cluster's own keys could not be read or created."""
 
     TOPIC: ClassVar[str] = "keys"
     failed: str
 
 
 class OffloadingChanged(TopicEvent, frozen=True, kw_only=True):
-    """A namespace is offloaded otherwise than before, or no more."""
+    """The offloading of a namespace changed or ended."""
 
     TOPIC: ClassVar[str] = "offloading"
     namespace: str = ""
@@ -178,13 +178,13 @@ class OffloadingChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class OrphanSwept(TopicEvent, frozen=True, kw_only=True):
-    """The garbage of a consumer that is gone was removed, or waits for something.
+    """The remaining objects of a removed consumer were deleted, or their deletion waits.
 
     Attributes:
-        kind: what it is.
-        map: the NamespaceMap that it was made for.
-        awaits: what has to go first.
-        swept: how many, where they are not named.
+        kind: their kind.
+        map: the NamespaceMap that they were made for.
+        awaits: the object that has to go first.
+        swept: their number, if they are not named.
     """
 
     TOPIC: ClassVar[str] = "orphans"
@@ -196,7 +196,7 @@ class OrphanSwept(TopicEvent, frozen=True, kw_only=True):
 
 
 class ForeignClusterSwept(TopicEvent, frozen=True, kw_only=True):
-    """The ForeignCluster of a peer that is gone was deleted."""
+    """The ForeignCluster of a removed peer was deleted."""
 
     TOPIC: ClassVar[str] = "foreigncluster"
     name: str
@@ -204,7 +204,7 @@ class ForeignClusterSwept(TopicEvent, frozen=True, kw_only=True):
 
 
 class NetworkSwept(TopicEvent, frozen=True, kw_only=True):
-    """The garbage on this machine of a peer that is gone was taken down."""
+    """The remaining network setup of a removed peer was deleted from this machine."""
 
     TOPIC: ClassVar[str] = "network"
     peer: str
@@ -215,7 +215,7 @@ class NetworkSwept(TopicEvent, frozen=True, kw_only=True):
 
 
 class PeerSeen(TopicEvent, frozen=True, kw_only=True):
-    """There is a peer: its tenant namespace is here."""
+    """A peer was found: its tenant namespace exists in this cluster."""
 
     TOPIC: ClassVar[str] = "peer.seen"
     namespace: str
@@ -238,20 +238,20 @@ class PeerFailed(TopicEvent, frozen=True, kw_only=True):
 
 
 class PeerGone(TopicEvent, frozen=True, kw_only=True):
-    """It is a peer no more."""
+    """The cluster is no longer a peer."""
 
     TOPIC: ClassVar[str] = "peer.gone"
 
 
 class PeeringStep(TopicEvent, frozen=True, kw_only=True):
-    """The present step of peering with it."""
+    """The current step of peering with the cluster."""
 
     TOPIC: ClassVar[str] = "peer.introduction"
     step: str
 
 
 class LinkChanged(TopicEvent, frozen=True, kw_only=True):
-    """The peer's API server answers, or does not and why."""
+    """The peer's API server answers, or does not, with the reason."""
 
     TOPIC: ClassVar[str] = "peer.link"
     up: bool
@@ -259,7 +259,7 @@ class LinkChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class PeerDaemonChanged(TopicEvent, frozen=True, kw_only=True):
-    """The peer's daemon runs or not, and by what that is seen."""
+    """The peer's daemon runs or not, with the evidence."""
 
     TOPIC: ClassVar[str] = "peer.daemon"
     runs: bool
@@ -267,17 +267,17 @@ class PeerDaemonChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class IdentityChanged(TopicEvent, frozen=True, kw_only=True):
-    """The result of the daemon's work on an identity that the peer gave, or on its Secret.
+    """The result of the daemon's work on an identity issued by the peer, or on its Secret.
 
     Attributes:
         identity: its name.
         secret: name of its Secret.
-        did: what was done with that.
-        renewed: whether another certificate was taken.
-        moves: the address at which the peer says that it is now.
-        not_yet: why that is not believed.
-        refused: why it is not taken.
-        failed: why a Secret cannot be used.
+        did: the action on the Secret.
+        renewed: whether another certificate was accepted.
+        moves: the new address that the peer reports.
+        not_yet: reason that the new address is not yet trusted.
+        refused: reason that the identity is refused.
+        failed: reason that a Secret cannot be used.
     """
 
     TOPIC: ClassVar[str] = "peer.identity"
@@ -292,7 +292,7 @@ class IdentityChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class NonceSigned(TopicEvent, frozen=True, kw_only=True):
-    """The peer's nonce was signed, or why not."""
+    """The peer's nonce was signed, or refused with a reason."""
 
     TOPIC: ClassVar[str] = "peer.signing"
     secret: str
@@ -312,12 +312,12 @@ class Replicated(TopicEvent, frozen=True, kw_only=True):
     """The result of writing one of our objects at the peer, or of watching them.
 
     Attributes:
-        did: what was done there.
-        state: ``running`` where it begins.
-        server: where.
-        waits: what has to come back first.
-        refused: why the peer does not take it.
-        failed: why it could not be done.
+        did: the action at the peer.
+        state: ``running`` at the start.
+        server: the API server.
+        waits: the condition that has to return first.
+        refused: reason that the peer refuses it.
+        failed: reason that it failed.
     """
 
     TOPIC: ClassVar[str] = "peer.replication"
@@ -332,7 +332,7 @@ class Replicated(TopicEvent, frozen=True, kw_only=True):
 
 
 class NodeChanged(TopicEvent, frozen=True, kw_only=True):
-    """A virtual node is ready or not, or was removed, or a step of it failed."""
+    """A virtual node is ready or not, was removed, or a step of it failed."""
 
     TOPIC: ClassVar[str] = "peer.node"
     node: str
@@ -343,7 +343,7 @@ class NodeChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class NodeDraining(TopicEvent, frozen=True, kw_only=True):
-    """The drain of a virtual node waits for something."""
+    """The drain of a virtual node waits for a condition."""
 
     TOPIC: ClassVar[str] = "peer.drain"
     node: str
@@ -351,7 +351,7 @@ class NodeDraining(TopicEvent, frozen=True, kw_only=True):
 
 
 class InheritedFreed(TopicEvent, frozen=True, kw_only=True):
-    """A finalizer that Liqo left behind was taken off."""
+    """A finalizer left behind by Liqo was removed."""
 
     TOPIC: ClassVar[str] = "peer.inherited"
     kind: str
@@ -360,7 +360,7 @@ class InheritedFreed(TopicEvent, frozen=True, kw_only=True):
 
 
 class PeeringEnds(TopicEvent, frozen=True, kw_only=True):
-    """The peering ends: by us or not, the deleted object, why there is nothing more to do."""
+    """The peering ends: its initiator, the deleted object, the reason that it is complete."""
 
     TOPIC: ClassVar[str] = "peer.leaving"
     leaving: bool | None = None
@@ -370,19 +370,19 @@ class PeeringEnds(TopicEvent, frozen=True, kw_only=True):
 
 
 class ForeignClusterDeleted(TopicEvent, frozen=True, kw_only=True):
-    """Our account of the peer was deleted."""
+    """Our ForeignCluster of the peer was deleted."""
 
     TOPIC: ClassVar[str] = "peer.foreigncluster"
     did: str
 
 
 class SliceLent(TopicEvent, frozen=True, kw_only=True):
-    """Our verdict on a slice that the peer asks for.
+    """Our verdict on a slice that the peer requests.
 
     Attributes:
         slice: its name.
         conditions: its conditions, by type.
-        cordoned: why it is cordoned again.
+        cordoned: reason that it is cordoned again.
     """
 
     TOPIC: ClassVar[str] = "peer.lent"
@@ -392,7 +392,7 @@ class SliceLent(TopicEvent, frozen=True, kw_only=True):
 
 
 class NamespaceMapped(TopicEvent, frozen=True, kw_only=True):
-    """A namespace that the peer asks for is not accepted, or its whole map is not."""
+    """A namespace requested by the peer, or its whole map, is not accepted."""
 
     TOPIC: ClassVar[str] = "peer.namespacemap"
     name: str = ""
@@ -402,7 +402,7 @@ class NamespaceMapped(TopicEvent, frozen=True, kw_only=True):
 
 
 class ShadowPodWaits(TopicEvent, frozen=True, kw_only=True):
-    """Why there is no pod for a ShadowPod."""
+    """The reason that a ShadowPod has no pod."""
 
     TOPIC: ClassVar[str] = "peer.shadowpod.waits"
     namespace: str
@@ -421,7 +421,7 @@ class ShadowPodPhase(TopicEvent, frozen=True, kw_only=True):
 
 
 class EndpointsRefused(TopicEvent, frozen=True, kw_only=True):
-    """Why endpoints of the peer are not relayed; no reason: they are."""
+    """The reason that endpoints of the peer are not relayed; without a reason: they are."""
 
     TOPIC: ClassVar[str] = "peer.endpoints.refused"
     namespace: str
@@ -430,14 +430,14 @@ class EndpointsRefused(TopicEvent, frozen=True, kw_only=True):
 
 
 class RenewalAnswered(TopicEvent, frozen=True, kw_only=True):
-    """The newest certificate was put into a Renew."""
+    """The newest certificate was written into a Renew."""
 
     TOPIC: ClassVar[str] = "peer.renewal"
     renew: str
 
 
 class NonceMade(TopicEvent, frozen=True, kw_only=True):
-    """A nonce was put into the Secret that asked for it."""
+    """A nonce was written into the Secret that requests it."""
 
     TOPIC: ClassVar[str] = "peer.nonce"
     secret: str
@@ -456,11 +456,11 @@ class TenantChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class GatewayJudged(TopicEvent, frozen=True, kw_only=True):
-    """A peer's GatewayServer or GatewayClient is accepted, is refused, or waits for something.
+    """A peer's GatewayServer or GatewayClient is accepted, refused, or waits for a condition.
 
     Attributes:
         kind, name: of the object.
-        waits: a sentence; empty where nothing is in the way.
+        waits: a sentence; empty if nothing is missing.
     """
 
     TOPIC: ClassVar[str] = "peer.gateway"
@@ -470,11 +470,10 @@ class GatewayJudged(TopicEvent, frozen=True, kw_only=True):
 
 
 class TunnelChanged(TopicEvent, frozen=True, kw_only=True):
-    """How the tunnel is: Connected, Connecting or Error; why, where there is a reason.
+    """The state of the tunnel: Connected, Connecting or Error; with the reason, if any.
 
     Attributes:
-        path, endpoint: which way it goes from now on, such as ``websocket``, where that has
-            changed.
+        path, endpoint: its new path, such as ``websocket``, and endpoint, if changed.
     """
 
     TOPIC: ClassVar[str] = "peer.tunnel"
@@ -488,7 +487,7 @@ class TunnelChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class NamespaceSession(TopicEvent, frozen=True, kw_only=True):
-    """A namespace is mapped at the peer from now on (``started``), or no more (``ended``)."""
+    """The mapping of a namespace at the peer began (``started``) or ended (``ended``)."""
 
     TOPIC: ClassVar[str] = "peer.namespace"
     namespace: str
@@ -496,7 +495,7 @@ class NamespaceSession(TopicEvent, frozen=True, kw_only=True):
 
 
 class KindRead(TopicEvent, frozen=True, kw_only=True):
-    """Why a kind cannot be read at the peer; empty: it can."""
+    """The reason that a kind cannot be read at the peer; empty: it can."""
 
     TOPIC: ClassVar[str] = "peer.kind"
     kind: str
@@ -504,13 +503,13 @@ class KindRead(TopicEvent, frozen=True, kw_only=True):
 
 
 class Reflected(TopicEvent, frozen=True, kw_only=True):
-    """An action on an object that is reflected.
+    """An action on a reflected object.
 
     Attributes:
-        namespace: the object's here.
-        action: what was done, such as ``create``.
-        reason: why.
-        kind: of what was made there, where a reflector makes several.
+        namespace: the object's namespace in this cluster.
+        action: the action, such as ``create``.
+        reason: its reason.
+        kind: kind of the object at the peer, if the reflector writes several.
     """
 
     TOPIC: ClassVar[str] = "peer.reflection"

@@ -1,4 +1,4 @@
-"""Durations, counted in steps: a scrape of the metrics makes a histogram of them."""
+"""Counts durations in steps: a scrape of the metrics makes a histogram of them."""
 
 from bisect import bisect_left
 
@@ -10,7 +10,7 @@ class Histogram:
     """Counts of durations.
 
     Attributes:
-        total: seconds of all together.
+        total: sum of all durations in seconds.
     """
 
     __slots__ = ("_counts", "total")
@@ -20,17 +20,17 @@ class Histogram:
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        """One that took so long."""
+        """Count one duration."""
         self._counts[bisect_left(STEPS, seconds)] += 1
         self.total += seconds
 
     def merge(self, other: "Histogram") -> None:
-        """All that another one has counted, too."""
+        """Add the counts of another histogram."""
         self._counts = [a + b for a, b in zip(self._counts, other._counts, strict=True)]
         self.total += other.total
 
     def buckets(self) -> list[tuple[str, float]]:
-        """How many took at most so long, by the bound as Prometheus writes it."""
+        """The number of durations up to each bound, with the bound as Prometheus writes it."""
         found, sum_ = [], 0
         for bound, count in zip((*map(str, STEPS), "+Inf"), self._counts, strict=True):
             sum_ += count

@@ -1,7 +1,7 @@
-"""The hub of what happens: the daemon's components publish each decision, and others look on.
+"""The hub of events: the daemon's components publish each decision, and listeners receive it.
 
-Publishing never blocks and never fails; a listener that raises is dropped. Nobody reads the hub to
-decide anything.
+Publishing never blocks and never fails; a listener that raises is dropped. No decision depends on
+the hub.
 """
 
 import logging
@@ -21,12 +21,12 @@ logger = logging.getLogger("liqod.events")
 
 
 class Published(msgspec.Struct, frozen=True):
-    """One event of a daemon's life.
+    """A published event of a daemon.
 
     Attributes:
-        sequence: rises by one with each.
-        at: when, in Unix seconds.
-        peer: whom it concerns, if anybody.
+        sequence: rises by one with each event.
+        at: its time, in Unix seconds.
+        peer: the peer that it concerns, if any.
         payload: the event itself.
     """
 
@@ -62,11 +62,11 @@ class Hub:
 
     @property
     def history(self) -> tuple[Published, ...]:
-        """The events that are kept, oldest first."""
+        """The kept events, oldest first."""
         both = (*self._components, *self._objects)
         return tuple(sorted(both, key=lambda event: event.sequence))
 
     def listen(self, listener: Listener) -> Callable[[], None]:
-        """Call ``listener`` with each new event; the result ends that."""
+        """Call ``listener`` with each new event; returns a function that ends that."""
         self._listeners[listener] = None
         return lambda: self._listeners.pop(listener, None) and None

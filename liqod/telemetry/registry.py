@@ -1,8 +1,8 @@
-"""Registers the queues and informers that work in one daemon now, for those who look at it.
+"""Registers the running queues and informers of one daemon, for the inspector.
 
-A queue that runs, a controller's or not, and an informer that follows enter themselves, and leave
-when they end. A task inherits the registry, as it does the peer that it works for: of several
-daemons in one process each has its own, and no component has to pass it on.
+Running queues, those of controllers and others, and running informers register themselves, and
+unregister when they end. A task inherits the registry, as it does the peer that it works for: of
+several daemons in one process each has its own, and no component has to pass it on.
 """
 
 from collections.abc import Iterator
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 class Entries(Generic[T]):
-    """Things of one type, in the order in which they came."""
+    """The registered objects of one type, the oldest first."""
 
     def __init__(self) -> None:
         self._entries: dict[object, T] = {}
 
     @contextmanager
     def holding(self, entry: T) -> Iterator[None]:
-        """Have something in here while the block lasts."""
-        place = object()  # the same thing may be in here twice
+        """Register an object while the block runs."""
+        place = object()  # the same object may be registered twice
         self._entries[place] = entry
         try:
             yield
@@ -37,13 +37,13 @@ class Entries(Generic[T]):
 
 
 class Registry:
-    """The queues and informers that work now, by type; a reader changes nothing."""
+    """The running queues and informers, by type; a reader changes nothing."""
 
     def __init__(self) -> None:
         self._entries: dict[type[Any], Entries[Any]] = {}
 
     def of(self, kind: type[T]) -> Entries[T]:
-        """Those of one type, such as the informers that follow."""
+        """The entries of one type, such as the running informers."""
         return self._entries.setdefault(kind, Entries())
 
 
@@ -51,12 +51,12 @@ _REGISTRY: ContextVar[Registry] = ContextVar("registry", default=Registry())  # 
 
 
 def current() -> Registry:
-    """The registry that this task and its children enter themselves in."""
+    """The registry in which this task and its children register."""
     return _REGISTRY.get()
 
 
 def new_registry() -> Registry:
-    """A registry of its own for this task, and for the children that it starts from now on."""
+    """Set a new registry for this task, and for the children that it starts from now on."""
     registry = Registry()
     _REGISTRY.set(registry)
     return registry

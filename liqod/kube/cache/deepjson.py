@@ -1,8 +1,8 @@
-"""JSON taken apart without recursion, for objects that are nested too deeply to be decoded.
+"""Splits JSON without recursion, for objects that are nested too deeply to be decoded.
 
 An API server accepts ten thousand levels; Python does not. A writer of an object with free-form
-fields could otherwise make a whole kind unreadable for everybody. Slow, and needed for such objects
-only; what it is given has been through an API server, so it is well-formed or nobody's loss.
+fields could otherwise make a whole kind unreadable. Slow, and used for such objects only; its
+input comes from an API server, so it is well-formed, or its loss does no harm.
 """
 
 import re
@@ -28,7 +28,7 @@ def elements(data: bytes) -> Iterator[bytes]:
 
 
 def members(data: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """The members of an object: name, as it is written between its quotes, and value."""
+    """The members of an object: the name, as written between its quotes, and the value."""
     for start, end, colon in _parts(data):
         if colon:
             yield data[start:colon].strip()[1:-1], data[colon + 1 : end].strip()
@@ -47,7 +47,7 @@ def key_of(data: bytes) -> Key:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Start, end and first colon (0 for none) of what stands between the outermost commas."""
+    """Start, end and first colon (0 for none) of each part between the outermost commas."""
     depth = start = colon = 0
     for match in _TOKEN.finditer(data):
         token = match[0]

@@ -1,4 +1,4 @@
-"""Handlers that are notified of the changes of a store."""
+"""The handlers that are notified of the changes of a store."""
 
 import logging
 from collections.abc import Callable
@@ -12,11 +12,11 @@ log = logging.getLogger("liqod.kube.cache.informer")
 
 
 class Handlers:
-    """The subscribers of one informer, by the namespace that they ask about; None is all.
+    """The subscribers of one informer, by the namespace that they follow; None is all.
 
     Args:
-        kind: what is followed, for the log.
-        store: what is known of it.
+        kind: the kind followed, for the log.
+        store: its known objects.
     """
 
     def __init__(self, kind: Kind, store: IndexedStore) -> None:
@@ -25,9 +25,9 @@ class Handlers:
         self._handlers: dict[str | None, dict[object, Handler]] = {}
 
     def add(self, handler: Handler, namespace: str | None) -> Callable[[], None]:
-        """Tell a handler of all that is there, and from now on of each change.
+        """Notify a handler of all existing objects, and from now on of each change.
 
-        Returns: what ends it.
+        Returns: a function that ends the subscription.
         """
         token, store = object(), self._store
         self._handlers.setdefault(namespace, {})[token] = handler
@@ -44,7 +44,7 @@ class Handlers:
         return unsubscribe
 
     def notify(self, change: StoreChange | None) -> None:
-        """Tell of a change; a handler that fails is named and stands in nobody else's way."""
+        """Notify the handlers of a change; one that fails is logged and does not affect others."""
         if change is None:
             return
         for group in (None, change.key[0] or ""):

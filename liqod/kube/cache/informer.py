@@ -1,8 +1,8 @@
-"""A store that follows one kind at one API server: list, watch, resume, list again when it must.
+"""A store that follows one kind at one API server: list, watch, resume, list again if necessary.
 
-The task that reads does nothing but read, store and tell: handlers are synchronous and cheap, work
-is done by queues. Objects are read a few at a time, so that a flood here delays nobody else much.
-Nothing is dropped on a list's word alone when that looks like a mistake: see ``suspect``.
+The reading task only reads, stores and notifies: handlers are synchronous and cheap, queues do the
+work. Objects are read a few at a time, so that a flood of them delays other tasks little.
+No object is dropped because of a list alone if the list looks like a mistake: see ``suspect``.
 """
 
 import logging
@@ -38,25 +38,25 @@ from liqod.kube.watch import Bookmark, WatchStream
 from liqod.telemetry import registry
 
 TURN_OBJECTS = 64
-"""Objects taken in before other tasks get a turn."""
+"""Objects stored before other tasks get a turn."""
 UNPROVEN_SECONDS = (300, 600)
-"""A watch lives this long, drawn for each, so that many do not end at once."""
+"""Seconds that a watch lives, random for each, so that many do not end at once."""
 WATCH_SECONDS = (1800, 3600)
-"""The same where bookmarks tell sooner than its end that a watch is dead: a new one costs a TLS
+"""The same where bookmarks reveal a dead watch before its end: a new watch costs a TLS
 handshake, some 4 kB and 2 ms."""
 SILENCE = 150.0
 """Seconds without a byte after which a watch at a server with bookmarks, sent every minute, is
 dead."""
 SLACK = 15.0
-"""Seconds that a server may take to end a watch when its time is over."""
+"""Seconds that a server may take to end a watch after its lifetime."""
 INITIAL_SILENCE = 60.0
-"""The same while the first objects are due."""
+"""The same while the initial objects are due."""
 SUSPECT_ABOVE = 10
-"""An empty list is doubted where more objects than this were known."""
+"""An empty list is doubted if the store had more objects than this."""
 SUSPECT_GRACE = 30.0
-"""Seconds for which what looks like a mistake must stay so to be believed."""
+"""Seconds for which a list that looks like a mistake must persist to be believed."""
 SUSPECT_RETRY = 5.0
-"""Seconds between checks of it meanwhile."""
+"""Seconds between checks of such a list."""
 
 log = logging.getLogger(__name__)
 
@@ -69,20 +69,20 @@ class SharedInformer:
     """Follows the objects of one kind, all or selected. ``run`` does the work.
 
     Args:
-        client: asks the API server.
-        kind: what to follow.
-        selection: which of them.
+        client: client of the API server.
+        kind: the kind to follow.
+        selection: the objects to follow.
         indexes: functions that give the values by which objects are found; they get ``partial``.
-        keep, trim: whether to keep an object (JSON), others being as good as absent; what of it.
+        keep, trim: whether to keep an object (JSON), others count as absent; the part to keep.
         partial: struct that index functions get, taken from each object on arrival.
-        part: in which what is held is counted, and bounded.
+        part: counts and bounds the bytes held.
 
     Attributes:
-        store: what is known.
+        store: the known objects.
         last_contact: time (``trio.current_time``) of the last byte from the server.
-        suspect: why a list is not believed yet; None normally.
-        problem: why it is not following now; None normally.
-        lacking: that is, since the server has no such kind, or gives no right to it.
+        suspect: reason that a list is not believed yet; None normally.
+        problem: reason that it is not following now; None normally.
+        lacking: True if the reason is that the server lacks the kind, or gives no right to it.
     """
 
     def __init__(
@@ -120,12 +120,12 @@ class SharedInformer:
         self._trouble_log = TroubleLog(client, kind, self.wake)
 
     async def synced(self) -> None:
-        """Wait until a first complete list is in."""
+        """Wait until the first complete list is stored."""
         await self._synced.wait()
 
     @property
     def trouble(self) -> str | None:
-        """The reason why the store may be late: the problem, or restless watches; else None."""
+        """The reason that the store may be late: the problem, or restless watches; else None."""
         restless = "its watches end early, again and again" if self._pace.restless else None
         return self.problem or restless
 
@@ -134,29 +134,29 @@ class SharedInformer:
         return self.store.synced and newer(self._version, version)
 
     def restart(self) -> None:
-        """End the watch that is under way and go on with another: nothing may come of this one."""
+        """End the current watch and open another: the current one may be dead."""
         self._broken = True
         self._turning.cancel()
 
     def wake(self) -> None:
-        """Try again now, if waiting after a failure: the server is said to be back."""
+        """Try again now, if waiting after a failure: the server is reported to be back."""
         self._wake.set()
 
     def subscribe(self, handler: Handler, *, namespace: str | None = None) -> Callable[[], None]:
-        """Notify ``handler`` of every change, first of all objects that are there.
+        """Notify ``handler`` of every change, starting with all objects in the store.
 
         Args:
             handler: synchronous and cheap: it puts a key into a queue.
-            namespace: only of objects in that one.
+            namespace: only objects in this namespace.
 
-        Returns: what ends it.
+        Returns: a function that ends the subscription.
         """
         return self._handlers.add(handler, namespace)
 
     async def refresh(self, key: Key) -> None:
-        """Read one object anew, beside the watch: there may be room for all of it now.
+        """Read one object again, beside the watch: the quota may now allow all of it.
 
-        Raises LiqodError where it cannot be read.
+        Raises LiqodError if it cannot be read.
         """
         before = self.store.get(key)
         found = await self.client.find(self.kind, key[1], key[0])
@@ -207,7 +207,7 @@ class SharedInformer:
     def _note(self, error: LiqodError) -> None:
         """Note the consequences of an error for the next turn."""
         self._broken = True
-        # A server that was away may come back from a backup: what it holds then is listed anew.
+        # An unreachable server may come back from a backup: its objects are listed again.
         if isinstance(error, Expired | NotFound | ProtocolError | Unconnected):
             self._version = ""
         if isinstance(error, Forbidden | NotFound | Unauthorized):
@@ -215,21 +215,21 @@ class SharedInformer:
         if isinstance(error, Expired):
             self._pace.through = True
         if isinstance(error, TransientError) and self._pace.through:
-            return  # told to list again; or cut, a trouble only if no other watch can be opened
+            return  # must list again; or cut, a problem only if no other watch can be opened
         if self.problem is None:
             self._trouble_log.fails(error)
         self.problem = str(error) or type(error).__name__
         self.lacking = isinstance(error, Forbidden | NotFound)
 
     def _well(self) -> None:
-        """The server answers as it should."""
+        """Note that the server answers normally."""
         if self.problem is None:
             return
         self.problem = None
         self._trouble_log.follows()
 
     async def _turn(self) -> None:
-        """List where that is needed, then watch until it ends."""
+        """List if necessary, then watch until the watch ends."""
         if self._version and self._broken:
             await self._check_version()
         self._broken = False
@@ -248,9 +248,9 @@ class SharedInformer:
         await self._watch(initial=False)
 
     async def _check_version(self) -> None:
-        """Begin anew where the server has gone back in time: it was restored from a backup.
+        """Start over if the server's versions went back: it was restored from a backup.
 
-        It would take up the watch and keep silent until its versions have caught up with ours.
+        It would accept the watch and send nothing until its versions have caught up with ours.
         """
         now = await self.client.version(self.kind, self.selection.namespace)
         if not newer(now, self._version):
@@ -290,19 +290,19 @@ class SharedInformer:
         except Invalid:
             if not initial:
                 raise
-            self.client.watch_list = False  # the server does not know it: list and watch instead
+            self.client.watch_list = False  # not supported by the server: list and watch instead
 
     async def _read_initial(self, watch: WatchStream) -> bool:
-        """The objects that are there, up to the bookmark that ends them; False without one."""
+        """Read the initial objects, up to the bookmark that ends them; False without one."""
         listed = Relist(self.store)
         while (event := await watch.next(INITIAL_SILENCE)) is not None:
             self.last_contact = watch.last_contact
             if isinstance(event, Bookmark):
                 if watch.skipped:
                     self._trouble_log.oversize("")
-                    self._paged = True  # pages name what is too large, a watch cannot
+                    self._paged = True  # pages name the objects too large to read, a watch cannot
                 elif not event.initial_end:
-                    self.client.watch_list = False  # it sends objects, but does not say when all
+                    self.client.watch_list = False  # it sends objects, but no end bookmark
                 else:
                     await self._believe(listed, ())
                     self._version = event.resource_version
@@ -315,7 +315,7 @@ class SharedInformer:
         return False
 
     async def _read(self, watch: WatchStream, silence: float) -> None:
-        """Changes, until the watch ends."""
+        """Read changes until the watch ends."""
         silence = SILENCE if self._bookmarked else silence
         while (event := await watch.next(silence)) is not None:
             self.last_contact = watch.last_contact
@@ -331,12 +331,12 @@ class SharedInformer:
         if watch.skipped:
             self._trouble_log.oversize("")
             self._paged = True
-            self._version = ""  # what was skipped may have been a deletion: list, which names it
+            self._version = ""  # a skipped event may have been a deletion: list again
 
     async def _believe(self, listed: Relist, spared: Collection[Key]) -> None:
-        """Take in a complete list, unless it looks like a mistake.
+        """Store a complete list, unless it looks like a mistake.
 
-        Raises _Doubtful where it does: the store stays as it is.
+        Raises _Doubtful if it does: the store stays as it is.
         """
         if not listed.found and not listed.left_out and not spared:
             selected = self.selection.selective
@@ -350,7 +350,7 @@ class SharedInformer:
             self._synced.set()
 
     def _doubt(self, reason: str, *, proven: bool = False) -> None:
-        """Wait and see, until it has been so for the grace time. Raises _Doubtful meanwhile."""
+        """Doubt a list until it has persisted for the grace time. Raises _Doubtful meanwhile."""
         now = trio.current_time()
         if self._doubted_since is None:
             self._doubted_since = now
@@ -360,7 +360,7 @@ class SharedInformer:
             raise _Doubtful(reason)
 
     async def replace(self, found: Mapping[Key, bytes], spared: Collection[Key] = ()) -> None:
-        """Replace the content of the store by that of a list, and notify the handlers.
+        """Replace the content of the store by a list, and notify the handlers.
 
         Args:
             found: the objects of the list, as JSON.

@@ -1,4 +1,4 @@
-"""Informers that many share: opened with the first user, closed with the last."""
+"""Shared informers: opened with the first user, closed with the last."""
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -19,7 +19,7 @@ Wanted = tuple[object, ...]
 
 
 class _Shared:
-    """An informer, its users, and what ends it."""
+    """An informer, its users, and the scope that ends it."""
 
     def __init__(self, informer: SharedInformer) -> None:
         self.informer = informer
@@ -31,10 +31,10 @@ class Informers:
     """The informers of one client.
 
     Args:
-        client: asks the API server.
+        client: client of the API server.
         nursery: runs them; they end with it.
-        trims: by kind, what is kept of an object where no user says so.
-        holdings: counts what is held of peers' objects.
+        trims: by kind, the part of an object that is kept unless a user gives another.
+        holdings: counts the bytes held of peers' objects.
     """
 
     def __init__(
@@ -64,13 +64,13 @@ class Informers:
         partial: type[Any] = Partial,
         wait: bool = True,
     ) -> AsyncIterator[SharedInformer]:
-        """An informer of that selection, synced unless ``wait`` is false.
+        """Share an informer of that selection, synced unless ``wait`` is false.
 
-        All who ask for the same selection (``indexes`` aside, which add up) get the same one. While
-        the server refuses to list, this waits; :meth:`all` shows the ``problem``.
+        All users of the same selection (``indexes`` aside, which add up) get the same informer.
+        While the server refuses to list, this waits; :meth:`all` shows the ``problem``.
 
-        ``counted`` has what is held counted for the peer of each namespace, and says what is kept
-        where there is no room.
+        ``counted`` counts the bytes held for the peer of each namespace, and gives the part that is
+        kept beyond the quota.
         """
         trim = trim or self._trims.get(kind)
         wanted = (kind, selection, keep, trim, counted, partial)
@@ -100,17 +100,17 @@ class Informers:
                 shared.scope.cancel()
 
     def find(self, kind: Kind, selection: Selection = EVERY) -> SharedInformer | None:
-        """An informer of that selection, if somebody has one open."""
+        """The open informer of that selection, if there is one."""
         for shared in self._shared.values():
             if (shared.informer.kind, shared.informer.selection) == (kind, selection):
                 return shared.informer
         return None
 
     def all(self) -> list[SharedInformer]:
-        """The informers that are open now."""
+        """All open informers."""
         return [shared.informer for shared in self._shared.values()]
 
     async def _run(self, shared: _Shared) -> None:
-        PEER.set("")  # it works for all, not for the peer that happened to be the first
+        PEER.set("")  # it works for all, not for the peer that opened it first
         with shared.scope:
             await shared.informer.run()

@@ -1,10 +1,10 @@
-"""How many bytes of each peer's objects are held in memory, over all stores together.
+"""Bounds the bytes of each peer's objects in memory, over all stores together.
 
 Each object has its bound, and so has the number of each kind; their product is more than a machine
-has. So what is held is counted by the namespace it lies in, and summed up for the peer that the
-namespace belongs to. Beyond the limit an object is kept as a stub, and far beyond not at all: who
-reads the store takes that for doubt, never for an end. A namespace that is no peer's counts by
-itself, and nothing of it is kept far beyond: by a label anybody has objects held here.
+has. So the bytes held are counted by namespace, and summed up for the peer that the namespace
+belongs to. Beyond the limit an object is kept as a stub, and far beyond not at all: readers of the
+store treat that as doubt, never as a deletion. A namespace that is no peer's counts by itself, and
+nothing of it is kept far beyond: by a label any user can have objects held here.
 """
 
 import logging
@@ -15,14 +15,14 @@ from liqod.apimachinery.rawobjects import Key
 from liqod.runtime.log import Seldom
 
 OVERHEAD = 600
-"""Bytes that an object costs beside its JSON: its keys, and its places in tables."""
+"""Bytes that an object costs beside its JSON: its keys, and its table entries."""
 STUBS = 1.25
-"""How far beyond the limit stubs may go, as a factor."""
+"""Limit of stubs, as a factor of the limit."""
 NOBODY = "/"
-"""Prefix of the owner of a namespace that is no peer's; no id of a cluster begins so."""
+"""Prefix of the owner of a namespace that is no peer's; no cluster id begins with it."""
 
 Stub = Callable[[bytes], bytes | None]
-"""Gives what is kept of an object for which there is no room; None for nothing."""
+"""Gives the part that is kept of an object beyond the quota; None for nothing."""
 
 log = logging.getLogger(__name__)
 
@@ -32,17 +32,17 @@ def drop_excess(body: bytes) -> None:
 
 
 def keep_excess(body: bytes) -> bytes:
-    """Keep it all the same, if it is a peer's: it is counted, and leaves less room for others."""
+    """Keep a peer's object in spite of the quota: it is counted, and leaves less for others."""
     return body
 
 
 class MemoryQuota:
-    """Counts the bytes that are held of each owner's objects.
+    """Counts the bytes held of each owner's objects.
 
     Args:
         limit: bytes for each owner.
-        setting: name of the setting that gives it, for the log.
-        owner: whose all namespaces are, where they are one's.
+        setting: name of the setting of the limit, for the log.
+        owner: owner of all namespaces, if they have a single one.
     """
 
     def __init__(self, limit: int, setting: str, owner: str = "") -> None:
@@ -55,7 +55,7 @@ class MemoryQuota:
         self._seldom = Seldom()
 
     def belongs(self, namespace: str, owner: str | None) -> None:
-        """Note whose namespace that is; until it is known, or None, it stands for itself."""
+        """Set the owner of a namespace; unset, or None, the namespace counts by itself."""
         before, after = self.owner(namespace), owner or NOBODY + namespace
         if before == after:
             return
@@ -75,17 +75,17 @@ class MemoryQuota:
         return f"{self.limit} bytes ({self._setting})"
 
     def used(self, owner: str) -> int:
-        """Bytes that are held of an owner."""
+        """Bytes held of an owner."""
         return self._sums[owner]
 
     def part(self, stub: Stub) -> "StoreUsage":
-        """The part of another store, in which ``stub`` says what is kept without room."""
+        """The part of another store; ``stub`` gives the part of an object kept beyond the quota."""
         made = StoreUsage(self, stub)
         self._parts.append(made)
         return made
 
     def remove(self, part: "StoreUsage") -> None:
-        """A store has gone, with what it held."""
+        """Remove a store, with its bytes."""
         if part in self._parts:
             self._parts.remove(part)
             for namespace, held in part.spaces.items():
@@ -93,11 +93,11 @@ class MemoryQuota:
             part.spaces.clear()
 
     def change(self, namespace: str, more: int) -> None:
-        """Count so many bytes more in a namespace."""
+        """Add to the bytes of a namespace."""
         self._change(self.owner(namespace), more)
 
     def log_full(self, owner: str) -> None:
-        """Say now and then that there is no room for more of an owner's objects."""
+        """Log now and then that the quota of an owner is used up."""
         if self._seldom.allows(owner):
             extra = {"of": owner, "bytes": self.limit, "setting": self._setting}
             log.warning("no room for more objects", extra=extra)
@@ -109,7 +109,7 @@ class MemoryQuota:
 
 
 class StoreUsage:
-    """The bytes that one store holds.
+    """The bytes held by one store.
 
     Attributes:
         spaces: bytes by namespace.
@@ -121,17 +121,17 @@ class StoreUsage:
         self._stub = stub
 
     def fit(self, key: Key, old: bytes | None, body: bytes) -> bytes | None:
-        """The bytes to keep of an object that takes the place of ``old``; None for none."""
+        """The bytes to keep of an object that replaces ``old``; None for none."""
         owner = self._holdings.owner(key[0])
         others = self._holdings.used(owner) - cost(key, old)
         return self.within(owner, others, key, body)
 
     def draft(self) -> "RelistUsage":
-        """A complete list that is to take the place of all that this store holds."""
+        """The usage of a complete list that is to replace the content of this store."""
         return RelistUsage(self)
 
     def swap(self, key: Key, old: bytes | None, new: bytes | None) -> None:
-        """Count that one object took the place of another; None for none."""
+        """Count the replacement of one object by another; None for none."""
         more = cost(key, new) - cost(key, old)
         self.spaces[key[0]] += more
         if not self.spaces[key[0]]:
@@ -139,13 +139,13 @@ class StoreUsage:
         self._holdings.change(key[0], more)
 
     def fits(self, key: Key, old: bytes | None, size: int) -> bool:
-        """True if so many bytes could take the place of those that are kept."""
+        """True if so many bytes could replace those that are kept."""
         owner = self._holdings.owner(key[0])
         others = self._holdings.used(owner) - cost(key, old)
         return others + size + OVERHEAD <= self._holdings.limit
 
     def close(self) -> None:
-        """The store goes."""
+        """Remove the store from the quota."""
         self._holdings.remove(self)
 
     def own(self, owner: str) -> int:
@@ -162,7 +162,7 @@ class StoreUsage:
         return self._holdings.owner(namespace)
 
     def within(self, owner: str, others: int, key: Key, body: bytes) -> bytes | None:
-        """The bytes to keep of an object beside so many bytes of its owner's others."""
+        """The bytes to keep of an object, given the bytes of its owner's other objects."""
         limit = self._holdings.limit
         if others + cost(key, body) <= limit:
             return body
@@ -175,14 +175,14 @@ class StoreUsage:
 
 
 class RelistUsage:
-    """The bytes that a list would have its store hold."""
+    """The bytes that a store would hold with a new list."""
 
     def __init__(self, part: StoreUsage) -> None:
         self._part = part
         self._sums: dict[str, int] = {}
 
     def fit(self, key: Key, before: bytes | None, body: bytes) -> bytes | None:
-        """The bytes to keep of an object of the list, which may have named it before."""
+        """The bytes to keep of an object of the list, which may contain it twice."""
         self.drop(key, before)
         owner = self._part.owner(key[0])
         kept = self._part.within(owner, self._sums[owner], key, body)
@@ -198,5 +198,5 @@ class RelistUsage:
 
 
 def cost(key: Key, body: bytes | None) -> int:
-    """Bytes that an object takes, with what is kept to find it."""
+    """Bytes of an object, with its keys and table entries."""
     return 0 if body is None else OVERHEAD + 2 * len(key[1]) + len(body)

@@ -1,8 +1,8 @@
-"""Index of objects by node: each change is read once, however many peers there are.
+"""Index of objects by node: each change is read once, for any number of peers.
 
-Every peer is concerned with the few pods that are bound to its virtual nodes, and all of them
-share one watch of pods. A :class:`NodeIndex` sits on that watch once, takes ``spec.nodeName``
-out of each change once, and notifies only those who asked for that node.
+Every peer needs the few pods that are bound to its virtual nodes, and all of them share one watch
+of pods. A :class:`NodeIndex` subscribes to that watch once, reads ``spec.nodeName`` of each
+change once, and notifies only the followers of that node.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ _bound = msgspec.json.Decoder(_Bound)
 
 
 def node_of(body: bytes) -> str:
-    """The node that an object is bound to, ``""`` where it is bound to none."""
+    """The node that an object is bound to, ``""`` for none."""
     try:
         return _bound.decode(body).spec.node_name
     except msgspec.DecodeError:
@@ -53,7 +53,7 @@ class NodeIndex:
         return key in self._nodes.get(node, ())
 
     def count(self, node: str) -> int:
-        """How many objects are on a node."""
+        """The number of objects on a node."""
         return len(self._nodes.get(node, ()))
 
     def follow(self, node: str, notify: Told) -> Callable[[], None]:
@@ -80,7 +80,7 @@ class NodeIndex:
                 self._nodes.pop(old, None)
         if new:
             self._nodes.setdefault(new, set()).add(change.key)
-        # Both, where it moved: who had it lets go of it, and who has it takes it up.
+        # Both, if it moved: the old follower releases it, and the new one takes it.
         for node in {old, new} - {""}:
             for told in tuple(self._told.get(node, ())):
                 told(change.key)
@@ -90,7 +90,7 @@ _placements: WeakKeyDictionary[SharedInformer, NodeIndex] = WeakKeyDictionary()
 
 
 def node_index(informer: SharedInformer) -> NodeIndex:
-    """The one placement of an informer; it lives as long as the informer."""
+    """The node index of an informer; it lives as long as the informer."""
     found = _placements.get(informer)
     if found is None:
         found = _placements[informer] = NodeIndex(informer)

@@ -1,15 +1,16 @@
-"""The followers of one API server that are cut off now, and whether that was reported."""
+"""The followers of one API server that are cut off now, and the report of that outage."""
 
 from collections.abc import Callable
 
 import trio
 
 LOG_AGAIN_AFTER = 60.0
-"""Seconds for which what comes and goes (nonsense, refusals, overload) is not reported again."""
+"""Seconds for which a recurring failure (bad data, refusal, overload) is not reported again."""
 
 
 class Outage:
-    """The outage of one API server as one identity sees it: the first says so, the last ends it."""
+    """The outage of one API server for one identity: the first follower reports it, the last ends
+    it."""
 
     def __init__(self) -> None:
         self._cut_off: dict[object, Callable[[], None]] = {}
@@ -23,9 +24,9 @@ class Outage:
         """Note that a follower is cut off; True if that is to be reported.
 
         Args:
-            who: the one.
-            wake: has it try again now.
-            seldom: not if it was reported a moment ago.
+            who: the follower.
+            wake: makes it try again now.
+            seldom: do not report again shortly after a report.
         """
         first = not self._cut_off
         self._cut_off[who] = wake
@@ -37,12 +38,12 @@ class Outage:
         return True
 
     def wake(self) -> None:
-        """Wake all that are cut off, so that they try again now."""
+        """Wake all followers that are cut off, so that they try again now."""
         for wake in list(self._cut_off.values()):
             wake()
 
     def end(self, who: object) -> bool:
-        """Note that a follower is cut off no more; True if that is to be reported."""
+        """Note that a follower has recovered; True if that is to be reported."""
         self._cut_off.pop(who, None)
         if self._cut_off or not self._logged:
             return False

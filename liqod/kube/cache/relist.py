@@ -1,8 +1,8 @@
-"""A complete list on its way into a store; when lists follow, and when an empty one is believed.
+"""Complete lists for a store: their content, their pace, and the check of an empty one.
 
-An empty list is checked: the API server is asked for some of the known objects, one by one. A
-single object is read from the database itself, a list perhaps from a cache before it. So one that
-is there speaks against a list that names none, for as long as it is there.
+For an empty list, some of the known objects are requested from the API server, one by one. A
+single object is read from the database itself, a list perhaps from a cache before it. So an
+object that exists disproves an empty list, for as long as it exists.
 """
 
 from itertools import islice
@@ -21,14 +21,14 @@ from liqod.runtime.backoff import Backoff
 
 
 class Relist:
-    """The objects that a list has named so far; one that did not change is not held twice.
+    """The objects of a list so far; an unchanged object is not held twice.
 
     Args:
-        store: into which it goes.
+        store: the store that it will replace.
 
     Attributes:
-        found: what of each object is to be kept.
-        left_out: how many there is no room for.
+        found: the part of each object to keep.
+        left_out: number of objects beyond the quota.
     """
 
     def __init__(self, store: IndexedStore) -> None:
@@ -38,7 +38,7 @@ class Relist:
         self._draft = None if store.part is None else store.part.draft()
 
     def add(self, item: Slim) -> None:
-        """Note an object."""
+        """Add an object."""
         known, body = self._store.get(item.key), self._store.trimmed(item.body)
         if self._draft is not None:
             kept = self._draft.fit(item.key, self.found.get(item.key), body)
@@ -50,7 +50,7 @@ class Relist:
         self.found[item.key] = known if known == body and known is not None else body
 
     def drop(self, key: Key) -> None:
-        """Drop an object that has gone meanwhile."""
+        """Drop an object that was deleted meanwhile."""
         before = self.found.pop(key, None)
         if self._draft is not None:
             self._draft.drop(key, before)
@@ -60,19 +60,19 @@ HEALTHY_AFTER = 10.0
 """Seconds a watch must have lived for the next to follow without a pause."""
 PAUSES = Backoff(first=0.2, last=10.0)
 REFUSED = Backoff(first=0.2, last=30.0)
-"""Pauses after failures, and after refusals that somebody has to change."""
+"""Pauses after failures, and after refusals that last until a change of rights or kinds."""
 BRIEF = 1.0
-"""Seconds at most between two watches of which the later goes on where the earlier was cut."""
+"""Most seconds between two watches of which the later resumes the earlier."""
 RESTLESS = 4
-"""Turns in a row that end early from which on that is a trouble."""
+"""Number of turns in a row with an early end that counts as a problem."""
 
 
 class RelistBackoff:
     """The pace of one follower.
 
     Attributes:
-        through: whether the turn under way has reached the server.
-        refused: whether it was refused until somebody changes something.
+        through: whether the current turn has reached the server.
+        refused: whether it was refused until rights or kinds change.
     """
 
     def __init__(self) -> None:
@@ -81,20 +81,20 @@ class RelistBackoff:
         self._failures = self._cuts = 0
 
     def start(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self.through = self.refused = False
         self._began = trio.current_time()
 
     def anew(self) -> None:
-        """The server is said to be well again: what still fails is tried soon, and then less."""
+        """Restart the pauses as the server is back: failures are retried soon, then less often."""
         self._failures = 0
 
     def pause(self, least: float, *, goes_on: bool) -> float:
         """Seconds to wait after a turn.
 
         Args:
-            least: what the server asks for.
-            goes_on: the next turn goes on where this one ended: nothing has to be listed again.
+            least: seconds that the server requests.
+            goes_on: the next turn resumes where this one ended: no new list is necessary.
         """
         if self._lasted:
             self._failures = self._cuts = 0
@@ -106,7 +106,7 @@ class RelistBackoff:
 
     @property
     def restless(self) -> bool:
-        """True if turns reach the server and end early, again and again."""
+        """True if turns repeatedly reach the server and end early."""
         return self._cuts >= RESTLESS and not self._lasted
 
     @property
@@ -115,23 +115,23 @@ class RelistBackoff:
 
 
 MOST_CHECKED: Final = 3
-"""How many objects are asked for, at most; all would be many requests for one answer."""
+"""Most objects that are requested; all would be many requests for one result."""
 
 
 async def find_existing(
     client: Client, kind: Kind, store: IndexedStore, *, selected: bool
 ) -> str | None:
-    """The name of a known object that is there after all; None where nothing tells.
+    """Find a known object that still exists; its name, or None without evidence.
 
     Args:
-        client: asks the API server.
+        client: client of the API server.
         kind: of the objects.
-        store: what is known.
-        selected: whether only objects with some labels or fields are followed: one that has
-            changed may have lost them, and says nothing.
+        store: the known objects.
+        selected: whether only objects with some labels or fields are followed: a changed object
+            may have lost them, and is no evidence.
 
     Raises:
-        TransientError: the server cannot be asked now.
+        TransientError: the server cannot be reached now.
     """
     for key in list(islice(store, MOST_CHECKED)):
         body = store.get(key)
@@ -141,7 +141,7 @@ async def find_existing(
             known = msgspec.json.decode(body, type=Partial).metadata
             live = await client.find(kind, key[1], key[0] or None, decode=Partial)
         except (PermanentError, *UNREADABLE):
-            continue  # it may not be read, or cannot be
+            continue  # reading it is forbidden or impossible
         if live is None or live.metadata.uid != known.uid:
             continue
         if not selected or live.metadata.resource_version == known.resource_version:

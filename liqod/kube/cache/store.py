@@ -1,7 +1,7 @@
-"""Objects at rest: the JSON they came as, found by key and by index.
+"""Stores objects as the JSON they came in, found by key and by index.
 
-Decoded when somebody needs them: ten thousand pods are ten thousand byte strings, not as many
-trees of dicts. Indexes hold the few values that are asked for, taken on arrival.
+They are decoded on use: ten thousand pods are ten thousand byte strings, not as many
+trees of dicts. Indexes hold the few values that are searched for, taken on arrival.
 """
 
 import logging
@@ -20,7 +20,7 @@ __all__ = ["Index", "IndexedStore", "Key", "StoreChange"]
 T = TypeVar("T")
 
 Index = Callable[[Any], Iterable[str]]
-"""Takes an object, decoded as the store's ``partial``, and gives the values it is found by."""
+"""Maps an object, decoded as the store's ``partial``, to the values it is found by."""
 
 NAMESPACE = "namespace"
 """The index that every store has."""
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 
 class StoreChange(NamedTuple):
-    """A change of one object: ``old`` None means that it is new, ``new`` None that it went.
+    """A change of one object: ``old`` None means that it is new, ``new`` None that it is gone.
 
     Attributes:
-        listed: it went because a list did not name it, or there is no room for it; no watch has
-            reported its end.
+        listed: it is gone because a list lacks it, or beyond the quota; no watch has reported
+            its deletion.
     """
 
     key: Key
@@ -48,12 +48,12 @@ class IndexedStore:
     Args:
         indexes: by name; those of one name must mean the same.
         partial: struct that index functions get.
-        keep: whether to keep an object; the others are as good as not there.
-        trim: what to keep of an object.
-        part: what is held is counted there, and what there is no room for is not kept.
+        keep: whether to keep an object; others count as absent.
+        trim: gives the part of an object to keep.
+        part: counts the bytes held; objects beyond its quota are not kept.
 
     Attributes:
-        synced: whether a complete list has been in.
+        synced: whether a complete list has been stored.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class IndexedStore:
         return self._objects.get(key)
 
     def decode(self, key: Key, kind: type[T]) -> T | None:
-        """An object as ``kind``. Raises ProtocolError where it is no such thing."""
+        """An object decoded as ``kind``. Raises ProtocolError if that fails."""
         body = self._objects.get(key)
         if body is None:
             return None
@@ -110,7 +110,7 @@ class IndexedStore:
         return frozenset(table.get(value, ()))
 
     def values(self, kind: type[T]) -> Iterator[T]:
-        """All objects as ``kind``; one that is no such thing is named in the log and left out."""
+        """All objects decoded as ``kind``; one that cannot be is logged and left out."""
         decoder = msgspec.json.Decoder(kind)
         for key, body in list(self._objects.items()):
             try:
@@ -119,7 +119,7 @@ class IndexedStore:
                 log.warning("object left out", extra={"key": key, "reason": str(error)})
 
     def add_indexes(self, indexes: Mapping[str, Index]) -> None:
-        """Add the indexes that are not there yet, over the objects that are."""
+        """Add the indexes that are missing, over the existing objects."""
         fresh = {name: take for name, take in indexes.items() if name not in self._functions}
         for name, take in fresh.items():
             self._functions[name] = take
@@ -133,11 +133,11 @@ class IndexedStore:
         return body if self._trim is None else self._trim(body)
 
     def put(self, key: Key, body: bytes, *, fits: bool = False) -> StoreChange | None:
-        """Take in an object; None where nothing changed by it.
+        """Store an object; None if nothing changed by it.
 
         Args:
             body: the object.
-            fits: it was seen before that there is room for it.
+            fits: it was checked before that the quota allows it.
         """
         if self._keep is not None and not self._keep(body):
             return self.remove(key)
@@ -164,7 +164,7 @@ class IndexedStore:
         return StoreChange(key, old, body)
 
     def remove(self, key: Key) -> StoreChange | None:
-        """Drop an object; None where there was none."""
+        """Drop an object; None if it was absent."""
         old = self._objects.pop(key, None)
         if old is None:
             return None

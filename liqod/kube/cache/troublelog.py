@@ -1,4 +1,4 @@
-"""Logs the troubles of informers: each once, however many informers have it."""
+"""Logs the problems of informers: each once, for any number of informers."""
 
 import logging
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from liqod.kube.client import Client
 log = logging.getLogger("liqod.kube.cache.informer")
 
 MOST_NAMED = 256
-"""Objects too large to be read that are named, and remembered as such."""
+"""Most objects that are logged as too large to be read, and remembered as such."""
 
 
 class TroubleLog:
-    """Logs the troubles of one informer, and remembers those that it has logged.
+    """Logs the problems of one informer, and remembers the logged ones.
 
     Args:
-        client: knows which informers cannot reach the server; the first of them speaks for all, and
-            the first that is back calls the others.
-        kind: what is followed.
-        wake: has the informer try again now.
+        client: holds the informers that cannot reach the server; the first of them logs for all,
+            and the first that recovers wakes the others.
+        kind: the kind followed.
+        wake: makes the informer try again now.
     """
 
     def __init__(self, client: Client, kind: Kind, wake: Callable[[], None]) -> None:
@@ -35,11 +35,11 @@ class TroubleLog:
         self._oversize: set[str] = set()
 
     def fails(self, error: LiqodError) -> None:
-        """Log that the informer cannot follow any more."""
+        """Log that the informer cannot follow now."""
         extra = {"server": self._client.server, "reason": str(error)}
         if isinstance(error, TransientError | ProtocolError):
             nonsense = isinstance(error, ProtocolError)
-            # A server that starts, or has too much to do, answers this one and not that one.
+            # A server that starts, or is overloaded, answers some informers and not others.
             seldom = nonsense or isinstance(error, Overloaded)
             told = self._client.outage.start(self, self._wake, seldom=seldom)
             does = "answers nonsense" if nonsense else "does not answer"
@@ -61,11 +61,11 @@ class TroubleLog:
         self._logged = False
 
     def ends(self) -> None:
-        """End this informer's part in the outage."""
+        """Remove this informer from the outage."""
         self._client.outage.end(self)
 
     def oversize(self, name: str) -> None:
-        """Name an object that is too large or too deeply nested, once; not any number of them."""
+        """Log an object that is too large or too deeply nested, once; only so many of them."""
         if name not in self._oversize and len(self._oversize) < MOST_NAMED:
             self._oversize.add(name)
             self._log(logging.WARNING, "object not readable", object=name)

@@ -1,8 +1,8 @@
 """Credentials for an API server: kubeconfigs and service accounts, read into one frozen value.
 
 The format is that of ``clientcmd/v1.Config``. An operator's file may name other files and programs;
-a kubeconfig out of a Secret may not, since whoever can write the Secret would then read our
-files and run programs as us. Errors name the field and never show a value.
+a kubeconfig out of a Secret may not, since any writer of the Secret could then read the daemon's
+files and run programs as the daemon. Errors name the field and never show a value.
 """
 
 import os
@@ -19,16 +19,16 @@ from liqod.kube.credentials import kubeconfig
 from liqod.kube.http import proxies
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""The folder into which the kubelet puts a pod's token, CA and namespace."""
+"""The folder of a pod's token, CA and namespace, written by the kubelet."""
 
 
 class ExecPlugin(msgspec.Struct, frozen=True):
-    """A program (or legacy auth provider) that has to be asked for the credentials.
+    """A program (or legacy auth provider) that issues the credentials.
 
     Attributes:
-        name: what to call it in messages.
-        document: a kubeconfig, as JSON, with the one cluster, user and context concerned.
-        directory: where relative paths in it start.
+        name: its name in messages.
+        document: a kubeconfig, as JSON, with only the cluster, user and context concerned.
+        directory: base of its relative paths.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Origin(msgspec.Struct, frozen=True):
 
     Attributes:
         paths: kubeconfig files, merged in this order; none means the service account of the pod.
-        context: the context asked for, None for each file's current one.
+        context: the requested context, None for each file's current one.
         files: every file that was read.
     """
 
@@ -67,9 +67,9 @@ class Credentials(msgspec.Struct, frozen=True):
         namespace: default namespace of the context.
         insecure: do not check the server's certificate.
         server_name: name to expect in the server's certificate instead of the URL's.
-        proxy: URL of an HTTP proxy on the way, which may hold a user and a password.
-        exec: plugin to ask for certificate or token.
-        origin: where all this was read, None if it did not come from files.
+        proxy: URL of an HTTP proxy to the server, which may hold a user and a password.
+        exec: plugin that issues certificate or token.
+        origin: the files read, None if it did not come from files.
     """
 
     server: str
@@ -87,18 +87,18 @@ class Credentials(msgspec.Struct, frozen=True):
 
     @property
     def authorization(self) -> str:
-        """The header that shows the token. Raises ConfigError for what can stand in none."""
+        """The header with the token. Raises ConfigError for a token that no header can hold."""
         token = self.token or ""
         if not token.isascii() or not token.isprintable():
             raise ConfigError("the bearer token holds characters that no token has")
         return f"Authorization: Bearer {token}"
 
     def __repr__(self) -> str:
-        """Without secrets: it may end up in a log."""
+        """Leave out secrets, as it may get into a log."""
         return f"Credentials({self.server})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """The same for tracebacks made by rich."""
+        """Leave out secrets in tracebacks made by rich."""
         return [("server", self.server)]
 
 
@@ -110,11 +110,11 @@ def from_kubeconfig(
     Args:
         data: YAML or JSON.
         context: name of the context; None for the ``current-context``.
-        base: folder of the file; None for a kubeconfig that is no file of the operator's, which may
-            then name neither files nor programs.
+        base: folder of the file; None for a kubeconfig that is not the operator's own file, which
+            may then name neither files nor programs.
 
     Raises:
-        ConfigError: it says what is wrong where, without secrets.
+        ConfigError: with the fault and its place, without secrets.
     """
     return _select(kubeconfig.parse(data, base), context)
 
@@ -141,7 +141,7 @@ def from_files(paths: tuple[Path, ...], context: str | None = None) -> Credentia
 
 
 def from_other_side(path: Path, context: str | None = None) -> Credentials:
-    """The credentials in a kubeconfig file that somebody else has made; see :func:`given`.
+    """The credentials in a kubeconfig file of another author; see :func:`given`.
 
     Raises ConfigError.
     """
@@ -149,11 +149,11 @@ def from_other_side(path: Path, context: str | None = None) -> Credentials:
 
 
 def given(data: bytes, where: str, context: str | None = None) -> Credentials:
-    """The credentials in a kubeconfig that somebody else has made.
+    """The credentials in a kubeconfig of another author.
 
-    It may hold what it needs, but name neither programs nor files: they would be run and read here,
-    and sent to a server that it chooses. The server must prove its identity: whoever stands on
-    the way could take the other side's place otherwise.
+    It must contain all its data, and name neither programs nor files: they would be run and read
+    here, and sent to a server that it chooses. The server must prove its identity: otherwise an
+    attacker on the path could impersonate it.
 
     Raises ConfigError, which begins with ``where``.
     """
@@ -196,21 +196,21 @@ def in_cluster(
 
 
 def find(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Path, ...]:
-    """The kubeconfig files to use: the one named, ``KUBECONFIG``, ``~/.kube/config``, or none."""
+    """Find the kubeconfig files: the one given, ``KUBECONFIG``, ``~/.kube/config``, or none."""
     if path is not None:
         return (path,)
     named = tuple(Path(part) for part in environ.get("KUBECONFIG", "").split(os.pathsep) if part)
     if named:
         present = tuple(candidate for candidate in named if candidate.exists())
-        return present or named  # none there: reading the first says so
+        return present or named  # none exists: reading the first gives the error
     default = Path(environ.get("HOME", "/")) / ".kube" / "config"
     return (default,) if default.exists() else ()
 
 
 async def load(path: Path | None = None, context: str | None = None) -> Credentials:
-    """The credentials of the operator: a kubeconfig, or else the pod's service account.
+    """Load the credentials of the operator: a kubeconfig, or else the pod's service account.
 
-    Raises ConfigError when there are none, or they are wrong.
+    Raises ConfigError when there are none, or they are invalid.
     """
     await trio.lowlevel.checkpoint()
     paths = find(path)
@@ -226,7 +226,7 @@ async def load(path: Path | None = None, context: str | None = None) -> Credenti
 
 
 def reload(origin: Origin) -> Credentials:
-    """Read again what was read before. Raises ConfigError."""
+    """Read the credentials again from their origin. Raises ConfigError."""
     if not origin.paths:
         return in_cluster()
     return from_files(tuple(Path(path) for path in origin.paths), origin.context)
@@ -272,7 +272,7 @@ def _select(
 
 
 def check_url(server: str, where: str) -> None:
-    """Refuse what is no API server's URL. Raises ConfigError, which begins with ``where``."""
+    """Refuse a URL that is no API server's. Raises ConfigError, which begins with ``where``."""
     try:
         parts = urlsplit(server)
         port = parts.port

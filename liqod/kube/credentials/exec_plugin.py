@@ -1,7 +1,7 @@
 """Runs a credential plugin in a process of its own: ``python -m
 liqod.kube.credentials.exec_plugin``.
 
-The only place that imports the official ``kubernetes`` package, which knows the plugin protocol and
+The only importer of the official ``kubernetes`` package, which implements the plugin protocol and
 costs 35 MB that the daemon need not carry. Reads ``{"document": kubeconfig as JSON text,
 "directory": …}`` from standard input and writes a
 :class:`liqod.kube.credentials.source.IssuedCredentials` as JSON. Ends with 1 when the plugin fails,
@@ -18,9 +18,9 @@ from typing import Any
 
 
 def run_plugin(document: dict[str, Any], directory: str) -> dict[str, Any]:
-    """Run the plugin of the document's current context; the fields of an ``Issued``.
+    """Run the plugin of the document's current context; the fields of ``IssuedCredentials``.
 
-    Raises what the official package raises.
+    Raises the errors of the official package.
     """
     from kubernetes.config import exec_provider, kube_config
 
@@ -44,7 +44,7 @@ def run_plugin(document: dict[str, Any], directory: str) -> dict[str, Any]:
 
 
 def _cluster_info(cluster: dict[str, Any]) -> dict[str, Any]:
-    """The cluster as plugins are told of it: CA as data, as the protocol has it."""
+    """The cluster in the form of the plugin protocol: CA as data."""
     info = dict(cluster)
     file = info.pop("certificate-authority", None)
     if file and "certificate-authority-data" not in info:
@@ -61,12 +61,12 @@ def _unix(text: str | None) -> float | None:
 
 
 def main() -> int:
-    """Answer one question from standard input; the exit code."""
+    """Handle one request from standard input; returns the exit code."""
     question = json.load(sys.stdin)
     try:
         with contextlib.redirect_stdout(sys.stderr):  # a chatty package must not garble the answer
             answer = run_plugin(json.loads(question["document"]), question["directory"])
-    except Exception as error:  # the wall of this process: whatever it is, say it and end
+    except Exception as error:  # the wall of this process: report any error and end
         print(str(error) or type(error).__name__, file=sys.stderr)
         return 1
     if not any(answer.get(key) for key in ("token", "client_cert")):

@@ -1,4 +1,4 @@
-"""The kubeconfig format: YAML to structs, with errors that say where and what, never a secret.
+"""The kubeconfig format: YAML to structs, with errors that name place and fault, never a secret.
 
 Paths in a file are relative to its folder, so they are made absolute before files are merged.
 """
@@ -17,11 +17,11 @@ from liqod.errors import ConfigError
 T = TypeVar("T")
 
 MAX_FILE = 4 << 20
-"""Bytes of any file a kubeconfig names, and of the kubeconfig."""
+"""Most bytes of a kubeconfig, and of any file it names."""
 
 
 class OwnFileOnly(ConfigError):
-    """A kubeconfig of others says what only a file of the operator's own may say."""
+    """A kubeconfig of another author has a field that only the operator's own file may have."""
 
 
 class KubeconfigCluster(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class KubeconfigCluster(msgspec.Struct, frozen=True):
 
 
 class KubeconfigUser(msgspec.Struct, frozen=True):
-    """``clientcmd/v1.AuthInfo``; ``directory`` is the folder of the file it came from."""
+    """``clientcmd/v1.AuthInfo``; ``directory`` is the folder of its file."""
 
     cert_data: str | None = msgspec.field(name="client-certificate-data", default=None)
     cert_file: str | None = msgspec.field(name="client-certificate", default=None)
@@ -114,7 +114,7 @@ class Kubeconfig(msgspec.Struct, frozen=True):
 
 
 class FileReader:
-    """Reads what a kubeconfig holds or points at, and notes the files it read in ``files``."""
+    """Reads the data of a kubeconfig and its files, and notes the files it read in ``files``."""
 
     def __init__(self, files: list[str]) -> None:
         self.files = files
@@ -174,7 +174,7 @@ def parse(data: bytes | str, base: Path | None) -> Kubeconfig:
 
 
 def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
-    """Several files as one: of entries with the same name, the first file's counts."""
+    """Merge several files: of entries with the same name, the first file's counts."""
     contexts: dict[str, KubeconfigContext] = {}
     clusters: dict[str, dict[str, Any]] = {}
     users: dict[str, dict[str, Any]] = {}
@@ -187,7 +187,7 @@ def merge(configs: Sequence[Kubeconfig]) -> Kubeconfig:
 
 
 def read_file(path: Path | str, what: str) -> bytes:
-    """A small file's content. Raises ConfigError where it cannot be read or is no such file."""
+    """Read a small file. Raises ConfigError if it cannot be read or is no such file."""
     try:
         with open(path, "rb") as file:
             data = file.read(MAX_FILE + 1)
@@ -199,7 +199,7 @@ def read_file(path: Path | str, what: str) -> bytes:
 
 
 def refuse_unsupported(user: KubeconfigUser, where: str) -> None:
-    """Say so where a user would be somebody else than the kubeconfig means. Raises ConfigError."""
+    """Refuse fields that would make another user than the kubeconfig means. Raises ConfigError."""
     if user.username:
         raise ConfigError(f"{where}: user name and password are not supported by Kubernetes")
     if user.impersonate:

@@ -1,4 +1,4 @@
-"""Kubeconfigs written: one cluster, one user with a client certificate, one context."""
+"""Writes kubeconfigs: one cluster, one user with a client certificate, one context."""
 
 from base64 import b64encode
 from typing import Any
@@ -24,13 +24,13 @@ def kubeconfig(
 
     Args:
         server: URL of the API server.
-        ca: PEM of its authority; empty where the system's are trusted.
+        ca: PEM of its authority; empty if the system's are trusted.
         certificate: PEM of the client certificate.
         private: PEM of its key.
         namespace: default namespace of the context.
         user: name of the user in this file.
         cluster: name of the cluster in this file.
-        proxy_url: HTTP proxy on the way.
+        proxy_url: HTTP proxy to the server.
     """
     found: dict[str, Any] = {"server": server}
     if ca:

@@ -1,8 +1,8 @@
-"""Credentials that stay valid: read again when their files change, asked anew when they expire.
+"""Keeps credentials valid: read again when their files change, issued again when they expire.
 
 A long-running daemon outlives tokens and certificates. Files are read every few seconds,
-when a request needs them; plugins are run in a process of their own, once, when what they gave is
-about to expire or the server refuses it.
+when a request needs them; plugins are run in a process of their own, once, when their credentials
+are about to expire or the server refuses them.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ from liqod.kube.credentials.credentials import Credentials, ExecPlugin, reload
 CHECK_EVERY = 5.0
 """Seconds between reads of the files."""
 EXPIRES_SOON = 60.0
-"""Seconds before their end at which a plugin's credentials are fetched anew."""
+"""Seconds before their expiry at which a plugin's credentials are fetched again."""
 PLUGIN_DEADLINE = 60.0
 """Seconds that a plugin may take."""
 PLUGIN_PAUSE = 5.0
-"""Seconds after a plugin failed before it is asked again."""
+"""Seconds after a plugin failed before it is run again."""
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class IssuedCredentials(msgspec.Struct, frozen=True):
         token: bearer token.
         client_cert: PEM.
         client_key: PEM.
-        expires: Unix time, None if it does not say.
+        expires: Unix time, None if not given.
     """
 
     token: str | None = None
@@ -56,10 +56,10 @@ class IssuedCredentials(msgspec.Struct, frozen=True):
 
 
 async def run_plugin(plugin: ExecPlugin) -> IssuedCredentials:
-    """Ask a plugin, through the official Kubernetes package in a short-lived process.
+    """Run a plugin, through the official Kubernetes package in a short-lived process.
 
     Raises:
-        Unauthorized: the plugin failed or took too long; the message is what it said.
+        Unauthorized: the plugin failed or took too long; the message is the plugin's.
     """
     question = msgspec.json.encode({"document": plugin.document, "directory": plugin.directory})
     with trio.move_on_after(PLUGIN_DEADLINE):
@@ -90,7 +90,7 @@ async def _kill_all(process: trio.Process) -> None:
 
 
 class CredentialSource:
-    """The credentials as they are now.
+    """The current credentials, refreshed as necessary.
 
     Args:
         credentials: the first ones; if they have an origin, its files are watched.
@@ -109,7 +109,7 @@ class CredentialSource:
         self.replace(credentials)
 
     def replace(self, credentials: Credentials) -> None:
-        """Use others from now on."""
+        """Replace the credentials."""
         self._given = credentials
         self._issued: IssuedCredentials | None = None
         self._stamp = _stamp(self._files())
@@ -117,13 +117,13 @@ class CredentialSource:
         self._now = self._resolve()
 
     def peek(self) -> Credentials:
-        """The latest known, without a look at files or plugins."""
+        """The latest credentials, without reading files or running plugins."""
         return self._now
 
     async def current(self) -> Credentials:
         """The credentials to use now.
 
-        Raises Unauthorized or ConfigError where a plugin does not give any.
+        Raises Unauthorized or ConfigError if a plugin does not issue any.
         """
         self._check()
         if self._given.exec is not None and self._ends_within(EXPIRES_SOON):
@@ -135,7 +135,7 @@ class CredentialSource:
         return self._now
 
     async def refused(self, used: Credentials) -> bool:
-        """The server answered 401 to these: whether there are others to try now."""
+        """Handle a 401 for these credentials; True if there are others to try now."""
         self._checked = -math.inf
         before = self._issued
         self._check()
@@ -144,7 +144,7 @@ class CredentialSource:
         return self._now != used
 
     def _ends_within(self, seconds: float) -> bool:
-        """True if the plugin's credentials expire by then, or it has given none yet."""
+        """True if the plugin's credentials expire by then, or it has issued none yet."""
         issued = self._issued
         if issued is None:
             return True
@@ -154,7 +154,7 @@ class CredentialSource:
         async with self._lock:
             plugin = self._given.exec
             if plugin is None or self._issued is not before:
-                return  # somebody else has just done it
+                return  # another task has just done it
             if self._failure and trio.current_time() - self._failed_at < PLUGIN_PAUSE:
                 raise type(self._failure)(str(self._failure))
             try:
@@ -170,7 +170,7 @@ class CredentialSource:
         return (*named, given.token_file) if given.token_file else named
 
     def _check(self) -> None:
-        """Read the files again if they changed; keep what we have if they are wrong."""
+        """Read the files again if they changed; keep the old credentials if they are invalid."""
         files = self._files()
         now = trio.current_time()
         if not files or now - self._checked < CHECK_EVERY:

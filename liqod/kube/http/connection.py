@@ -1,7 +1,7 @@
-"""One HTTP/1.1 connection: send a request, read the head of its answer, then the body in chunks.
+"""One HTTP/1.1 connection: sends a request, reads the response head, then the body in chunks.
 
-httptools parses; this module feeds it and keeps count of what may be read. A connection does one
-exchange at a time and knows afterwards whether it can do another.
+httptools parses; this module feeds it and counts the bytes that may be read. A connection does one
+exchange at a time and shows afterwards if it can do another.
 """
 
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from liqod.kube.http.cpubudget import CpuBudget, Metered
 from liqod.kube.http.wire import Wire
 
 FULL = 65536
-"""Bytes that come at once from which on more is taken to wait behind them."""
+"""Bytes received at once from which on more bytes are assumed to wait."""
 MAX_HEAD = 65536
-"""Bytes of an answer's status line and headers."""
+"""Bytes of a response's status line and headers."""
 SWITCHING = 101
-"""Status of an answer after which the connection speaks another protocol."""
+"""Status of a response after which the connection speaks another protocol."""
 
 
 class Head:
-    """Status and headers of an answer.
+    """Status and headers of a response.
 
     Attributes:
         status: HTTP status.
-        fields: names and values as they came; hardly anybody reads them.
+        fields: names and values as received; rarely read.
     """
 
     __slots__ = ("fields", "status")
@@ -47,7 +47,7 @@ class Head:
 
 
 class ConnectionClosed(Unreachable):
-    """The server closed the connection before it said anything in answer to this request.
+    """The server closed the connection before it sent any byte in response to this request.
 
     Attributes:
         sent: whether any byte of the request may have reached the server.
@@ -59,7 +59,7 @@ class ConnectionClosed(Unreachable):
 
 
 class _Answer:
-    """The callbacks of httptools while it parses one answer."""
+    """The callbacks of httptools while it parses one response."""
 
     def __init__(self, *, upgrade: bool = False) -> None:
         self.parser = httptools.HttpResponseParser(self)
@@ -74,11 +74,11 @@ class _Answer:
         self.chunks: list[bytes] = []
 
     def on_message_begin(self) -> None:
-        if self.complete:  # an answer that nobody asked for
+        if self.complete:  # a response without a request
             self.excess = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self.head_complete:  # nobody reads trailers
+        if not self.head_complete:  # trailers are not read
             self.fields.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -96,16 +96,16 @@ class _Answer:
     def on_message_complete(self) -> None:
         if self.head_complete:
             self.complete = True
-        else:  # an interim answer (100 Continue, 103): the real one follows
+        else:  # an interim response (100 Continue, 103): the final one follows
             self.fields = []
 
 
 class HttpConnection:
-    """One connection and the exchange that is under way on it.
+    """One connection and its current exchange.
 
     Args:
-        wire: carries it; owned.
-        budget: of the peer at its other end, whose time reading from it is.
+        wire: the wire below; owned.
+        budget: CPU budget of the peer at its other end, charged for reading from it.
     """
 
     def __init__(self, wire: Wire, budget: CpuBudget | None = None) -> None:
@@ -124,20 +124,20 @@ class HttpConnection:
 
     @property
     def early(self) -> bytes:
-        """The bytes behind the head of an answer that switches to another protocol."""
+        """The bytes after the head of a response that switches to another protocol."""
         return self._answer.early if self._answer is not None else b""
 
     async def exchange(self, request: bytes, *, upgrade: bool = False) -> Head:
-        """Send a whole request; returns when the head of the answer is in.
+        """Send a whole request; returns the response head.
 
         Args:
             request: its bytes.
-            upgrade: whether it asks for another protocol, which the answer may switch to: what
-                comes behind that is not read as HTTP.
+            upgrade: whether it requests another protocol, which the response may switch to: the
+                bytes after that are not read as HTTP.
 
         Raises:
-            Closed: nothing came in answer; the request may be sent again where that is safe.
-            Unreachable, ProtocolError: the connection broke, or what came is not HTTP.
+            Closed: no response came; the request may be sent again where that is safe.
+            Unreachable, ProtocolError: the connection broke, or the response is not HTTP.
         """
         answer = self._answer = _Answer(upgrade=upgrade)
         before = self.bytes_in
@@ -160,9 +160,9 @@ class HttpConnection:
         return Head(answer.status, answer.fields)
 
     async def chunk(self) -> bytes:
-        """The next part of the body, ``b""`` when it is complete.
+        """Receive the next part of the body, ``b""`` when it is complete.
 
-        Raises Unreachable when the connection broke before the end, ProtocolError on nonsense.
+        Raises Unreachable if the connection broke before the end, ProtocolError on invalid data.
         """
         answer = self._answer
         if answer is None:
@@ -173,7 +173,7 @@ class HttpConnection:
         return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
     async def body(self, limit: int) -> bytes:
-        """The whole body. Raises TooLarge, without reading on, where it exceeds ``limit`` bytes."""
+        """Read the whole body. Raises TooLarge, and stops reading, beyond ``limit`` bytes."""
         answer = self._answer
         length = _field(answer, b"content-length") if answer else b""
         if length.isdigit() and int(length) > limit:
@@ -188,15 +188,15 @@ class HttpConnection:
         return b"".join(chunks)
 
     def close(self) -> None:
-        """Close the connection; what is under way on it ends in an error."""
+        """Close the connection; its current exchange ends in an error."""
         self.wire.close()
 
     async def _feed(self, answer: _Answer) -> None:
         if self._budget is None:
             self._take(answer, await self.wire.receive())
             return
-        # Records and chunks of one byte cost no bytes, but time; and what has been taken in stays
-        # so, should somebody not want to wait for it any more.
+        # Records and chunks of one byte cost no bytes, but time. Parsed data is kept even if the
+        # caller is cancelled in the pause.
         receiving = Metered(self.wire.receive())
         data = await receiving
         began = clock()
@@ -205,7 +205,7 @@ class HttpConnection:
         await self._budget.spend(used, backlog=len(data) >= FULL)
 
     def _take(self, answer: _Answer, data: bytes) -> None:
-        """Parse what has come."""
+        """Parse received bytes."""
         self.bytes_in += len(data)
         if not data:
             if answer.head_complete and not _framed(answer):

@@ -1,11 +1,11 @@
-"""How long one reader may go on before others get their turn, and how much of all time it may take.
+"""Bounds the turn of one reader before others run, and its share of all CPU time.
 
-Trio runs one task at a time. A reader of another cluster's data decides by that how long all
-others wait; so what is read in one go is bounded, and where more has come than that, the reader
-pauses for a multiple of what its turn took, the work that it made for others included.
+Trio runs one task at a time, so all other tasks wait for a reader of another cluster's data. The
+data read in one turn is bounded, and if more has come than that, the reader pauses for a multiple
+of the time of its turn, the work that it caused for others included.
 
 The CPU time of the thread is counted, not the time that passes: on a busy machine a peer is not
-charged for what other programs do meanwhile. The call takes 0.3 µs, a clock's 0.1.
+charged for the work of other programs. The call takes 0.3 µs, a clock's 0.1.
 """
 
 import functools
@@ -22,39 +22,39 @@ TURN_OBJECTS = 64
 TURN_BYTES = 262144
 """Objects, or bytes, that are read before others get a turn."""
 TURN_SECONDS = 0.02
-"""The same in time: what is sent in crumbs costs by their number, not by their bytes."""
+"""The same in time: data in tiny pieces costs by their number, not by their bytes."""
 SHARE = 0.2
-"""Part of the time that reading a backlog may take, with what follows from it."""
+"""Share of time that reading a backlog may take, with the work that follows from it."""
 LASTING_SHARE = 0.012
-"""Part of the time that reading from one peer may take in the long run, backlog or not. The work
-that follows has a budget of its own: both together are to stay below a twentieth, with what is
-not counted."""
+"""Share of time that reading from one peer may take in the long run, backlog or not. The work
+that follows has a budget of its own: both together are to stay below a twentieth, uncounted work
+included."""
 CREDIT = 3.0
-"""Seconds that a peer may take beyond that: what the first reading of ten thousand objects takes
-several times over. It grows again at the lasting share."""
+"""Seconds that a peer may take beyond that: several times the first reading of ten thousand
+objects. It grows again at the lasting share."""
 LONGEST = 1.0
-"""Seconds of pause at most for one turn, while there is credit."""
+"""Longest pause in seconds for one turn, while there is credit."""
 LONGEST_IN_DEBT = 30.0
-"""The same without: a turn may have been one object of the largest size."""
+"""The same without credit: a turn may have been one object of the largest size."""
 FOLLOWS = 4.0
-"""How many times the time of reading may be what follows from it; more is others' own work."""
+"""Longest work that follows from reading, as a multiple of its time; more is others' own work."""
 ASKERS_CREDIT = 1.0
-"""Seconds that who asks a server may take at once beyond its share: some two thousand reviews."""
+"""Seconds that a client may take at once beyond its share: some two thousand reviews."""
 ASKERS_SHARE = 0.02
-"""Part of the time that it may take in the long run; what is closed at once costs something too."""
+"""Share of time that it may take in the long run; connections closed at once cost time, too."""
 ASKERS = 1024
-"""Sources of which it is known how much time they had."""
+"""Most sources whose used time is remembered."""
 
 T = TypeVar("T")
 
 
 class CpuBudget:
-    """The time of one peer, shared by all that is read from it, and the memory.
+    """The CPU time and memory of one peer, shared by all readers of its data.
 
     Args:
-        holdings: where what is held of its objects is counted.
-        credit: seconds, where it has less than others.
-        share: part of the time in the long run, where it is not that of others.
+        holdings: counts the bytes held of its objects.
+        credit: seconds, if it has less than others.
+        share: share of time in the long run, if not the default.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class CpuBudget:
         return self._credit < 0
 
     def part(self) -> StoreUsage | None:
-        """The part in which a store counts what it holds of this peer; any excess is refused."""
+        """The part in which a store counts the bytes held of this peer; any excess is refused."""
         return None if self._holdings is None else self._holdings.part(self._refuse)
 
     def _refuse(self, body: bytes) -> None:
@@ -85,11 +85,11 @@ class CpuBudget:
         raise ProtocolError(f"the peer has more for us than is held: {self._holdings}")
 
     async def rest(self, used: float, *, backlog: bool = True) -> None:
-        """Pause for what a turn took that used so many seconds.
+        """Pause after a turn that used so many seconds.
 
-        Others' work at the end of the turn counts as well: it may follow from what was read,
-        and if it does not, there is somebody to make room for. A reader that keeps up
-        pauses only when its credit is used up.
+        Others' work at the end of the turn counts as well: it may follow from the data read,
+        and if it does not, other tasks need the time. A reader that keeps up pauses only when its
+        credit is used up.
         """
         began = clock()
         await trio.lowlevel.checkpoint()
@@ -102,7 +102,7 @@ class CpuBudget:
             await self._pause(min(used / SHARE - used, LONGEST))
 
     async def spend(self, used: float, *, backlog: bool = False) -> None:
-        """Note time that was used outside of turns; pause where it adds up, or no credit is left.
+        """Note time used outside of turns; pause if it adds up, or no credit is left.
 
         Args:
             used: seconds.
@@ -116,12 +116,12 @@ class CpuBudget:
             await self._pause(min(self._unrested / max(SHARE, self._share), LONGEST))
 
     async def repaid(self) -> None:
-        """Wait until what is owed now would be paid."""
+        """Wait until the present debt would be paid."""
         self.charge(0.0)
         await trio.sleep(max(-self._credit, 0.0) / self._share)
 
     def charge(self, used: float) -> None:
-        """Note seconds that were used, and pause nobody; fewer than none are given back."""
+        """Note used seconds without a pause; negative seconds are given back."""
         now = trio.current_time()
         if now > self._counted:
             grown = self._credit + (now - self._counted) * self._share
@@ -135,10 +135,10 @@ class CpuBudget:
 
 
 class Turn:
-    """Counts what has been read in this turn, and the time that it took.
+    """Counts the data read in one turn, and its time.
 
     Args:
-        budget: the peer's, where it is not this cluster's own API server that is read.
+        budget: the peer's; None for this cluster's own API server.
     """
 
     def __init__(self, budget: CpuBudget | None = None) -> None:
@@ -150,16 +150,16 @@ class Turn:
         self._began = clock()
 
     def exclude(self, seconds: float) -> None:
-        """Leave out seconds in which it only waited."""
+        """Exclude seconds of waiting."""
         self._began += seconds
 
     async def spend(self, size: int, *, objects: int = 1, backlog: bool = True) -> None:
-        """Something of that many bytes was read; perhaps it is time for others.
+        """Count that many bytes as read, and let others run if the turn is over.
 
         Args:
-            size: its bytes.
-            objects: how many objects it is.
-            backlog: whether more has come already; who keeps up need not pause.
+            size: bytes read.
+            objects: number of objects read.
+            backlog: whether more has come already; a reader that keeps up need not pause.
         """
         self._objects += objects
         self._bytes += size
@@ -174,7 +174,7 @@ class Turn:
 
 
 class Metered(Generic[T]):
-    """Awaits something and measures the time that it works, without that in which it waits.
+    """Awaits something and measures its working time, without its waiting time.
 
     Attributes:
         used: seconds so far.
@@ -202,11 +202,11 @@ class Metered(Generic[T]):
 
 
 class SourceBudgets:
-    """The time of each source that asks a server: a credit, and a share in the long run.
+    """The CPU time of each client address of a server: a credit, and a share in the long run.
 
     Args:
         credit: seconds that each may take at once beyond its share.
-        share: part of the time that each may take in the long run.
+        share: share of time that each may take in the long run.
     """
 
     def __init__(self, credit: float = ASKERS_CREDIT, share: float = ASKERS_SHARE) -> None:
@@ -214,7 +214,7 @@ class SourceBudgets:
         self._budgets: dict[str, CpuBudget] = {}
 
     def of(self, source: str) -> CpuBudget:
-        """The time of a source; of very many the one that came first is forgotten."""
+        """The CPU time of a source; of very many the oldest is forgotten."""
         found = self._budgets.get(source)
         if found is None:
             found = self._budgets[source] = CpuBudget(credit=self._credit, share=self._share)

@@ -1,10 +1,9 @@
-"""One small HTTP/1.1 server on Trio, for everything here that is asked over HTTP.
+"""A small HTTP/1.1 server on Trio, used by all HTTP endpoints of liqod.
 
 The webhook, the metrics, the kubelet API and the simulated API servers share it. A handler gets
 a whole :class:`HttpRequest` (bounded in size) and returns a :class:`HttpResponse` whose body is
-    bytes or
-an async iterator that is sent in chunks. A client that misbehaves (garbage, silence, floods, half
-requests, not reading) loses its connection, and costs nobody else anything.
+bytes or an async iterator that is sent in chunks. A client that misbehaves (garbage, silence,
+floods, half requests, not reading) loses its connection and does not affect other clients.
 """
 
 import logging
@@ -37,32 +36,32 @@ __all__ = [
 ]
 
 LINGER = 1.0
-"""Seconds that a client has to take note of our farewell."""
+"""Seconds that a client has to receive the end of the connection."""
 PIECE = 16384
-"""Bytes that are parsed at once: so many small requests are held ahead of their answers."""
+"""Bytes that are parsed at once: they bound the small requests held before their responses."""
 CHEAP = 0.001
-"""Seconds that receiving an ordinary question takes at most; in crumbs it takes more."""
+"""Seconds that receiving an ordinary request takes at most; in tiny pieces it takes more."""
 ORDINARY = 1 << 17
-"""Bytes of a request up to which an answered one is not counted: a large pod's review has less."""
+"""Bytes up to which an answered request is not counted: the review of a large pod has less."""
 MOST = 4096
 MOST_HELD = 256 << 20
-"""Connections, and bytes of unanswered requests, where nobody says how many."""
+"""Default limits of connections, and of bytes of unanswered requests."""
 SWEEP = 1 << 20
-"""Bytes that are read from a client that was refused, so that it reads why."""
+"""Bytes that are read from a refused client, so that it can read the reason."""
 
 _REASONS = {each.value: each.phrase for each in HTTPStatus}
 _seldom = Seldom()
 
 
 class HttpResponse(msgspec.Struct):
-    """The answer of a handler.
+    """The response of a handler.
 
     Attributes:
         status: the HTTP status.
         body: all of it, or an async iterator sent piece by piece (``Transfer-Encoding: chunked``)
             that is closed when the client leaves.
         headers: further headers; framing headers are the server's.
-        takeover: with status 101, who has the connection from then on.
+        takeover: with status 101, the handler of the connection from then on.
     """
 
     status: int = 200
@@ -75,10 +74,10 @@ class ConnectionTakeover(Protocol):
     """A handler of another protocol on a connection."""
 
     async def run(self, wire: Wire, early: bytes, /) -> None:
-        """Speak it until it is over; ``early`` has come already. The wire stays the server's."""
+        """Run the protocol to its end; ``early`` has come already. The server owns the wire."""
 
     def close(self) -> None:
-        """Close its own side: the connection is over, or will not begin."""
+        """Close its own resources: the connection is over, or will not begin."""
 
 
 class Drop(Exception):
@@ -86,12 +85,12 @@ class Drop(Exception):
 
 
 class Silence(Exception):
-    """Raised by a handler: hold the connection, answer nothing, until the client leaves."""
+    """Raised by a handler: hold the connection without a response until the client leaves."""
 
 
 Handler = Callable[[HttpRequest], Awaitable[HttpResponse]]
 Secured = ssl.SSLContext | Callable[[], ssl.SSLContext] | None
-"""The TLS context of connections: the same for all, or asked for with each; None: plain HTTP."""
+"""The TLS context of connections: one for all, or a function called for each; None: plain HTTP."""
 Open = Callable[..., Awaitable[Sequence[trio.abc.Listener[Any]]]]
 
 
@@ -113,11 +112,11 @@ async def serve(
     """Serve until cancelled, or until ``stop`` is set; starts with the port in use.
 
     After ``stop`` no connection is accepted, idle ones and endless bodies are ended, and
-    requests under way have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
-    new connection is greeted: a server that plays dead keeps it shut. ``open_listeners`` is what
-    listens; tests have listeners without sockets. ``places`` are those of connections, ``answered``
-    of those that had an answer which was no refusal; None: the same ones. ``budgets`` is the time
-    that those who ask may take where ``limits`` are paced.
+    requests in progress have ``limits.grace`` seconds to finish. ``gate`` is awaited before each
+    new connection is served: a server that simulates an outage keeps it shut. ``open_listeners``
+    opens the listeners; tests have some without sockets. ``places`` are those of connections,
+    ``answered`` of those that had a response which was no refusal; None: the same ones.
+    ``budgets`` is the CPU time that clients may take if ``limits`` are paced.
 
     Raises:
         OSError: the address cannot be bound.
@@ -161,8 +160,8 @@ class _SharedLimits:
     """The connections of one server.
 
     Attributes:
-        budgets: the time of each source.
-        stopping: set where no more is served.
+        budgets: the CPU budget of each source.
+        stopping: set when no more requests are served.
     """
 
     def __init__(
@@ -173,14 +172,14 @@ class _SharedLimits:
         self.members: set[_Connection] = set()
 
     def stop(self) -> None:
-        """End the idle ones; the others end after the answer they are at."""
+        """End idle connections; the others end after their current response."""
         self.stopping.set()
         for each in list(self.members):
             each.stop()
 
 
 class _Connection:
-    """One client: read a request, answer it, again, each step within its limit."""
+    """The connection of one client: reads and answers requests, each step within its limit."""
 
     def __init__(
         self,
@@ -207,7 +206,7 @@ class _Connection:
         self._inbox = RequestParser(limits)
 
     async def run(self) -> None:
-        """Serve this client until it leaves, breaks the rules, or is not wanted any more."""
+        """Serve this client until it leaves, breaks the rules, or must go."""
         self._place = self._shared.places.enter(self._source, self._scope, forget=self._forget)
         if self._place is None:
             return
@@ -216,7 +215,7 @@ class _Connection:
             with self._scope:
                 shaking = Metered(self._handshake())
                 await shaking
-                if self._inbox.peer_certificate is None:  # a stranger, as far as is known
+                if self._inbox.peer_certificate is None:  # not authenticated by TLS
                     await self._spend(shaking.used)
                 while await self._turn():
                     pass
@@ -225,19 +224,19 @@ class _Connection:
                 with trio.move_on_after(LINGER):
                     await self._wire.finish()
         except (Unreachable, Unauthorized, Drop, trio.TooSlowError) as reason:
-            log.debug("connection ended: %r", reason)  # the client's end of it; nobody to tell
+            log.debug("connection ended: %r", reason)  # ended by the client: log only
         finally:
             self._forget()
             self._shared.members.discard(self)
             self._place.release()
 
     def stop(self) -> None:
-        """End it, unless a request is being answered whose answer has an end."""
+        """End it, unless a request is in progress whose response has an end."""
         if self._streaming or (self._place is not None and self._place.idle):
             self._scope.cancel()
 
     def _forget(self) -> None:
-        """Hold nothing any more of what the client has sent."""
+        """Release all that the client has sent."""
         self._arrived = NOTHING
         self._inbox.forget()
         self._weigh(0)
@@ -247,7 +246,7 @@ class _Connection:
         return self._place.weigh(buffered)
 
     def _promote(self) -> bool:
-        """Go on among those who were answered; False where there is no room for one more."""
+        """Move to the places of answered clients; False if none is free."""
         assert self._place is not None
         known = self._shared.answered
         if self._place.places is known:
@@ -274,12 +273,12 @@ class _Connection:
         self._inbox.peer_certificate = secured.peer_certificate
 
     async def _spend(self, used: float) -> None:
-        """Count time, and pause where the client's address has had its share of it."""
+        """Count CPU time, and pause if the client's address has used its share."""
         if self._limits.paced:
             await self._shared.budgets.of(self._source).spend(used)
 
     async def _turn(self) -> bool:
-        """One request and its answer; False when the connection is over."""
+        """Handle one request and its response; False when the connection is over."""
         request = await self._next()
         if request is None:
             return False
@@ -287,11 +286,11 @@ class _Connection:
         answering = Metered(self._answer(request))
         again = await answering
         ordinary = self._served and len(request.body) <= ORDINARY
-        if not ordinary and self._taken is None:  # that one would not be closed where this ends
+        if not ordinary and self._taken is None:  # a takeover would not be closed if this ends
             await self._spend(answering.used)
         elif self._limits.paced:
-            # Ordinary questions that were answered are what the server is for: a burst of new pods
-            # all comes from one address, the API server's. What receiving it took is given back.
+            # Answered ordinary requests are the purpose of the server: a burst of new pods comes
+            # from one address, the API server's. The time of receiving them is given back.
             used = -min(self._receiving, CHEAP) if ordinary else answering.used
             self._shared.budgets.of(self._source).charge(used)
         self._receiving = 0.0
@@ -328,7 +327,7 @@ class _Connection:
                 if not self._arrived:
                     return None
                 used = receiving.used
-            fits = self._feed()  # a pause is made when what has come is weighed
+            fits = self._feed()  # the pause comes when the received bytes are counted
             self._receiving += used
             await self._spend(used)
             if not fits:
@@ -338,14 +337,14 @@ class _Connection:
         return inbox.ready.popleft()
 
     def _feed(self) -> bool:
-        """Take in a piece of what has come; False where this server holds too much already."""
+        """Parse a piece of the received bytes; False if this server holds too much already."""
         piece, rest = self._arrived[:PIECE], self._arrived[PIECE:]
         self._arrived = rest or NOTHING
         self._inbox.feed(bytes(piece))
         return self._weigh(self._inbox.buffered + len(self._arrived))
 
     async def _refuse(self, status: int) -> None:
-        """Answer what cannot be served, then let the client read that before closing."""
+        """Send an error status, and let the client read it before closing."""
         self._forget()
         await self._send(_head(status, {"content-length": "0"}, keep=False))
         swept, sweep = 0, PIECE if self._limits.paced else SWEEP
@@ -362,8 +361,8 @@ class _Connection:
             return False
         except Drop:
             raise
-        except Exception as error:  # the wall: a broken handler is this request's trouble only
-            # Who asks chooses what fails: the same fault is told now and then.
+        except Exception as error:  # the wall: a broken handler affects this request only
+            # The client chooses the failing request: the same fault is logged now and then only.
             level = logging.ERROR if _seldom.allows(type(error).__qualname__) else logging.DEBUG
             log.log(level, "handler failed: %s %s", request.method, request.path, exc_info=True)
             response = HttpResponse(500)
@@ -386,9 +385,9 @@ class _Connection:
         return True
 
     async def _hand_over(self, takeover: ConnectionTakeover, head: bytes) -> None:
-        """Leave the connection to another protocol until that is over.
+        """Leave the connection to another protocol until that ends.
 
-        Nothing of the request and its answer is held meanwhile: thousands may do so for hours.
+        The request and its response are not held meanwhile: thousands may do so for hours.
         """
         self._taken = None
         early = self._inbox.early + bytes(self._arrived)
@@ -396,7 +395,7 @@ class _Connection:
         self._forget()
         try:
             if len(early) > self._limits.head:
-                raise Drop  # whoever asks for another protocol waits for the answer
+                raise Drop  # a client that requests another protocol waits for the response
             await self._send(head)
             running = takeover.run(self._wire, early)
             del early
@@ -442,7 +441,7 @@ class _Connection:
         scope.cancel()
 
     async def _until_gone(self) -> None:
-        """Return when the client has closed; what it pipelines meanwhile is kept, bounded."""
+        """Return when the client has closed; requests pipelined meanwhile are kept, bounded."""
         try:
             while data := await self._wire.receive():
                 self._inbox.feed(data)
@@ -457,7 +456,7 @@ class _Connection:
 
 
 async def _let_go(response: HttpResponse) -> None:
-    """End what an answer would have begun."""
+    """Close the body and the takeover of a response that is not sent."""
     if response.takeover is not None:
         response.takeover.close()
     if not isinstance(response.body, bytes):

@@ -1,4 +1,4 @@
-"""Serving at an address of the configuration: a port that is taken is the user's to change."""
+"""Serves at an address of the configuration; a port in use is an error of the configuration."""
 
 import trio
 
@@ -20,7 +20,7 @@ async def listen(
     open_listeners: Open = trio.open_tcp_listeners,
     task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve; a socket that cannot be had is the mistake of that table of the configuration.
+    """Serve; an address that cannot be bound is an error in that table of the configuration.
 
     Raises:
         ConfigError: the address cannot be bound.
@@ -42,14 +42,14 @@ async def listen(
 
 
 def taken(error: OSError, table: str, host: str, port: int, besides: str = "") -> ConfigError:
-    """The error that an address cannot be had, with the setting of that table to change.
+    """The error for an address that cannot be bound, with the setting of that table to change.
 
     Args:
-        error: what the operating system says.
+        error: the error of the operating system.
         table: of the configuration.
         host: the address.
         port: the port.
-        besides: what else may be changed; it follows the sentence.
+        besides: another possible change; it follows the sentence.
     """
     return ConfigError(
         f"cannot listen on {host} port {port}: {error.strerror or error}; "

@@ -1,8 +1,7 @@
-"""Whole HTTP requests out of a byte stream, with a bound on everything.
+"""Parses whole HTTP requests out of a byte stream, with a bound on everything.
 
 Pure of I/O: bytes go in through :meth:`RequestParser.feed`, requests come out in ``ready``, and
-what is wrong with the stream stands in ``fault`` as the HTTP status to refuse it with. httptools
-parses.
+a fault of the stream is in ``fault`` as the HTTP status to refuse it with. httptools parses.
 """
 
 from collections import deque
@@ -13,7 +12,7 @@ import httptools
 import msgspec
 
 WEIGHT = 1024
-"""Bytes that a request costs beside those that were sent: its objects in memory."""
+"""Bytes that a request costs beside those received: its objects in memory."""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -21,16 +20,16 @@ class Limits(msgspec.Struct, frozen=True):
 
     Attributes:
         head: bytes of request line and headers; more is refused with 431.
-        headers: how many headers; more is refused with 431.
+        headers: most headers; more is refused with 431.
         body: bytes of body; more is refused with 413. The default is that of API servers.
-        pipelined: requests read ahead while one is being answered.
+        pipelined: requests read ahead during a response.
         idle: seconds a connection may wait for its next request.
         request: seconds from a request's first byte to its last (and for the TLS handshake).
-        write: seconds that one piece of an answer may take to be accepted by the client.
-        paced: whether each address has but its share of the daemon's time.
-        grace: seconds that requests under way have when the server stops.
-        stall: the same as ``write`` for a piece of a body that comes bit by bit; None: as that.
-        parameters: how many the query may have; more is refused with 400.
+        write: seconds that the client may take to accept one piece of a response.
+        paced: whether each address has a limited share of the daemon's CPU time.
+        grace: seconds that requests in progress have when the server stops.
+        stall: the same as ``write`` for a piece of a streamed body; None: the same value.
+        parameters: most parameters of the query; more is refused with 400.
     """
 
     head: int = 65536
@@ -57,7 +56,7 @@ class HttpRequest(msgspec.Struct):
         body: all of it.
         version: ``1.0`` or ``1.1``.
         keep_alive: whether the client may send another request on this connection.
-        upgrade: whether it asks for another protocol on this connection.
+        upgrade: whether it requests another protocol on this connection.
         peer_certificate: the verified client certificate as :meth:`ssl.SSLSocket.getpeercert`
             gives it, or None.
     """
@@ -79,7 +78,7 @@ class HttpRequest(msgspec.Struct):
 
 
 _NOBODYS = httptools.HttpRequestParser(object())
-"""A parser in the place of one that is not needed any more; it is never fed."""
+"""Replaces a parser that is no longer needed; it is never fed."""
 
 
 class RequestParser:
@@ -90,7 +89,7 @@ class RequestParser:
         self.fault = 0
         self.started = False
         self.early = b""
-        """The bytes behind a request for another protocol."""
+        """The bytes after a request for another protocol."""
         self.peer_certificate: dict[str, Any] | None = None
         self._limits = limits
         self._parser = httptools.HttpRequestParser(self)
@@ -109,12 +108,12 @@ class RequestParser:
 
     @property
     def buffered(self) -> int:
-        """Bytes of what is kept: the request that is coming in, and those read ahead."""
+        """Bytes held: the incomplete request, and those read ahead."""
         ahead = sum(WEIGHT + len(request.body) for request in self.ready)
         return ahead + max(self._head, self._raw_head) + self._body_size + len(self.early)
 
     def feed(self, data: bytes | bytearray) -> None:
-        """Take what came from the client; requests and faults appear as attributes."""
+        """Parse bytes from the client; requests and faults appear as attributes."""
         if self.fault:
             return
         if self._upgraded:
@@ -126,7 +125,7 @@ class RequestParser:
         try:
             self._parser.feed_data(bytes(data))
         except httptools.HttpParserUpgrade as error:
-            # Whatever comes of it, the request is the last one.
+            # The request is the last one in any case.
             self._upgraded = True
             if self.ready:
                 self.ready[-1].keep_alive = False
@@ -139,10 +138,10 @@ class RequestParser:
                 self.fault = self.fault or 431
 
     def forget(self) -> None:
-        """Hold nothing any more, and take nothing.
+        """Release all data, and accept no more.
 
-        The parser and this know each other: without it they would go when the garbage is next
-        collected, and what they hold with them.
+        The parser and this object refer to each other: without this call both, and their data,
+        would last until the next garbage collection.
         """
         self._parser = _NOBODYS
         self.peer_certificate = None
@@ -208,11 +207,11 @@ class RequestParser:
         self._reset()
 
     def _request(self) -> HttpRequest:
-        """The request that has been collected.
+        """Build the request that has been collected.
 
         Raises:
             ValueError: the target or its query cannot be decoded.
-            HttpParserInvalidURLError: the target is not one.
+            HttpParserInvalidURLError: the target is no URL.
         """
         url = httptools.parse_url(self._url)
         query = (url.query or b"").decode("ascii")

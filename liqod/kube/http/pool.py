@@ -1,6 +1,6 @@
-"""The connections of one identity to one server: bounded, used again, replaced when it is renewed.
+"""The connections of one identity to one server: bounded, reused, replaced on its renewal.
 
-The most recently used connection is taken first, so that those not needed grow old and are closed.
+The most recently used connection is taken first, so that unneeded ones grow old and are closed.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,7 +13,7 @@ from liqod.kube.http.connection import HttpConnection
 MAX_IDLE = 60.0
 """Seconds after which an idle connection is closed; API servers do it after 90."""
 URGENT_AT_ONCE = 2
-"""Connections, beside the others, for what must not wait."""
+"""Connections, beside the others, for urgent requests."""
 
 
 class Loan(NamedTuple):
@@ -29,7 +29,7 @@ class Pool:
 
     Args:
         dial: makes a new connection; raises the project's errors.
-        limit: how many may be lent at once; who comes later waits. Urgent ones have their own.
+        limit: most lent at once; later requests wait. Urgent ones have their own limit.
     """
 
     def __init__(self, dial: Callable[[], Awaitable[HttpConnection]], limit: int) -> None:
@@ -41,15 +41,15 @@ class Pool:
         self._closed = False
 
     async def borrow(self, *, fresh: bool = False, urgent: bool = False) -> Loan:
-        """A connection for one exchange; :meth:`give_back` it, whatever comes of that.
+        """Lend a connection for one exchange; :meth:`give_back` it, whatever its outcome.
 
         Args:
             fresh: do not take one that was used before.
-            urgent: do not wait behind others that are not.
+            urgent: do not wait behind those that are not urgent.
         """
         gate = self._lane if urgent else self._limit
-        # The exchange that follows waits for its answer: with a place free there is no need for a
-        # checkpoint here. What is cancelled must not begin, though.
+        # The exchange that follows waits for its response: with a place free there is no need for a
+        # checkpoint here. A cancelled exchange must not begin, though.
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
             gate.acquire_nowait()
@@ -66,7 +66,7 @@ class Pool:
         return Loan(connection, generation, gate)
 
     def give_back(self, loan: Loan) -> None:
-        """The exchange is over; the connection is kept if it can serve another."""
+        """Return a connection after its exchange; it is kept if it can serve another."""
         loan.gate.release()
         connection = loan.connection
         if self._closed or loan.generation != self._generation or not connection.reusable:
@@ -76,7 +76,7 @@ class Pool:
         self.tidy()
 
     def renew(self) -> None:
-        """Close idle connections now and lent ones when they come back."""
+        """Close idle connections now, and lent ones when they come back."""
         self._generation += 1
         self._drop_idle()
 
@@ -93,13 +93,13 @@ class Pool:
 
     @property
     def lent(self) -> int:
-        """How many connections are in use."""
+        """The number of connections in use."""
         both = (self._limit, self._lane)
         return sum(int(each.max_value or 0) - each.value for each in both)
 
     @property
     def waiting(self) -> int:
-        """How many wait for a connection."""
+        """The number of requests that wait for a connection."""
         return sum(each.statistics().tasks_waiting for each in (self._limit, self._lane))
 
     def _take(self) -> HttpConnection | None:

@@ -1,11 +1,11 @@
-"""HTTP proxies on the way to an API server: a tunnel made with ``CONNECT``, for all that goes on.
+"""Connects to an API server through an HTTP proxy: a ``CONNECT`` tunnel for all traffic.
 
-TLS to the API server is made inside the tunnel, so a proxy sees which server is asked for and
-nothing else. A proxy's URL may hold a user and a password: it is shown without them, in errors and
-everywhere.
+TLS to the API server is made inside the tunnel, so a proxy sees the name of the requested server
+and nothing else. A proxy's URL may hold a user and a password: it is shown without them, in errors
+and everywhere.
 
-In the place of one there may be a listener of another daemon, ``liqod://[KEY@]HOST:PORT``: a
-channel that is kept to it leads to the API server beside it. ``liqod://KEY@``, without an address,
+Instead of a proxy the URL may name a listener of another daemon, ``liqod://[KEY@]HOST:PORT``: an
+open channel to it leads to the API server beside it. ``liqod://KEY@``, without an address,
 is a daemon that opens that channel itself. :data:`CHANNELS` connects by such channels.
 """
 
@@ -22,7 +22,7 @@ from liqod.errors import ConfigError, ProtocolError, Unconnected, Unreachable
 from liqod.kube.http.wire import TlsWire, Wire
 
 MAX_HEAD: Final = 16384
-"""Bytes of a proxy's answer."""
+"""Bytes of a proxy's response."""
 PORTS: Final = {"http": 80, "https": 443}
 
 CHANNEL: Final = "liqod://"
@@ -31,7 +31,7 @@ _ADDRESS: Final = r"(\[[0-9A-Fa-f:.]{2,64}\]|[A-Za-z0-9_][A-Za-z0-9._-]{0,252}):
 _LISTENER: Final = re.compile(f"{CHANNEL}(([0-9a-f]{{64}})@)?({_ADDRESS}(,{_ADDRESS}){{0,15}})/?")
 _DIALS: Final = re.compile(f"{CHANNEL}([0-9a-f]{{64}})@")
 SHOWN: Final = 16
-"""Digits that are shown of a key."""
+"""Digits of a key that are shown."""
 
 Dial = Callable[[str, int], Awaitable[Wire]]
 """Makes a connection to a host and port. Raises Unreachable."""
@@ -39,16 +39,16 @@ Dial = Callable[[str, int], Awaitable[Wire]]
 Channels = Callable[[str], Awaitable[Wire]]
 
 CHANNELS: ContextVar[Channels | None] = ContextVar("CHANNELS", default=None)
-"""Makes a connection by the channel to a listener, by its URL; tasks inherit it, so that of several
-daemons in one process each has its own. It raises Unconnected or Unauthorized."""
+"""Makes a connection over the channel to a listener, given its URL; tasks inherit it, so that each
+of several daemons in one process has its own. It raises Unconnected or Unauthorized."""
 
 
 def check(url: str, where: str, *, channels: bool = False) -> None:
-    """Refuse what is no proxy's URL. Raises ConfigError, which begins with ``where``.
+    """Refuse a URL that is no proxy's. Raises ConfigError, which begins with ``where``.
 
     Args:
-        url: of an HTTP proxy.
-        where: what it is a part of.
+        url: URL of an HTTP proxy.
+        where: the setting that holds it.
         channels: whether it may be a listener's.
     """
     if channels and url.startswith(CHANNEL):
@@ -69,7 +69,7 @@ def check(url: str, where: str, *, channels: bool = False) -> None:
 
 
 def shown(url: str) -> str:
-    """A proxy's URL without its user and password; empty where there is none to show."""
+    """A proxy's URL without its user and password; empty if there is none."""
     listener = _LISTENER.fullmatch(url)
     if listener is not None:
         return f"{CHANNEL}{listener[3]}"
@@ -86,10 +86,10 @@ def shown(url: str) -> str:
 def listener_of(url: str) -> tuple[str, tuple[str, ...]]:
     """The key (SHA-256, hexadecimal; empty for any) and the addresses of a listener, by its URL.
 
-    There is no address where the other daemon dials.
+    There is no address if the other daemon dials.
 
     Args:
-        url: that :func:`check` let pass.
+        url: a URL that :func:`check` accepted.
     """
     dials = _DIALS.fullmatch(url)
     if dials is not None:
@@ -100,7 +100,7 @@ def listener_of(url: str) -> tuple[str, tuple[str, ...]]:
 
 
 def dials_here(url: str | None) -> bool:
-    """True for the URL of a cluster that dials this one's daemon, which alone then reaches it."""
+    """True for the URL of a cluster that dials this one's daemon: only this daemon reaches it."""
     return url is not None and _DIALS.fullmatch(url) is not None
 
 
@@ -109,18 +109,18 @@ def listener_url(key: str, addresses: Sequence[str]) -> str:
 
     Args:
         key: SHA-256 of its public key, hexadecimal.
-        addresses: ``HOST:PORT`` each, the best first; none where it dials.
+        addresses: ``HOST:PORT`` each, the best first; none if it dials.
     """
     return f"{CHANNEL}{key}@{','.join(addresses)}"
 
 
 def through(dial: Dial, proxy: str | None, channels: Channels | None = None) -> Dial:
-    """A dial function by way of a proxy; ``dial`` itself where there is none.
+    """A dial function through a proxy; ``dial`` itself without one.
 
     Args:
         dial: makes TCP connections.
-        proxy: URL that :func:`check` let pass.
-        channels: where that is a listener's; None: :data:`CHANNELS` of who connects.
+        proxy: URL that :func:`check` accepted.
+        channels: for a listener's URL; None: :data:`CHANNELS` of the connecting task.
     """
     if proxy is None:
         return dial
@@ -143,7 +143,7 @@ def through(dial: Dial, proxy: str | None, channels: Channels | None = None) -> 
 
 
 async def _by_channel(url: str, channels: Channels | None, host: str, port: int) -> Wire:
-    """Connect by a channel: it leads to the listener's API server, whatever host and port are."""
+    """Connect over a channel: it leads to the listener's API server; host and port are ignored."""
     channels = channels or CHANNELS.get()
     if channels is None:
         raise Unconnected(f"{shown(url)} is a daemon's listener, and no channels are kept here")
@@ -151,7 +151,7 @@ async def _by_channel(url: str, channels: Channels | None, host: str, port: int)
 
 
 async def _secured(wire: Wire, host: str) -> Wire:
-    """TLS to the proxy itself, by the system's authorities."""
+    """Start TLS to the proxy itself, with the system's authorities."""
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     secured = TlsWire(wire, context, host)
@@ -160,7 +160,7 @@ async def _secured(wire: Wire, host: str) -> Wire:
 
 
 async def _tunnel(wire: Wire, proxy: SplitResult, target: str) -> None:
-    """Ask the proxy to connect to the target. Raises Unreachable or ProtocolError."""
+    """Request a tunnel to the target from the proxy. Raises Unreachable or ProtocolError."""
     name = f"the proxy {_place(proxy)}"
     lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
     if proxy.username is not None:

@@ -1,8 +1,8 @@
-"""Looking up host names, each in threads of its own: one that nobody answers for delays no other.
+"""Resolves host names, each in threads of its own: an unanswered lookup delays no other.
 
-A lookup cannot be interrupted: who gives it up leaves a thread behind that waits for the
-resolver's own time-outs. In Trio's common threads a few peers whose zone is dead would soon have
-all of them, and then no other name could be looked up, that of this cluster's API server included.
+A lookup cannot be interrupted: after a cancellation its thread remains until the resolver's own
+time-outs. In Trio's common threads a few peers whose zone is dead would soon use all of them, and
+then no other name could be resolved, that of this cluster's API server included.
 """
 
 import socket
@@ -12,11 +12,11 @@ from typing import Any
 import trio
 
 AT_ONCE = 2
-"""Lookups of one name at once, those that were given up included."""
+"""Concurrent lookups of one name, cancelled ones included."""
 
 
 class HostResolver(trio.abc.HostnameResolver):
-    """Looks names up for :mod:`trio.socket`, once it is set there."""
+    """Resolves names for :mod:`trio.socket`, once it is set there."""
 
     def __init__(self) -> None:
         self._limits: dict[bytes | None, trio.CapacityLimiter] = {}
@@ -30,7 +30,7 @@ class HostResolver(trio.abc.HostnameResolver):
         proto: int = 0,
         flags: int = 0,
     ) -> Any:
-        """As :func:`socket.getaddrinfo`; more than two who ask for the same wait for each other."""
+        """As :func:`socket.getaddrinfo`; of more than two lookups of one name the others wait."""
         limit = self._limits.setdefault(host, trio.CapacityLimiter(AT_ONCE))
         look = partial(socket.getaddrinfo, host, port, family, type, proto, flags)
         try:

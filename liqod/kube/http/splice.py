@@ -1,8 +1,8 @@
-"""Two connections made into one: the bytes of each go to the other, and nobody looks at them.
+"""Joins two connections: the bytes of each go to the other, unread.
 
-A piece is read when the one before it has been taken by the other side: so little is held, and
-who reads slowly is waited for. Where one side says that nothing more comes, the other is told, and
-may go on speaking.
+A piece is read when the other side has taken the one before: so little is held, and a slow reader
+slows the sender. When one side ends its stream, the end is passed on, and the other side may go on
+sending.
 """
 
 from collections.abc import Coroutine
@@ -16,13 +16,13 @@ from liqod.kube.http.wire import SocketWire, TlsWire, Wire
 from liqod.model.text import printable
 
 PIECE: Final = 32768
-"""Bytes that are held each way at the most (TLS holds as much again, encrypted)."""
+"""Most bytes held in each direction (TLS holds as much again, encrypted)."""
 
 T = TypeVar("T")
 
 
 class Broken(Unreachable):
-    """One of the two broke.
+    """One of the two connections broke.
 
     Attributes:
         first: whether it is the first of them.
@@ -34,7 +34,7 @@ class Broken(Unreachable):
 
 
 class Silent(Unreachable):
-    """Raised when nothing has passed for so long that the connections are released."""
+    """No byte has passed for so long that the connections are released."""
 
 
 async def splice(
@@ -45,18 +45,18 @@ async def splice(
     lingering: float = float("inf"),
     budget: CpuBudget | None = None,
 ) -> None:
-    """Carry bytes both ways until both have ended; closes neither.
+    """Carry bytes in both directions until both have ended; closes neither connection.
 
     Args:
         one: a connection.
         other: another.
-        idle: seconds after which it is over where nothing passes.
+        idle: seconds without a byte after which it ends.
         lingering: likewise, once one side has ended.
-        budget: whose time it is.
+        budget: CPU budget that is charged.
 
     Raises:
-        Broken: one of them did.
-        Silent: nothing has passed for too long.
+        Broken: one of the connections broke.
+        Silent: no byte has passed for too long.
     """
     broken: list[Broken] = []
     ended = False
@@ -98,7 +98,7 @@ async def splice(
 
 
 def _read_pieces(wire: Wire) -> None:
-    """Bound what a connection hands over at once; one that is no socket has its own bound."""
+    """Bound the bytes a connection hands over at once; one that is no socket has its own bound."""
     while isinstance(wire, TlsWire):
         wire = wire.wire
     if isinstance(wire, SocketWire):
@@ -106,11 +106,11 @@ def _read_pieces(wire: Wire) -> None:
 
 
 async def _spent(work: Coroutine[Any, Any, T], budget: CpuBudget | None) -> T:
-    """Do it, and have the budget bear the time that it takes."""
+    """Run a coroutine, and charge its time to the budget."""
     if budget is None:
         return await work
     metered = Metered(work)
     result = await metered
-    # As with more behind it: crumbs cost by their number.
+    # As with a backlog: tiny pieces cost by their number.
     await budget.spend(metered.used, backlog=True)
     return result

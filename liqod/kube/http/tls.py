@@ -1,7 +1,7 @@
 """TLS settings from credentials that are in memory.
 
-OpenSSL's Python face reads certificate chains from files only; an anonymous memory file, closed at
-once, spares us a private key on disk.
+Python's ``ssl`` reads certificate chains from files only; an anonymous memory file, closed at
+once, avoids a private key on disk.
 """
 
 import os
@@ -45,7 +45,7 @@ def client_context(credentials: Credentials) -> ssl.SSLContext:
 
 
 def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Give a context a certificate and its key, both PEM. Raises ConfigError."""
+    """Load a certificate and its key, both PEM, into a context. Raises ConfigError."""
     memory = os.memfd_create("liqod-identity", os.MFD_CLOEXEC)
     try:
         with open(memory, "wb", closefd=False) as file:
@@ -59,5 +59,5 @@ def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
 
 def _no_password() -> str:
-    """Called for an encrypted key, where OpenSSL would otherwise ask at the terminal."""
+    """Called for an encrypted key; else OpenSSL would prompt at the terminal."""
     raise ConfigError("the client key is encrypted; a daemon needs one without a passphrase")

@@ -1,8 +1,8 @@
 """Requests to one API server as one identity: deadline, retries where they are safe, and streams.
 
-A request is tried again when the server says that it did not do it (429), when it may be done twice
-without harm (reads, and writes that say the same thing twice) and the server failed, or when a kept
-connection turns out to be dead. All tries together end at the request's deadline.
+A request is retried when the server reports that it did not execute it (429), when it is idempotent
+(reads, and writes with the same content) and the server failed, or when a kept connection turns
+out to be dead. All attempts together end at the request's deadline.
 """
 
 import itertools
@@ -37,11 +37,11 @@ from liqod.telemetry.histogram import Histogram
 
 MAX_TRIES = 4
 MAX_ERROR = 65536
-"""Bytes of a refusal that are read."""
+"""Bytes of an error response that are read."""
 MAX_STREAMS = 1024
-"""Watches and logs open at once: far more than are used, and a bound all the same."""
+"""Most watches and logs open at once: far more than are used."""
 REPEATABLE = frozenset({"GET", "HEAD", "PUT", "PATCH", "DELETE"})
-"""Methods whose second execution does no harm, as this project uses them."""
+"""Methods that are idempotent as this project uses them."""
 
 
 class ApiRequest(msgspec.Struct, frozen=True):
@@ -50,12 +50,12 @@ class ApiRequest(msgspec.Struct, frozen=True):
     Attributes:
         method: in upper case.
         target: path and query, relative to the server's URL.
-        label: what statistics call it: verb and kind.
-        headers: more headers, beside those that every request has.
+        label: its name in statistics: verb and kind.
+        headers: more headers, beside those of every request.
         body: its body.
-        limit: bytes of an answer that are read.
+        limit: bytes of the response that are read.
         urgent: whether it must not wait behind others for a connection.
-        upgrade: whether it asks for another protocol on its connection.
+        upgrade: whether it requests another protocol on its connection.
     """
 
     method: str
@@ -69,7 +69,7 @@ class ApiRequest(msgspec.Struct, frozen=True):
 
 
 class ApiResponse(NamedTuple):
-    """A complete answer."""
+    """A complete response."""
 
     head: Head
     body: bytes
@@ -89,9 +89,9 @@ class Upgraded(NamedTuple):
     """A connection that speaks another protocol from now on; its owner closes it.
 
     Attributes:
-        headers: of the answer that said so; names in lower case.
-        wire: carries it.
-        early: what came behind that head.
+        headers: headers of the response that switched; names in lower case.
+        wire: the connection.
+        early: bytes received after the response head.
     """
 
     headers: dict[str, str]
@@ -104,9 +104,9 @@ class ClientStats:
 
     Attributes:
         requests: number of requests by (verb, kind), each try counted.
-        answers: number of answers by (verb, kind, HTTP status); 0 for those that never came.
-        took: how long they took to begin, by verb.
-        retries: tries after the first.
+        answers: number of responses by (verb, kind, HTTP status); status 0 for none received.
+        took: seconds until their head, by verb.
+        retries: attempts after the first.
         connections: connections made.
         bytes_in: bytes received, without TLS's own.
         bytes_out: bytes sent, without TLS's own.
@@ -123,12 +123,12 @@ class ClientStats:
 
 
 class ApiStream:
-    """An answer whose body comes bit by bit; iterate, or call :meth:`receive`.
+    """A response with a streamed body; iterate, or call :meth:`receive`.
 
     Attributes:
         status: HTTP status, always a success.
         headers: names in lower case.
-        connection: carries it; for its keep-alive.
+        connection: its connection; for its keep-alive.
     """
 
     def __init__(self, head: Head, connection: HttpConnection, stats: ClientStats) -> None:
@@ -139,7 +139,7 @@ class ApiStream:
         self._counted = 0
 
     async def receive(self) -> bytes:
-        """The bytes that have come, ``b""`` at the end. Raises Unreachable when it breaks off."""
+        """Receive the next bytes, ``b""`` at the end. Raises Unreachable when it breaks off."""
         try:
             return await self.connection.chunk()
         finally:
@@ -157,14 +157,14 @@ class ApiStream:
 
 
 class Transport:
-    """Sends requests. Owns the connections.
+    """Sends requests to one API server. Owns the connections.
 
     Args:
-        credentials: who we are, and where.
-        connections: bound of requests under way at once; streams have connections of their own.
-        user_agent: how we name ourselves.
+        credentials: the identity and the server.
+        connections: most concurrent requests; streams have connections of their own.
+        user_agent: value of the ``User-Agent`` header.
         dial: makes connections.
-        budget: of the peer whose server it is, if it is one's.
+        budget: CPU budget of the peer, if the server is a peer's.
     """
 
     def __init__(
@@ -177,7 +177,7 @@ class Transport:
         budget: CpuBudget | None = None,
     ) -> None:
         self._budget = budget
-        # Requests may be made by tasks that were begun before any channel was kept.
+        # Requests may come from tasks that began before any channel was set.
         self._channels = proxies.CHANNELS.get()
         self.stats = ClientStats()
         self.source = CredentialSource(credentials)
@@ -193,7 +193,7 @@ class Transport:
         self._path = self._common = ""
 
     def busy(self) -> tuple[int, int, int]:
-        """How many requests are under way, how many wait for a connection, and open streams."""
+        """Counts of requests in progress, requests waiting for a connection, and open streams."""
         return self._pool.lent, self._pool.waiting, self._streams
 
     def tidy(self) -> None:
@@ -201,18 +201,18 @@ class Transport:
         self._pool.tidy()
 
     def reconnect(self) -> None:
-        """Close the idle connections now, and the others as they come back."""
+        """Close idle connections now, and lent ones when they come back."""
         self._pool.renew()
 
     def close(self) -> None:
-        """Close the connections that are not in use, and the others as they come back."""
+        """Close idle connections, and lent ones when they come back."""
         self._pool.close()
 
     async def send(self, request: ApiRequest, deadline: float) -> ApiResponse:
-        """The answer, when it is a success.
+        """Send a request; returns the response if it is a success.
 
         Raises:
-            LiqodError: the one that stands for the server's refusal, or Unreachable.
+            LiqodError: the error for the server's error response, or Unreachable.
         """
         try:
             with trio.move_on_after(deadline) as scope:
@@ -223,11 +223,11 @@ class Transport:
 
     @asynccontextmanager
     async def open(self, request: ApiRequest, deadline: float) -> AsyncIterator[ApiStream]:
-        """An answer to be read as it comes, on a connection of its own.
+        """Open a response to be read as it comes, on a connection of its own.
 
         Args:
-            request: what to ask for.
-            deadline: seconds until its head must be there.
+            request: the request.
+            deadline: seconds until the response head must have come.
 
         Raises the same as :meth:`send`.
         """
@@ -247,10 +247,10 @@ class Transport:
             self._streams -= 1
 
     async def upgrade(self, request: ApiRequest, deadline: float) -> Upgraded:
-        """A connection of its own that the server has switched to what the request asks for.
+        """Open a connection that the server has switched to the requested protocol.
 
         Args:
-            request: what to ask for; its ``upgrade`` is set.
+            request: the request; its ``upgrade`` is set.
             deadline: seconds until the server must have switched.
 
         Raises the same as :meth:`send`, and ProtocolError where it answers without switching.
@@ -263,7 +263,7 @@ class Transport:
         return Upgraded(stream.headers, connection.wire, connection.early)
 
     async def _start(self, request: ApiRequest, deadline: float) -> ApiStream:
-        """A stream whose head is in; a refused credential is renewed once."""
+        """Open a stream and read its head; a refused credential is renewed once."""
         with trio.move_on_after(deadline):
             credentials = await self._credentials()
             try:
@@ -288,7 +288,7 @@ class Transport:
         return ApiStream(head, connection, self.stats)
 
     async def _persist(self, request: ApiRequest, scope: trio.CancelScope) -> ApiResponse:
-        """Try until it works, trying again is unsafe or useless, or the deadline is near."""
+        """Retry until success, until a retry is unsafe or useless, or the deadline is near."""
         fresh = renewed = False
         for attempt in itertools.count(1):
             self.stats.retries += attempt > 1
@@ -331,7 +331,7 @@ class Transport:
         return ApiResponse(head, body)
 
     def _remember_session(self, wire: Wire) -> None:
-        """Keep what resumes the TLS session; once per connection, for asking costs 0.4 ms."""
+        """Keep the TLS session for resumption; once per connection, as reading it costs 0.4 ms."""
         if isinstance(wire, TlsWire) and wire.context is self._context:
             self._session = wire.session
 
@@ -359,7 +359,7 @@ class Transport:
         return error_of(read_status(body, head.status), head.headers)
 
     async def _credentials(self) -> Credentials:
-        """The credentials to use; when they ask for other connections, old ones drain."""
+        """The credentials to use; if they need other connections, the old ones drain."""
         credentials = await self.source.current()
         if credentials is not self._latest:
             self._latest = credentials
@@ -397,14 +397,14 @@ class Transport:
     def _tls(self, credentials: Credentials) -> tuple[ssl.SSLContext, ssl.SSLSession | None]:
         """The TLS context and session of a connection; kept while the identity is this one."""
         if tls.identity(credentials) != self._identity:
-            # Renewed while this one connected: kept, it would be everybody's from here on.
+            # Renewed while this one connected: if kept, all connections would use the old one.
             return tls.client_context(credentials), None
         if self._context is None:
             self._context = tls.client_context(credentials)
         return self._context, self._session
 
     def _encode(self, request: ApiRequest, credentials: Credentials) -> bytes:
-        if credentials is not self._prefixed:  # what is the same in all requests
+        if credentials is not self._prefixed:  # the part common to all requests
             parts = urlsplit(credentials.server)
             lines = [f"Host: {parts.netloc}", f"User-Agent: {self._agent}"]
             if credentials.token:
@@ -419,7 +419,7 @@ class Transport:
         return head.encode("latin-1") + request.body
 
     def _named(self, error: Unreachable) -> Unreachable:
-        """The error that says which server cannot be reached."""
+        """The error with the name of the server that cannot be reached."""
         kind = Unconnected if isinstance(error, Unconnected) else Unreachable
         return kind(f"{self.source.peek().server}: {error}")
 
@@ -436,6 +436,6 @@ def _may_repeat(request: ApiRequest, error: Overloaded) -> bool:
 
 
 def _pause(error: Overloaded, attempt: int) -> float:
-    """Seconds to wait: what the server asks for, or 0.1, 0.2, 0.4 …, and some jitter on top."""
+    """Seconds to wait: those that the server requests, or 0.1, 0.2, 0.4 …, plus some jitter."""
     asked = 0.1 * 2.0 ** (attempt - 1) if error.retry_after is None else error.retry_after
     return asked * (1.0 + random.random() / 2)

@@ -1,8 +1,8 @@
-"""Bytes to and from one server: a TCP connection, and TLS over anything that carries bytes.
+"""Byte connections to one server: TCP, and TLS over anything that carries bytes.
 
 Plain non-blocking sockets and OpenSSL's memory buffers are driven directly with
 ``trio.lowlevel.wait_readable``; per request this costs less than ``trio.SSLStream`` does, and
-:meth:`Wire.receive` hands over all that has come, so that a flooded watch is drained in few turns.
+:meth:`Wire.receive` hands over all received bytes, so that a flooded watch is drained in few turns.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from liqod.runtime.tlspump import TlsPump
 
 READ_SIZE = 65536
 TURN_BYTES = 262144
-"""Bytes handed over at once: what one connection may have decoded before others get a turn."""
+"""Bytes handed over at once: one connection may have so many decoded before others get a turn."""
 LAST_ACK = slice(56, 60)
 """Bytes of ``tcpi_last_ack_recv``, milliseconds, in Linux's ``struct tcp_info``."""
 CONNECT_DEADLINE = 10.0
@@ -43,25 +43,25 @@ class KeepAlive(msgspec.Struct, frozen=True):
 
 
 class Wire(Protocol):
-    """A connection that carries bytes; one task at a time sends, one receives."""
+    """A byte connection; at most one task sends, and one receives, at a time."""
 
     async def send(self, data: bytes) -> None:
         """Send all of it. Raises Unreachable when the connection is broken."""
 
     async def receive(self) -> bytes:
-        """The bytes that have come, at least one; ``b""`` at the end. Raises Unreachable."""
+        """Receive at least one byte; ``b""`` at the end. Raises Unreachable."""
 
     def stale(self) -> bool:
-        """True if the other side closed an idle connection, or sent bytes that nobody requested."""
+        """True if the other side closed an idle connection, or sent unrequested bytes."""
 
     def keep_alive(self, setting: KeepAlive) -> None:
         """Set TCP keep-alive, where there is TCP."""
 
     async def finish(self) -> None:
-        """Tell the other side that nothing more comes. Raises Unreachable when it is broken."""
+        """Signal the end of the stream to the other side. Raises Unreachable if it is broken."""
 
     def close(self) -> None:
-        """Close at once, without farewell."""
+        """Close at once, without a closing message."""
 
 
 class SocketWire:
@@ -84,7 +84,7 @@ class SocketWire:
 
     async def receive(self) -> bytes:
         # Nearly always nothing has come yet. And this is the checkpoint: a fast sender must not
-        # keep others from their turn. There is none after it, for no byte read may be lost.
+        # block other tasks. There is none after it, for no byte read may be lost.
         await self._until(trio.lowlevel.wait_readable)
         chunks: list[bytes] = []
         size = 0
@@ -152,7 +152,7 @@ class SocketWire:
 
 
 class StreamWire:
-    """A stream of Trio's that is no socket; owns it."""
+    """A wire on a Trio stream that is no socket; owns it."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self._stream = stream
@@ -185,10 +185,10 @@ class TlsWire:
     """TLS over another wire; owns that wire.
 
     Args:
-        wire: carries it.
-        context: whom to trust, and who we are.
-        server_name: who the server must be; None where we are the server.
-        session: resumes an earlier session with that server.
+        wire: the wire below.
+        context: the trusted authorities, and this side's identity.
+        server_name: expected name of the server; None if this side is the server.
+        session: an earlier session with that server, to be resumed.
     """
 
     def __init__(
@@ -211,7 +211,7 @@ class TlsWire:
 
     @property
     def resumed(self) -> bool:
-        """True if an earlier session was taken up: no certificate was shown or verified again."""
+        """True if an earlier session was resumed: no certificate was sent or verified again."""
         return bool(self._tls.session_reused)
 
     @property
@@ -221,18 +221,18 @@ class TlsWire:
 
     @property
     def shown_certificate(self) -> bytes:
-        """The other side's certificate, DER, verified or not; empty where it shows none."""
+        """The other side's certificate, DER, verified or not; empty without one."""
         return self._tls.getpeercert(binary_form=True) or b""
 
     async def handshake(self) -> None:
-        """Greet the other side and check who it is. Raises Unreachable or Unauthorized."""
+        """Do the TLS handshake and verify the other side. Raises Unreachable or Unauthorized."""
         done = False
         while not done:
             try:
                 done = self._pump.greet()
             except ssl.SSLError as error:
                 with contextlib.suppress(Unreachable):
-                    await self._flush()  # the alert, so that the server knows why too
+                    await self._flush()  # the alert, so that the server gets the reason
                 raise _tls_error(error) from error
             await self._flush()
             if not done:
@@ -248,7 +248,7 @@ class TlsWire:
     async def receive(self) -> bytes:
         while True:
             data = self._decrypt()
-            if self._pump.pending:  # a key update wants its answer
+            if self._pump.pending:  # a key update needs its response
                 await self._flush()
             if data is not None:
                 return data
@@ -262,28 +262,28 @@ class TlsWire:
 
     async def finish(self) -> None:
         with contextlib.suppress(ssl.SSLError):
-            self._tls.unwrap()  # its farewell is written; the other's is not waited for
+            self._tls.unwrap()  # writes the closing message; does not wait for the other's
         await self._flush()
 
     def acknowledged(self) -> float | None:
-        """As that of the wire below; None if that does not know."""
+        """As that of the wire below; None if it cannot measure it."""
         return acknowledged(self.wire)
 
     def close(self) -> None:
         self.wire.close()
 
     def _decrypt(self) -> bytes | None:
-        """All plain text at hand; ``b""`` at the end of the stream, None when more must come."""
+        """All available plain text; ``b""`` at the end of the stream, None if more must come."""
         chunks: list[bytes] = []
         try:
             chunks.extend(self._pump.pieces())
         except ssl.SSLError as error:
-            if not chunks:  # what was right before is handed over first
+            if not chunks:  # valid data before the error is handed over first
                 raise _tls_error(error) from error
         return b"".join(chunks) if chunks else None
 
     async def _flush(self) -> None:
-        """Send what is to be sent; one task at a time does it for all."""
+        """Send the pending bytes; one task at a time does it for all."""
         if self._flushing:
             return
         self._flushing = True
@@ -291,14 +291,14 @@ class TlsWire:
             while data := self._pump.outgoing():
                 await self.wire.send(data)
         except BaseException:
-            self.wire.close()  # what was cut off may be another's: nothing can follow it
+            self.wire.close()  # a cut record may be another task's: nothing can follow it
             raise
         finally:
             self._flushing = False
 
 
 def acknowledged(wire: Wire) -> float | None:
-    """Seconds since the other host last acknowledged anything; None where there is no telling."""
+    """Seconds since the other host last acknowledged anything; None if not measurable."""
     return wire.acknowledged() if isinstance(wire, SocketWire | TlsWire) else None
 
 
@@ -323,14 +323,14 @@ def _tls_error(error: ssl.SSLError) -> Unreachable | Unauthorized:
 
 
 def wire_of(stream: trio.abc.Stream) -> Wire:
-    """The wire of a connection that was accepted; it owns the stream's socket."""
+    """The wire of an accepted connection; it owns the stream's socket."""
     if isinstance(stream, trio.SocketStream):
         return _taken_from(stream)
     return StreamWire(stream)
 
 
 async def connect(host: str, port: int) -> SocketWire:
-    """A TCP connection, over whichever address answers first. Raises Unconnected."""
+    """Open a TCP connection to the first address that answers. Raises Unconnected."""
     try:
         stream = await trio.open_tcp_stream(host, port)
     except OSError as error:
@@ -346,7 +346,7 @@ def _taken_from(stream: trio.SocketStream) -> SocketWire:
 
 
 def _reason(error: BaseException) -> str:
-    """The operating system's words for why no address answered."""
+    """The operating system's reason that no address answered."""
     cause = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
