@@ -1,8 +1,8 @@
-"""Certificate signing requests: made for our identities, inspected before others' are signed.
+"""Makes certificate signing requests for own identities, and inspects those of others.
 
-A request that is to become a client certificate of our API server names its own user and groups,
-so it is held to exactly the form of the protocol: one PEM block with nothing around it, a subject
-of one CN and one O, no extension or other attribute, a signature of its own key.
+A request for a client certificate of our API server names its own user and groups, so it must have
+exactly the form of the protocol: one PEM block with nothing around it, a subject of one CN and one
+O, no extension or other attribute, a signature of its own key.
 """
 
 import binascii
@@ -81,7 +81,7 @@ def inspect(csr: bytes) -> Inspected:
     """The contents of the request, if it has exactly the form of the protocol.
 
     Raises:
-        ProtocolError: anything else; the message says what is wrong in one sentence.
+        ProtocolError: anything else; the message gives the fault in one sentence.
     """
     if len(csr) > LARGEST or ONE_PEM.fullmatch(csr) is None:
         raise ProtocolError("the CSR is not exactly one PEM block without anything around it")
@@ -106,7 +106,7 @@ def inspect(csr: bytes) -> Inspected:
 
 
 def check(csr: bytes, *, common_name: str, organization: str, public_key: bytes | None) -> None:
-    """Hold a request against what this peer may have.
+    """Check a request against the name and the key that a peer may have.
 
     Args:
         public_key: PEM or raw key that the request must be for; None where none was exchanged.

@@ -1,8 +1,8 @@
-"""Certificates: authorities and server certificates of our own, and reading those of others.
+"""Makes authorities and server certificates of our own, and reads certificates of others.
 
 liqod's servers (webhook, kubelet API, embedded clusters) get certificates from small authorities
-made here; peers' client certificates are signed by the API server of their cluster, except in an
-embedded cluster, whose authority signs them here.
+made by this module; peers' client certificates are signed by the API server of their cluster,
+except in an embedded cluster, whose authority signs them with this module.
 """
 
 import datetime
@@ -144,8 +144,8 @@ def sign_server(ca: Pair, csr: bytes, *, seconds: float, now: float | None = Non
 def sign_client(ca: Pair, csr: bytes, *, seconds: float, now: float | None = None) -> bytes:
     """The client certificate for a request, PEM, valid for ``seconds``.
 
-    Like Kubernetes' own signer it copies the subject and nothing else; what the subject may be is
-    decided by the approver.
+    Like Kubernetes' own signer it copies the subject and nothing else; the approver decides on the
+    subject.
 
     Raises:
         ProtocolError: this is no request, or its key did not sign it.

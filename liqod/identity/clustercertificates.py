@@ -1,9 +1,9 @@
-"""The certificate of a cluster's key, with which its daemon listens for other daemons.
+"""Makes the certificate of a cluster's key, with which its daemon listens for other daemons.
 
 It is signed by itself: there is no authority. A server that completes TLS with it holds the
-cluster's key, and who that is, the other side knows already (an invitation, an advert, its
-configuration) or has a person compare words. It says nothing but the key: no name, and dates
-without a beginning or an end, so that no clock has a say in it.
+cluster's key. The other side has that key already (from an invitation, an advert or its
+configuration), or a person compares words. It contains only the key: no name, and dates without a
+beginning or an end, so that it depends on no clock.
 """
 
 import datetime
@@ -45,7 +45,7 @@ def certificate_of(private: bytes) -> ClusterCertificate:
     """The certificate of a cluster's key.
 
     Ed25519 and RSA sign the same in the same way each time, so that the certificate is the same
-    bytes after a restart; ECDSA's differs, which nobody minds: proofs are made of the one shown.
+    bytes after a restart; ECDSA's differs, which does no harm: proofs are made of the one shown.
 
     Args:
         private: PEM, of Ed25519, RSA or ECDSA.

@@ -1,4 +1,4 @@
-"""Private and public keys: made, read, and used to sign and verify the nonce of a peering.
+"""Makes and reads private and public keys; signs and verifies the nonce of a peering.
 
 A cluster has one key (Secret ``authentication-keys``: PEM PKCS#8 and PEM PKIX). Ed25519 is what
 liqod makes; RSA and ECDSA keys of other clusters, and of clusters that came from Liqo, are

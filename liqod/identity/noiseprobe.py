@@ -1,10 +1,11 @@
-"""Asks a WireGuard whether it is there, by the first message of its own handshake.
+"""Probes a WireGuard by the first message of its own handshake.
 
-A WireGuard answers nobody but those whose key it knows. So both ends compute, of their own private
-key and the other's public one, a pair of keys that nobody else can, and the end that is dialled
-knows its public half beside the peer's: as one that may send no packet at all. The pair's holder
-asks with it, from any socket; what answers is WireGuard itself, at its own port, and the tunnel
-goes on undisturbed. The messages are those of WireGuard's Noise_IKpsk2, with no key shared before.
+A WireGuard answers only peers whose key is configured. So both ends compute, of their own private
+key and the other's public one, a pair of keys that no other party can compute, and the end that is
+dialled configures its public half beside the peer's, as one that may send no packet at all. The
+pair's holder probes with it, from any socket; WireGuard itself answers, at its own port, and the
+tunnel goes on undisturbed. The messages are those of WireGuard's Noise_IKpsk2, with no key shared
+before.
 """
 
 import hashlib
@@ -38,7 +39,7 @@ _NONCE: Final = bytes(12)
 
 
 def probe_keys(private: bytes, public: bytes, peer: bytes, *, dialled: bool) -> TunnelKeys:
-    """The pair by which the end that is dialled is asked; both ends compute the same.
+    """The pair of keys that probes the end that is dialled; both ends compute the same.
 
     Args:
         private, public: of this end, 32 bytes each, X25519.
@@ -57,12 +58,12 @@ def probe_keys(private: bytes, public: bytes, peer: bytes, *, dialled: bool) -> 
 
 
 class NoiseProbe(msgspec.Struct, frozen=True):
-    """One message that asks, and what is needed to know its answer.
+    """One probe message, with the values to recognise its answer.
 
     Attributes:
-        datagram: what is sent; to several endpoints, if need be.
-        index: by which the answer names it.
-        keys: of who asks.
+        datagram: the message; may be sent to several endpoints.
+        index: the number of the message, which its answer repeats.
+        keys: of the sender.
         ephemeral: private key of this one handshake.
         chain, digest: of the handshake so far.
     """
@@ -78,7 +79,7 @@ class NoiseProbe(msgspec.Struct, frozen=True):
         return f"NoiseProbe({self.index.hex()})"
 
     def is_answer(self, datagram: bytes) -> bool:
-        """True if it is the answer of the asked WireGuard, to this very question."""
+        """True if it is the answer of the probed WireGuard to exactly this message."""
         if len(datagram) != ANSWER_LENGTH or datagram[:4] != bytes((ANSWER, 0, 0, 0)):
             return False
         if datagram[8:12] != self.index:
@@ -97,11 +98,11 @@ class NoiseProbe(msgspec.Struct, frozen=True):
 
 
 def make_probe(keys: TunnelKeys, peer: bytes, nanoseconds: int) -> NoiseProbe:
-    """A message that asks. Of two with one pair of keys the later must have the later time.
+    """A probe message. Of two with one pair of keys the later must have the later time.
 
     Args:
         keys: of :func:`probe_keys`.
-        peer: public key of who is asked.
+        peer: public key of the probed end.
         nanoseconds: Unix time.
 
     Raises:

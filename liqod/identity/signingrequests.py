@@ -1,8 +1,8 @@
-"""Signing requests: put to the API server's own signer, approved by us, and taken away again.
+"""Makes signing requests for the API server's own signer, approves them, and deletes them.
 
-None may stay, whatever becomes of it: not when its making was cancelled and nobody heard its
-answer, nor when the daemon was killed. So each has a name before it is made, and those that nobody
-works on are swept by :mod:`liqod.provider.garbagecollector`.
+None may stay, with any result: not when its creation was cancelled before the response, nor when
+the daemon was killed. So each has a name before it is made, and those that no task works on are
+swept by :mod:`liqod.provider.garbagecollector`.
 """
 
 import secrets
@@ -53,7 +53,7 @@ def labels_of(peer: str) -> dict[str, str]:
 
 
 class SigningRequests:
-    """Names of the signing requests that somebody works on."""
+    """Names of the signing requests that are in use."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -72,7 +72,7 @@ class SigningRequests:
                 self._lost.notify()
 
     async def lost(self) -> None:
-        """Wait until one is let go of that may still be there."""
+        """Wait until a name is released whose request may still exist."""
         await self._lost.wait()
 
     def __contains__(self, name: object) -> bool:
@@ -83,7 +83,7 @@ class SigningRequests:
         self._names.discard(name)
 
     async def sweep(self, client: Client) -> int:
-        """Delete what nobody works on, of this daemon or an earlier one; how many went.
+        """Delete unused requests, of this daemon or an earlier one; the number of deleted ones.
 
         Args:
             client: may list and delete signing requests.
@@ -110,16 +110,16 @@ async def sign(
 ) -> bytes:
     """Have the API server's signer sign a request that the caller vouches for.
 
-    The signing request is deleted, whatever comes of it, while the certificate is kept.
+    The signing request is deleted, with any result, while the certificate is kept.
 
     Args:
         client: may create, approve and delete signing requests.
         csr: the request, PEM.
         request_labels: labels of the signing request.
         in_hand: holds the signing request meanwhile.
-        lifetime: seconds to ask for, 0 to leave it to the signer.
-        signer: which signer, and ...
-        usages: ... for which use of the key.
+        lifetime: seconds to request, 0 to leave it to the signer.
+        signer: the signer's name.
+        usages: the uses of the key.
         keep: keeps the certificate.
 
     Raises:

@@ -1,9 +1,9 @@
-"""Successions: statements that one key of a cluster follows another, signed by both of them. Pure.
+"""Makes and verifies statements that one key of a cluster succeeds another, signed by both. Pure.
 
-A peer that knows the former key takes the next one on its word; that the next one signs, too, shows
-that whoever says so holds it. A statement names one step: who is two steps behind follows none of
-them. Text of one line, ``v1.<payload>.<signature of the former>.<signature of the next>``; of one
-statement there is one text but for its signatures, so that two of one former key can be told apart.
+A peer that has the former key accepts the next one by the former's signature; the next one's shows
+that the sender holds it. A statement names one step: a peer that is two steps behind follows none
+of them. Text of one line, ``v1.<payload>.<signature of the former>.<signature of the next>``; one
+statement has one text except for its signatures, so that two of one former key are distinguishable.
 """
 
 import binascii
@@ -37,10 +37,10 @@ class Succession(msgspec.Struct, frozen=True):
     """A statement that both keys have signed.
 
     Attributes:
-        cluster_id: whose keys they are, as their holder says.
-        former: SHA-256 of the key that was, hexadecimal.
-        next: of the key that is, the same.
-        public: of the key that is, PEM.
+        cluster_id: the cluster of the keys, by the claim of their holder.
+        former: SHA-256 of the former key, hexadecimal.
+        next: the same of the present key.
+        public: the present key, PEM.
     """
 
     cluster_id: str
@@ -104,12 +104,12 @@ def verify(text: str) -> Succession:
 
 
 def verify_for(text: str, cluster_id: str, former: str) -> Succession:
-    """The content of a statement, if it is this cluster's about the key by which it is known.
+    """The content of a statement, if it is a cluster's and about its known key.
 
     Args:
         text: the statement.
-        cluster_id: who it has to be.
-        former: SHA-256 of the key that is known, hexadecimal.
+        cluster_id: the expected cluster.
+        former: SHA-256 of its known key, hexadecimal.
 
     Raises:
         ProtocolError: it is not, or is none.

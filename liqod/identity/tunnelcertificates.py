@@ -1,11 +1,10 @@
-"""Certificates of two tunnel ends that know each other's X25519 key: there is no authority.
+"""Makes certificates of two tunnel ends that have each other's X25519 key, without an authority.
 
 The secret that both compute of their own private and the other's public key is the seed of a key
-pair for either side; nobody else can compute it. So each end knows the very certificate that the
-other one shows, before a byte is exchanged, and pins it: TLS does the rest, which is to say that
-whoever shows it has its key, that the channel is theirs, and that nothing is repeated. Ed25519
-signs the same in the same way each time, so that a certificate is the same bytes wherever it is
-made.
+pair for either side; no other party can compute it. So each end has the certificate that the other
+one shows before a byte is exchanged, and pins it. TLS does the rest: it proves that the other end
+has the certificate's key, protects the channel, and prevents replays. Ed25519 signs the same in the
+same way each time, so that a certificate is the same bytes on every machine.
 """
 
 import datetime
@@ -26,7 +25,7 @@ LABEL: Final = b"liqod websocket tunnel 1 "
 """Keeps these keys apart from all else that is made of the same secret."""
 BEGINS: Final = datetime.datetime(2000, 1, 1)
 ENDS: Final = datetime.datetime(9999, 12, 31, 23, 59, 59)
-"""RFC 5280's date for no end: it ends with the tunnel's keys. No clock has a say in it."""
+"""RFC 5280's date for no end: it ends with the tunnel's keys, and depends on no clock."""
 
 Side = Literal["server", "client"]
 
@@ -35,8 +34,8 @@ class Pinned(msgspec.Struct, frozen=True):
     """The certificates and the key that one end needs for TLS.
 
     Attributes:
-        name: 32 hexadecimal digits, by which a server knows which of its peers calls. It is seen on
-            the wire, and says nothing of the keys.
+        name: 32 hexadecimal digits, by which a server recognises the peer that connects. It is
+            visible on the wire, and reveals nothing of the keys.
         identity: own certificate and private key, PEM.
         peer: the other end's certificate, DER.
     """

@@ -48,7 +48,7 @@ def problem_of(public: bytes) -> str | None:
     if len(public) != LENGTH:
         return f"a tunnel's public key has {LENGTH} bytes, not {len(public)}"
     try:
-        # With a point of small order whatever is agreed on is known to everybody.
+        # With a point of small order the agreed secret is public.
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError:
         return "it is a key with which nothing secret can be agreed on"

@@ -1,4 +1,4 @@
-"""``HOST:PORT``: where something is to be reached. Pure."""
+"""Parses and writes endpoints, ``HOST:PORT``. Pure."""
 
 import ipaddress
 import re

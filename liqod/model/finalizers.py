@@ -1,4 +1,4 @@
-"""Finalizers of Liqo's, recognised so that one left behind can be taken off, and one of ours."""
+"""Liqo's finalizers, recognised so that one left behind can be removed, and one of liqod's."""
 
 from typing import Final
 

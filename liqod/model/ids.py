@@ -1,8 +1,8 @@
 """Cluster ids and every name that is derived from one.
 
 A cluster id becomes a label value, a user name, a group name, an object name and a part of
-namespace names, on both clusters; a peer chooses its own. It is checked once, where it comes in,
-and the functions here make the names from it. Formats are those of Liqo v1.2, checked against
+namespace names, on both clusters; a peer chooses its own. It is checked once, where it is received,
+and the functions below make the names from it. Formats are those of Liqo v1.2, checked against
 objects of a real peering.
 """
 
@@ -27,7 +27,7 @@ ID_LIMIT: Final = LABEL_LIMIT - len(TENANT_PREFIX)
 USER_SUFFIX: Final = 13
 """Characters that :func:`slice_user` adds to a slice's name."""
 KEY_DIGITS: Final = COMMON_NAME_LIMIT - ID_LIMIT - 1
-"""Digits of a key in :func:`keyed`: the longest id leaves room for 12."""
+"""Digits of a key in :func:`keyed`: the longest id leaves 12 characters."""
 SLICE_LIMIT: Final = LABEL_LIMIT - USER_SUFFIX
 """Longest slice name whose user still fits a label value (``liqo.io/creator-user``): 50."""
 
@@ -61,7 +61,7 @@ class IdProblem(msgspec.Struct, frozen=True):
 
 
 def cluster_id_problem(text: object) -> str | None:
-    """Why this cannot be a cluster id, in one clause, or None if it can."""
+    """The reason why this cannot be a cluster id, in one clause, or None if it can."""
     if not isinstance(text, str) or not text:
         return "a cluster id is a non-empty text"
     if len(text) > ID_LIMIT:
@@ -88,7 +88,7 @@ def check_cluster_id(text: object) -> str:
 
 
 def slice_name_problem(name: str) -> str | None:
-    """Why a ResourceSlice, and so its virtual node, cannot be named so; None if it can."""
+    """The reason why a ResourceSlice and its virtual node cannot be named so; None if they can."""
     if len(name) > SLICE_LIMIT:
         return f"a resource slice's name has at most {SLICE_LIMIT} characters, this one {len(name)}"
     if not is_dns_subdomain(name):
@@ -97,7 +97,7 @@ def slice_name_problem(name: str) -> str | None:
 
 
 def namespace_problem(name: str) -> str | None:
-    """Why a namespace cannot be named so; None if it can. Names are never truncated."""
+    """The reason why a namespace cannot be named so; None if it can. Names are never truncated."""
     if len(name) > LABEL_LIMIT:
         return f"namespace name {name!r} has {len(name)} characters; {LABEL_LIMIT} are allowed"
     if not is_dns_label(name):
@@ -163,7 +163,7 @@ def kubeconfig_secret(identity: str) -> str:
 
 
 def gateway_resource(gateway: str) -> str:
-    """Name of what is made for the gateway of that name: Secrets, the Connection."""
+    """Name of the objects of a gateway: Secrets, the Connection."""
     return f"gw-{gateway}"
 
 

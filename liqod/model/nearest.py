@@ -8,9 +8,9 @@ def nearest(name: str, known: Iterable[str], otherwise: str = "") -> str:
     """The suggestion for an unknown name, as the end of a sentence.
 
     Args:
-        name: what was written.
-        known: the names that there are.
-        otherwise: said where none is like it.
+        name: the unknown name.
+        known: the existing names.
+        otherwise: the text where none is similar.
     """
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f"; did you mean {found[0]}?" if found else otherwise

@@ -1,9 +1,9 @@
-"""Text that somebody else wrote, made fit for a terminal and for a log. Pure.
+"""Makes text from other parties fit for a terminal and for a log. Pure.
 
 A peer chooses names, messages and reasons. Control characters in them would move the cursor, change
 colours or titles, or begin lines that look like ours; marks of writing direction would show one
-thing and mean another, and what is not seen at all would make two names look alike. All of it is
-shown as what it is. All output to a terminal goes through here.
+thing and mean another, and invisible characters would make two names look alike. All of them are
+shown as codes. All output to a terminal passes through this module.
 """
 
 import re
@@ -33,10 +33,10 @@ def is_fit(text: str) -> bool:
 
 
 def printable(text: str, *, lines: bool = False) -> str:
-    """The text without what does not show itself: that is shown as its code, such as ``\\x1b``.
+    """The text with every invisible character shown as its code, such as ``\\x1b``.
 
     Args:
-        text: anything.
+        text: any text.
         lines: leave line feeds as they are.
     """
     if is_fit(text):
@@ -46,7 +46,7 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def printable_json(text: str) -> str:
-    """JSON of the same value without what JSON leaves unescaped of those characters."""
+    """JSON of the same value, with these characters escaped where JSON leaves them as they are."""
     if is_fit(text):
         return text
     return "".join(each if each < " " or fit(each) else _escaped(each) for each in text)

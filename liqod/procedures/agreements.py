@@ -1,7 +1,7 @@
 """Finds and ends the handshake's records of a peer: requests of both sides, and invitations.
 
-They are records only: the objects of a peering are elsewhere. A command that ends the peering, or
-the trust, ends these first, so that nothing begins it again.
+They are records only: the objects of a peering are others. A command that ends the peering, or the
+trust, ends these first, so that nothing begins it again.
 """
 
 import msgspec
@@ -29,11 +29,11 @@ from liqod.resources import (
 
 
 class AgreementRecord(msgspec.Struct, frozen=True):
-    """A record.
+    """A record of the handshake.
 
     Attributes:
-        kind, meta: what it is.
-        left: how often an invitation could have been used by others, too.
+        kind, meta: its kind and metadata.
+        left: number of times that others could still have used an invitation.
     """
 
     kind: Kind
@@ -42,7 +42,7 @@ class AgreementRecord(msgspec.Struct, frozen=True):
 
     @property
     def line(self) -> str:
-        """The record in words, and the loss of others with it."""
+        """The record in words, and the loss that its end is for others."""
         loss = f", which others could have used ({self.left} more): they need another one"
         return f"{self.kind.name} {self.meta.name}{loss if self.left else ''}"
 
@@ -52,14 +52,14 @@ async def of_peer(
 ) -> list[AgreementRecord]:
     """Every request from or to a cluster, and every invitation that is its own.
 
-    A decision never to let in a cluster of that id is none of these: it is about a key, which may
+    A decision never to accept a cluster of that id is none of these: it is about a key, which may
     be another cluster's, and stays until an operator lifts it.
 
     Args:
         client: of this cluster.
         namespace: liqod's own.
         peer: the cluster's id.
-        revoking: also invitations that others may use, too, where it has used one and so knows its
+        revoking: also invitations that others may use, too, where it has used one and so has its
             line, and those for its key.
     """
     here = Selection(namespace)
@@ -88,20 +88,20 @@ async def of_peer(
 
 
 async def keys_of(client: Client, namespace: str, peer: str, role: str) -> frozenset[str]:
-    """The keys that a cluster has shown in what was agreed with it, or that are noted of it.
+    """The keys that a cluster has shown in its agreed requests, or that are noted of it.
 
     Args:
         client: of this cluster.
         namespace: liqod's own.
         peer: the cluster's id.
-        role: ``consumer`` or ``provider``, as which it is meant.
+        role: its role, ``consumer`` or ``provider``.
     """
     here, tenant = Selection(namespace), await find_tenant(client, peer)
     marks = {} if tenant is None else tenant.annotations
     try:
         if role == "consumer":
             asking = await client.list(INCOMING_PEERINGS, here, decode=IncomingPeering)
-            # Anybody asks by that id: who was let in counts.
+            # Any cluster may request by that id: only accepted ones count.
             mine = (each for each in asking if each.spec.cluster_id == peer)
             keys = {key_of(each) for each in mine if each.status.phase in STANDING}
             return frozenset(keys | {marks.get(labels.ACCEPTED_KEY, ""), former_of(marks)} - {""})
@@ -129,7 +129,7 @@ def _is_of(invitation: Invitation, peer: str, keys: set[str], *, revoking: bool)
 
 
 def _left(invitation: Invitation, peer: str, keys: set[str]) -> int:
-    """How often others could have used an invitation."""
+    """The number of times that others could still have used an invitation."""
     spec = invitation.spec
     if spec.cluster_id == peer or spec.key in keys:
         return 0
@@ -141,7 +141,7 @@ def _left(invitation: Invitation, peer: str, keys: set[str]) -> int:
 
 
 async def end(client: Client, namespace: str, peer: str, *, revoking: bool = False) -> list[str]:
-    """Delete them, with the secrets of invitations that were not used; a line for each."""
+    """Delete the records, with the secrets of unused invitations; a line for each."""
     gone = []
     for each in await of_peer(client, namespace, peer, revoking=revoking):
         if await client.delete(each.kind, each.meta.name, namespace, uid=each.meta.uid):

@@ -1,7 +1,7 @@
-"""Answers requests to borrow, as ``liqod inbox`` does it.
+"""Answers requests to borrow, as ``liqod inbox`` does.
 
-The decision is written into the entry, and the daemon goes on. A cluster that is known by another
-key is accepted where that is said, and by nothing else.
+The decision is written into the entry, and the daemon goes on. A cluster with another known key is
+accepted only where the operator confirms the new one.
 """
 
 from typing import Any, Final
@@ -28,17 +28,17 @@ from liqod.runtime.polling import poll_until
 Decision = dict[str, Any]
 
 STANDING: Final = ("Accepted", "Done")
-"""Phases of who was let in: only `liqod revoke` takes that back."""
+"""Phases of an accepted cluster: only `liqod revoke` takes that back."""
 
 
 async def entries(client: Client, namespace: str) -> list[IncomingPeering]:
-    """All of the inbox, who waits first."""
+    """All entries of the inbox, those that wait first."""
     found = await client.list(INCOMING_PEERINGS, Selection(namespace), decode=IncomingPeering)
     return sorted(found, key=lambda each: (each.status.phase != "Waiting", each.name))
 
 
 async def entry(client: Client, namespace: str, who: str) -> IncomingPeering:
-    """The entry that is meant by its name or by a cluster's id.
+    """The entry with a name or with a cluster's id.
 
     Raises:
         ConfigError: there is none, or more than one.
@@ -68,13 +68,13 @@ def key_of(entry: IncomingPeering) -> str:
 async def known_key(
     client: Client, namespace: str, cluster_id: str, *, cached: bool = False
 ) -> str:
-    """The key by which a consumer is known here; empty for one that is not, or was revoked.
+    """The known key of a consumer; empty for one that is unknown, or was revoked.
 
     Args:
         client: of this cluster.
         namespace: liqod's own.
         cluster_id: the consumer's.
-        cached: do without what was let in just now, which may be read a moment later.
+        cached: read the cache, which may miss a consumer that was accepted just now.
     """
     find = look_up_tenant if cached else find_tenant
     tenant = await find(client, cluster_id)
@@ -85,13 +85,13 @@ async def known_key(
             return tenant.annotations[labels.ACCEPTED_KEY]
     found = await _of_cluster(client, namespace, cluster_id, cached=cached)
     coming = [each for each in found if each.status.phase == "Accepted"]  # to be a tenant
-    # The operator's word that a key replaces another is about all the others.
+    # A key that the operator confirmed as the replacement replaces all the others.
     first = min(coming, key=lambda each: (not is_replaced(each), each.name), default=None)
     return key_of(first) if first is not None else ""
 
 
 async def known_keys(client: Client, namespace: str, cluster_id: str) -> frozenset[str]:
-    """The same, and the key before for as long as the consumer has its rights under both."""
+    """The known key, and the former one while the consumer has its rights under both."""
     known = await known_key(client, namespace, cluster_id)
     tenant = await find_tenant(client, cluster_id) if known else None
     former = "" if tenant is None else former_of(tenant.annotations)
@@ -101,24 +101,24 @@ async def known_keys(client: Client, namespace: str, cluster_id: str) -> frozens
 async def _of_cluster(
     client: Client, namespace: str, cluster_id: str, *, cached: bool = False
 ) -> list[IncomingPeering]:
-    """The entries of all who call themselves by that id."""
+    """The entries of all clusters that claim an id."""
     label = f"{labels.REMOTE_CLUSTER_ID}={cluster_id}"
     mine = Selection(namespace, labels=label, cached=cached)
     return await client.list(INCOMING_PEERINGS, mine, decode=IncomingPeering)
 
 
 def is_replaced(entry: IncomingPeering) -> bool:
-    """True if the operator has confirmed that this cluster has another key now."""
+    """True if the operator has confirmed that the cluster of an entry has another key now."""
     return entry.spec.replace and entry.spec.decision == ACCEPT
 
 
 def is_barred(entry: IncomingPeering) -> bool:
-    """True if the operator has denied it for ever, even against an invitation or a policy."""
+    """True if the operator has denied an entry for ever, even against an invitation or a policy."""
     return entry.spec.always and entry.spec.decision == DENY
 
 
 async def put_in_place(client: Client, namespace: str, entry: IncomingPeering) -> None:
-    """Have the key of an entry be the one by which its cluster is known here, and no other.
+    """Make the key of an entry the only known one of its cluster.
 
     Requests of holders of other keys end; a record that one was denied for ever stays.
     """
@@ -134,8 +134,8 @@ async def put_in_place(client: Client, namespace: str, entry: IncomingPeering) -
 
 
 async def key_here(client: Client, namespace: str, cluster_id: str, *, cached: bool = False) -> str:
-    """The key by which a cluster is known here: as a consumer, or else as one that lends by what
-    was agreed with its daemon; empty for none.
+    """The known key of a cluster: as a consumer, or else as a provider from the request agreed with
+    its daemon; empty for none.
 
     Args:
         client: of this cluster.
@@ -157,12 +157,12 @@ async def key_here(client: Client, namespace: str, cluster_id: str, *, cached: b
 
 
 def key_problem(name: str, cluster_id: str, known: str, shown: str) -> str:
-    """Why a cluster that shows another key than it had is not let in; empty where it may be.
+    """The reason to refuse a cluster that shows another key than its known one; empty for none.
 
     Args:
         name: of its entry.
         cluster_id: its own.
-        known: SHA-256 of the key that it had, hexadecimal; empty for none.
+        known: SHA-256 of its known key, hexadecimal; empty for none.
         shown: of the one that it shows.
     """
     if known in ("", shown):
@@ -177,17 +177,17 @@ def key_problem(name: str, cluster_id: str, known: str, shown: str) -> str:
 def acceptance(
     entry: IncomingPeering, less: dict[str, str], *, always: bool = False, replace: bool = False
 ) -> Decision:
-    """The decision that lets a cluster in.
+    """The decision that accepts a cluster.
 
     Args:
-        entry: who asks.
-        less: the grant, by resource name, where that is less than was asked.
-        always: also for what it asks later.
-        replace: though it was known by another key.
+        entry: its request.
+        less: the grant, by resource name, where that is less than requested.
+        always: also for its later requests.
+        replace: although it had another known key.
 
     Raises:
-        Misuse: more is granted than was asked.
-        ConfigError: a quantity is none.
+        Misuse: more is granted than requested.
+        ConfigError: a quantity is malformed.
     """
     for name, text in less.items():
         asked = entry.spec.resources.get(name)
@@ -199,14 +199,14 @@ def acceptance(
 
 
 def denial(*, always: bool = False) -> Decision:
-    """The decision that does not let it in; ``always``: also for what it asks later."""
+    """The decision that denies a cluster; ``always``: also its later requests."""
     return {"decision": DENY, "always": always or None}
 
 
 def problem(entry: IncomingPeering, decision: Decision) -> str:
-    """Why an entry cannot be answered so any more, and what can be done; empty where it can. Pure.
+    """The reason why a decision comes too late for an entry, with the remedy; empty for none. Pure.
 
-    A decision for ever may be made of one that is over, too: it is about later requests.
+    A decision for ever is also possible for a request that is over: it is about later ones.
     """
     who, phase, name = entry.spec.cluster_id, entry.status.phase, entry.name
     is_new = entry.spec.request != entry.status.request  # and its phase is of the one before
@@ -239,11 +239,11 @@ def problem(entry: IncomingPeering, decision: Decision) -> str:
 async def decide(
     client: Client, namespace: str, entry: IncomingPeering, decision: Decision
 ) -> None:
-    """Write it over the very entry that was read: another request is another question.
+    """Write a decision into exactly the entry that was read: another request needs another one.
 
     Raises:
-        ConfigError: it does not wait for that answer any more; or it is accepted, is known by
-            another key, and nobody says that this is it now.
+        ConfigError: it no longer waits for that decision; or it is accepted, has another known key,
+            and no confirmation of this one.
         Conflict: the entry has changed since.
     """
     why = problem(entry, decision)
@@ -263,7 +263,7 @@ async def decide(
 async def taken_up(
     client: Client, namespace: str, name: str, *, within: float = float("inf")
 ) -> IncomingPeering:
-    """The entry when the daemon has acted on a decision.
+    """The entry after the daemon has acted on a decision.
 
     Raises:
         TransientError: it has not in that many seconds.
@@ -277,10 +277,10 @@ async def taken_up(
 
 
 def outcome(entry: IncomingPeering) -> str:
-    """One sentence about what an acceptance came to.
+    """The result of an acceptance, in one sentence.
 
     Raises:
-        ConfigError: it did not let the cluster in, and why.
+        ConfigError: the cluster is not accepted, with the reason.
     """
     granted = ", ".join(f"{name} {n}" for name, n in entry.status.granted.items())
     if entry.status.phase in STANDING:
@@ -290,7 +290,7 @@ def outcome(entry: IncomingPeering) -> str:
 
 
 def denied(entry: IncomingPeering, *, always: bool) -> str:
-    """One sentence about what a denial of an entry, as it was read before, comes to."""
+    """The result of a denial of an entry, as it was read before, in one sentence."""
     who = entry.spec.cluster_id
     if always:
         return f"{who} is denied, and so is what it asks later with this key"

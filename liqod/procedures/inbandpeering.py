@@ -1,8 +1,8 @@
-"""Finds the way to a provider's API server through the tunnel (``liqod peer --in-band``).
+"""Finds the path to a provider's API server through the tunnel (``liqod peer --in-band``).
 
-The provider shows it by an IP, as Liqo does. To one that runs liqod the consumer's daemon finds the
-way itself, where the direct one does not answer. One that runs Liqo is reached by its proxy alone,
-which then is a part of the kubeconfig that the consumer has.
+The provider shows it by an IP, as Liqo does. To a provider that runs liqod the consumer's daemon
+finds the path itself, where the direct one does not answer. One that runs Liqo is reached by its
+proxy alone, which then is a part of the consumer's kubeconfig.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ ANSWERS_WITHIN: Final = 15.0
 
 
 class InBandOptions(msgspec.Struct, frozen=True):
-    """How this cluster is to reach the provider.
+    """The path by which this cluster is to reach the provider.
 
     Attributes:
         requested: through the tunnel.
@@ -36,7 +36,7 @@ class InBandOptions(msgspec.Struct, frozen=True):
     proxy_url: str = ""
 
     def __post_init__(self) -> None:
-        """Raises Misuse where the proxy is none."""
+        """Raises Misuse where the proxy's URL is malformed."""
         if self.proxy_url:
             try:
                 proxies.check(self.proxy_url, "--proxy-url", channels=True)
@@ -44,10 +44,10 @@ class InBandOptions(msgspec.Struct, frozen=True):
                 raise Misuse(str(error)) from None
 
     async def proxy(self, here: Site, there: Site, progress: Progress) -> str:
-        """The URL of the proxy that is gone by; empty where none is.
+        """The URL of the proxy to use; empty for none.
 
         Raises:
-            ConfigError: the provider lets nobody in through the tunnel, or there is none.
+            ConfigError: the provider accepts no connection through the tunnel, or there is none.
         """
         if self.proxy_url or not self.requested:
             return self.proxy_url
@@ -80,7 +80,7 @@ async def _address(there: Site) -> IP:
 
 
 async def _seen(here: Site, address: str) -> tuple[str, str]:
-    """The address as it is seen here, and where the API server is looked for unasked."""
+    """The local alias of an address, and the address of the API server by default."""
     selection = Selection(here.namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={here.peer}")
     for found in await here.client.list(CONFIGURATIONS, selection, decode=Configuration):
         if found.status.remote is None:

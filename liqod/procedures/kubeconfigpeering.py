@@ -1,8 +1,8 @@
-"""The handshake with a provider, as ``liqod peer`` drives it: idempotent, and quick to notice.
+"""Runs the handshake with a provider by a kubeconfig, as ``liqod peer`` does; idempotent.
 
 The other side's rights are a peering user's: get, list, create, update, delete; no watch and no
-patch. Everything is found before it is made, so a handshake that broke off is continued by doing it
-again. Deadlines are the caller's.
+patch. Every object is looked up before it is made, so another run continues a handshake that broke
+off. Deadlines are the caller's.
 """
 
 from collections.abc import Awaitable, Callable
@@ -77,18 +77,18 @@ async def peer(
     Args:
         local: an administrator's client of this cluster.
         remote: a peering user's client of the provider.
-        asked: what to borrow; None for nothing yet.
-        progress: told what is waited for.
-        liqo: liqod's namespace here.
-        remote_liqo: liqod's (or Liqo's) namespace there.
+        asked: the resources to borrow; None for none yet.
+        progress: called with each awaited step.
+        liqo: liqod's namespace in this cluster.
+        remote_liqo: liqod's (or Liqo's) namespace at the provider.
         expected: the id that the provider must have; empty accepts any.
-        replace: the operator's word that a provider which is known by its id is elsewhere now.
+        replace: the operator's confirmation that a provider with a known id is elsewhere now.
         joining: joins the networks, too; None leaves them as they are.
         in_band: has this cluster go to the provider's API server by a proxy, or the tunnel.
-        timings: how long the daemons are waited for.
+        timings: the times to wait for the daemons.
 
     Raises:
-        ConfigError: it cannot be done, and why; so where another cluster has the id already.
+        ConfigError: it fails, with the reason; also where another cluster has the id already.
     """
     progress("find out who both clusters are")
 
@@ -118,7 +118,7 @@ async def peer(
         await wait_reached(sides, given, progress, timings)
         await _joined(joining, timings)
         return there
-    # Asked at once: it goes to the provider as soon as that is reached.
+    # Made at once: it goes to the provider as soon as that is reached.
     before = await ensure_slice(local, here, there, sides.local_namespace, asked, own.private)
     await wait_reached(sides, given, progress, timings)
     await wait_borrowed(local, there, sides.local_namespace, asked, before, progress)
@@ -127,13 +127,13 @@ async def peer(
 
 
 async def key_at(local: Client, own: ClusterKeys, there: str, namespace: str) -> ClusterKeys:
-    """The pair by which a provider knows this cluster; the present one where it is new.
+    """The pair of keys that a provider has of this cluster; the present one where it is new.
 
     Args:
         local: of this cluster.
         own: its keys.
         there: the provider's id.
-        namespace: its tenant namespace here.
+        namespace: its tenant namespace in this cluster.
     """
     if own.former is None:
         return own
@@ -153,7 +153,7 @@ async def meet(
     """The tenant namespace on each side.
 
     Raises:
-        ConfigError: a namespace cannot be had.
+        ConfigError: a namespace cannot be made.
     """
     progress("make the tenant namespaces")
     namespace = await ensure_tenant_namespace(local, there)
@@ -161,7 +161,7 @@ async def meet(
 
 
 async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
-    """Use no provider that was revoked, unless the operator takes that back.
+    """Refuse a provider that was revoked, unless the operator takes that back.
 
     Raises:
         ConfigError: it was revoked.
@@ -180,7 +180,7 @@ async def _refuse_revoked(local: Client, there: str, *, replace: bool) -> None:
 
 
 async def _existing_pin(local: Client, remote: Client, there: str) -> ServerPin | None:
-    """The place of the provider that has this id here already; None where it is new.
+    """The known server of the provider with an id; None where it is new.
 
     Raises:
         ConfigError: the kubeconfig leads to a server for which another authority vouches.
@@ -206,9 +206,9 @@ def _impostor(there: str, found: ServerPin, known: ServerPin) -> str:
 async def admitted(
     sides: Sides, own: ClusterKeys, progress: Progress, timings: PeeringTimings
 ) -> AuthParams:
-    """The way in that the provider gives: the one of an accepted Tenant, or of one made now.
+    """The access that the provider gives: that of an accepted Tenant, or of one made now.
 
-    A Tenant that was accepted is left as it is: by then a peering user may read it and no more.
+    A Tenant that was accepted is left as it is: by then a peering user may only read it.
     """
     progress(f"look whether {sides.there} knows this cluster")
     live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace, decode=Tenant)
@@ -257,10 +257,10 @@ async def become_tenant(
     progress: Progress,
     timings: PeeringTimings,
 ) -> AuthParams:
-    """The Tenant at the provider and what it is given.
+    """Makes the Tenant at the provider, and returns the access that it gets.
 
     Raises:
-        ConfigError: the provider refuses, with its reason where it tells.
+        ConfigError: the provider refuses, with its reason where it gives one.
     """
     progress(f"become a tenant of {sides.there}")
     await write_tenant(sides, own, signature)
@@ -313,7 +313,7 @@ async def give_identity(sides: Sides, given: AuthParams, progress: Progress) -> 
 async def wait_reached(
     sides: Sides, given: AuthParams, progress: Progress, timings: PeeringTimings
 ) -> None:
-    """Until this cluster's daemon has the identity and has reached the provider with it."""
+    """Wait until this cluster's daemon has the identity and has reached the provider with it."""
     step = "wait for this cluster's daemon to take the identity"
     progress(step)
     name, namespace = ids.control_plane_identity(sides.there), sides.local_namespace
@@ -346,10 +346,10 @@ async def _answer(
     progress: Progress,
     timings: PeeringTimings,
 ) -> T:
-    """Ask for what a daemon does at once, again and again, but not for long.
+    """Poll for a result that a daemon gives at once, but not for long.
 
     Raises:
-        ConfigError: it has not done it in time.
+        ConfigError: there is none in time.
     """
     within = timings.answers_within
     with trio.move_on_after(timings.doubt_after):
@@ -364,7 +364,7 @@ async def _answer(
 
 
 async def _remote_namespace(remote: Client, here: str) -> str:
-    """This cluster's tenant namespace there: the peering user's own, or found, or made."""
+    """This cluster's tenant namespace at the provider: the peering user's own, found, or made."""
     if remote.namespace != "default":
         return remote.namespace
     try:
@@ -378,7 +378,7 @@ async def _remote_namespace(remote: Client, here: str) -> str:
 
 
 async def _request_nonce(sides: Sides) -> None:
-    """An empty Secret there, for the provider's daemon to fill."""
+    """Make an empty Secret at the provider, for its daemon to fill."""
     marks = {labels.NONCE: labels.TRUE, labels.REMOTE_CLUSTER_ID: sides.here}
     metadata = {"name": labels.NONCE_SECRET, "namespace": sides.remote_namespace, "labels": marks}
     secret = {"metadata": metadata, "type": "Opaque", "data": {}}

@@ -1,10 +1,10 @@
-"""Joining the networks of two clusters, as ``liqod peer`` does: the objects of both, in order.
+"""Joins the networks of two clusters, as ``liqod peer`` does: the objects of both, in order.
 
 Each side gets the other's ranges, one side gets a gateway that is dialled and the other one that
-dials, and each gets the other's public key. These are the objects that ``liqoctl`` writes,
-too, and everything is found before it is made. A side that cannot join (its daemon lacks rights or
-tools, or keeps no ranges) says so, and nothing is left of what was begun. A peering the other way,
-later or at the same time, keeps the tunnel that exists: it carries the packets of both.
+dials, and each gets the other's public key. These are the objects that ``liqoctl`` writes, too, and
+every object is looked up before it is made. A side that cannot join (its daemon lacks rights or
+tools, or keeps no ranges) reports that, and all new objects are deleted. A peering in the other
+direction, later or at the same time, keeps the tunnel that exists: it carries the packets of both.
 
 A peering user may write them only until its consumer is accepted, so this comes before the
 handshake, and waiting for packets (:func:`.networksites.wait_connected`) after it.
@@ -58,7 +58,7 @@ BEGUN_WITHIN: Final = 5.0
 """Seconds in which a side that has sent the ranges makes a gateway, too."""
 LOOK_EVERY: Final = 0.25
 TRIES: Final = 5
-"""How often an object is found or made, where somebody else does the same."""
+"""Number of times that an object is looked up or made, while another client does the same."""
 TAKEN: Final = (WIREGUARD, WEBSOCKET)
 """Backends of the tunnel where none is named: the first that both sides have. Both encrypt."""
 CANNOT_JOIN: Final = "CannotJoin"
@@ -73,12 +73,12 @@ class CannotJoin(ConfigError):
 
 
 class _NotMade(ConfigError):
-    """A side makes no tunnels of a kind.
+    """The error of a side that makes no tunnels of a kind.
 
     Args:
         site: id of the cluster.
         makes: those that it makes.
-        message: its own word.
+        message: its own message.
     """
 
     def __init__(self, site: str, makes: tuple[str, ...], message: str) -> None:
@@ -87,15 +87,15 @@ class _NotMade(ConfigError):
 
 
 class Joining:
-    """One joining of two networks.
+    """Joins two networks once.
 
     Args:
-        asked: how.
-        progress: told of each step.
+        asked: the options.
+        progress: called with each step.
         relay: by which the gateway is dialled, too; None for none.
 
     Attributes:
-        without: why the clusters are peered without a network; empty where they are with one.
+        without: the reason why the clusters are peered without a network; empty for none.
     """
 
     def __init__(
@@ -109,10 +109,10 @@ class Joining:
         self.without = ""
 
     async def start(self, here: Site, there: Site) -> None:
-        """Write the objects of both sides; what cannot be is said in ``without``.
+        """Write the objects of both sides; ``without`` gets the reason if that is impossible.
 
         Raises:
-            ConfigError: a side refuses what is asked for.
+            ConfigError: a side refuses the options.
         """
         self._sites = here, there
         made = _Made()
@@ -137,10 +137,10 @@ class Joining:
         """Wait until packets have gone both ways.
 
         Args:
-            timings: how long.
+            timings: the longest wait.
 
         Raises:
-            ConfigError: they do not, and what each side says of it.
+            ConfigError: they do not, with the report of each side.
         """
         if not self.without and self._sites is not None:
             await wait_connected(self._sites, self._progress, self._backend, timings=timings)
@@ -173,7 +173,7 @@ async def _join(
 ) -> str:
     """Makes the objects of both sides; returns the backend of the tunnel."""
     progress("tell each side the other's address ranges")
-    # In one order, whoever does it: where both peer at once, one of them makes the first of these.
+    # In one order on both sides: where both peer at once, one of them makes the first of these.
     begins: list[Site] = []
     for site, other in sorted(((here, there), (there, here)), key=lambda pair: pair[0].id):
         wanted = configuration(other.id, await own_ranges(other))
@@ -201,11 +201,11 @@ async def _have_gateways(
     progress: Progress,
     relay: Relay | None,
 ) -> str:
-    """Have both gateways, of what is asked for, else of the first kind that both make; which.
+    """Make both gateways with the chosen backend, else the first that both have; its name.
 
     Raises:
         CannotJoin: there is none.
-        ConfigError: a gateway cannot be; why.
+        ConfigError: a gateway is impossible, with the reason.
     """
     backend = asked.backend or await _made_before(server) or WIREGUARD
     makes: dict[str, tuple[str, ...]] = {}
@@ -288,7 +288,7 @@ async def _is_started(server: Site, client: Site) -> bool:
 
 
 async def _somebody_begins(one: Site, other: Site) -> None:
-    """Waits, where ranges are there already, for their maker to make a gateway first."""
+    """Waits, where ranges exist already, for their maker to make a gateway first."""
     with trio.move_on_after(BEGUN_WITHIN):
         while not (  # noqa: ASYNC110  # of another's doing
             await _is_started(one, other) or await _is_started(other, one)
@@ -297,11 +297,11 @@ async def _somebody_begins(one: Site, other: Site) -> None:
 
 
 async def _kept(server: Site, client: Site) -> None:
-    """Until both gateways of a tunnel that others make, or have made, are as far as ours would be.
+    """Waits until both gateways of a tunnel of other clients are as complete as own ones would be.
 
     Raises:
         CannotJoin: the network cannot be joined.
-        ConfigError: a gateway cannot be; why.
+        ConfigError: a gateway is impossible, with the reason.
     """
     await _taken(server, GATEWAY_SERVERS, GatewayServer)
     await _taken(client, GATEWAY_CLIENTS, GatewayClient)
@@ -319,7 +319,7 @@ async def _taken(site: Site, kind: Kind, type_: type[R]) -> None:
 
 
 async def own_ranges(site: Site) -> Ranges:
-    """The ranges of a cluster as its Networks say them.
+    """The ranges of a cluster from its Networks.
 
     Raises:
         CannotJoin: it keeps none.
@@ -340,10 +340,10 @@ async def own_ranges(site: Site) -> Ranges:
 
 
 async def _have(site: Site, kind: Kind, wanted: dict[str, Any], made: _Made) -> str:
-    """Have an object be as wanted; its name, which may be another where somebody made one before.
+    """Make or update an object; its name, which may be another where one existed before.
 
     A peering user lists and updates, and neither watches nor patches. The other side may be joining
-    at the same time: what it has made meanwhile is found, and what it has taken away made.
+    at the same time: an object that it made meanwhile is found, and one that it deleted is made.
     """
     for left in reversed(range(TRIES)):
         try:
@@ -389,7 +389,7 @@ async def _found_or_made(site: Site, kind: Kind, wanted: dict[str, Any], made: _
 
 
 async def _configured(site: Site) -> None:
-    """Until a side sees the other's ranges under aliases.
+    """Wait until a side sees the other's ranges under aliases.
 
     Raises:
         ConfigError: it refuses them, or does nothing.
@@ -414,24 +414,24 @@ async def _configured(site: Site) -> None:
 
 
 async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
-    """A gateway, once its daemon has made keys for it, and a server is somewhere.
+    """A gateway, once its daemon has made keys for it, and a server has an endpoint.
 
     Raises:
-        CannotJoin: no network can be joined there.
-        ConfigError: this gateway cannot be; why.
+        CannotJoin: no network can be joined at that site.
+        ConfigError: this gateway is impossible, with the reason.
     """
 
     async def look() -> R | None:
         found = await site.client.get(kind, name, site.namespace, decode=type_)
         told = conditions.of_type(found.status.conditions, "Accepted")
         if told is not None and told.observed_generation not in (None, found.metadata.generation):
-            return None  # it speaks of what was asked for before, such as another port
+            return None  # it is about an earlier request, such as another port
         if told is not None and told.status == "False":
             if told.reason == CANNOT_JOIN:
                 raise CannotJoin(f"{site.id}: {told.message}")
             message = f"{site.id} refuses the gateway {name}: {told.message}"
             makes = found.status.backends
-            # An older daemon says those in its message alone.
+            # An older daemon has those in its message alone.
             if told.reason == NOT_MADE and makes is not None:
                 raise _NotMade(site.id, makes, message)
             raise ConfigError(message)
@@ -475,11 +475,11 @@ async def _publish_key(
     theirs: GatewayServer | GatewayClient,
     made: _Made,
 ) -> None:
-    """Have a gateway's public key be known on the other side, beside the gateway there."""
+    """Write a gateway's public key on the other side, beside the gateway of that side."""
     try:
         key = await _key(site, gateway)
     except Forbidden:
-        # A peering user whose cluster was accepted: it has told the key already.
+        # A peering user whose cluster was accepted: it has written the key already.
         selection = Selection(other.namespace, labels=f"{labels.REMOTE_CLUSTER_ID}={site.id}")
         if not await other.client.list(PUBLIC_KEYS, selection, decode=Partial):
             raise
@@ -491,7 +491,7 @@ async def _key(site: Site, gateway: GatewayServer | GatewayClient) -> bytes:
     """The public key of a gateway.
 
     Raises:
-        ConfigError: it is not where the gateway says.
+        ConfigError: it is not in the Secret that the gateway names.
     """
     ref = gateway.status.secret_ref
     assert ref is not None

@@ -44,15 +44,15 @@ async def take(client: Client, namespace: str) -> list[str]:
 
 
 async def remove_network(client: Client, peer: str, namespace: str, liqo: str) -> None:
-    """Take the network of a peer away on this side, and wait until the daemon has.
+    """Delete the network of a peer on this side, and wait until the daemon has removed it.
 
-    The private key of the tunnel goes last of all that is on the machine. A daemon that does not
-    run holds nothing up: it takes down what is left when it starts.
+    The private key of the tunnel is the last part that is removed from the machine. A daemon that
+    does not run blocks nothing: it removes the rest when it starts.
 
     Args:
         client: an administrator's.
         peer: its id.
-        liqo: liqod's own.
+        liqo: liqod's own namespace.
     """
     for kind in ORDER:
         await client.delete_selected(kind, Selection(namespace))
@@ -60,7 +60,7 @@ async def remove_network(client: Client, peer: str, namespace: str, liqo: str) -
 
 
 async def is_taken_down(client: Client, peer: str, liqo: str) -> bool:
-    """True if nothing of a tunnel is on its machine any more; waits some seconds for a daemon.
+    """True if no part of a tunnel is on its machine any more; waits some seconds for a daemon.
 
     Args:
         client, peer, liqo: as of :func:`remove_network`.
@@ -76,7 +76,7 @@ async def is_taken_down(client: Client, peer: str, liqo: str) -> bool:
 
 
 async def clear(remote: Client, namespace: str) -> None:
-    """Take away what is ours at a peer, with a peering user's rights: it deletes by name."""
+    """Delete our objects at a peer, with a peering user's rights: it deletes by name."""
     for kind in ORDER:
         for each in await remote.list(kind, Selection(namespace), decode=Partial):
             await remote.delete(kind, each.metadata.name, namespace)

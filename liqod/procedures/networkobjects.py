@@ -27,19 +27,18 @@ MTU: Final = 1340
 
 
 class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How two networks are to be joined; the names are Liqo's.
+    """Options for joining two networks; the names are Liqo's.
 
     Attributes:
         server_at: the side that is dialled.
-        service_type: how its gateway is exposed.
-        port: where it begins to look for a free one; 0 takes the usual one of what makes the
-            tunnel.
-        node_port: the very one; 0 for any.
+        service_type: the type of its gateway's Service.
+        port: the first port of its search for a free one; 0 for the usual one of the backend.
+        node_port: the exact port; 0 for any.
         load_balancer_ip: an address at which it is to be reached, before others.
-        client_address: the address that is dialled, where it is not the one that the server tells.
-        client_port: likewise its port; 0 for the one that is told.
+        client_address: the address that is dialled, where it is not the one of the server's status.
+        client_port: likewise its port; 0 for that of the status.
         mtu: of the tunnel, in bytes.
-        backend: what makes the tunnel; empty for WireGuard, or what both sides make.
+        backend: the tunnel's backend; empty for WireGuard, or one that both sides have.
     """
 
     server_at: Where = "Provider"
@@ -54,11 +53,11 @@ class NetworkOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def made_by(self) -> str:
-        """The backend of the tunnel, as far as one side knows."""
+        """The backend of the tunnel, as far as one side has it."""
         return self.backend or WIREGUARD
 
     def dialled(self, told: GatewayEndpoint) -> GatewayEndpoint:
-        """Where the client dials, of what the server tells."""
+        """The endpoint that the client dials, from that of the server's status."""
         first = told.port if told.port is not None else next(iter(told.ports), PORT)
         addresses = (self.client_address,) if self.client_address else told.addresses
         port = self.client_port or first
@@ -74,7 +73,7 @@ def configuration(described: str, ranges: Ranges) -> Json:
 def gateway_server(peer: str, liqo: str, asked: NetworkOptions) -> Json:
     """The gateway that is dialled, for the side that has the peer."""
     endpoint: Json = {"serviceType": asked.service_type}
-    # WireGuard's is told, as Liqo wants it; of others the daemon there knows it.
+    # WireGuard's is written, as Liqo needs it; that of others is the daemon's default.
     if port := asked.port or (PORT if asked.made_by == WIREGUARD else 0):
         endpoint["port"] = port
     if asked.node_port:
@@ -92,11 +91,11 @@ def gateway_client(
     """The gateway that dials.
 
     Args:
-        peer: whom it dials.
-        liqo: liqod's own namespace there.
-        asked: how.
-        endpoint: where.
-        websocket: TCP port at which the server takes the tunnel in a websocket, too; 0 for none.
+        peer: the peer that it dials.
+        liqo: liqod's own namespace in its cluster.
+        asked: the options.
+        endpoint: the endpoint that it dials.
+        websocket: TCP port at which the server accepts the tunnel in a websocket, too; 0 for none.
     """
     ref = _template("Client", liqo, asked)
     where = {**msgspec.to_builtins(endpoint), "addresses": list(endpoint.addresses)}

@@ -29,8 +29,8 @@ class Site(msgspec.Struct, frozen=True):
         client: of its API server.
         id: its own.
         peer: the other's.
-        namespace: where it keeps the other.
-        liqo: liqod's (or Liqo's) own namespace there.
+        namespace: its tenant namespace of the other.
+        liqo: liqod's (or Liqo's) own namespace in it.
     """
 
     client: Client
@@ -48,7 +48,7 @@ def sites(sides: Sides, liqo: str, remote_liqo: str) -> tuple[Site, Site]:
 
 
 class _UnconnectedSide(msgspec.Struct, frozen=True):
-    """A side that has not said yet that packets go both ways, by its Connection.
+    """A side whose Connection does not report yet that packets go both ways.
 
     Attributes:
         state: of its tunnel; empty where there is no Connection yet.
@@ -78,12 +78,12 @@ async def wait_connected(
     *,
     timings: PeeringTimings = ORDINARY,
 ) -> None:
-    """Until each side says that its tunnel stands, and that pods are reached through it.
+    """Waits until each side reports that its tunnel is up, and that pods are reached through it.
 
-    A gateway that runs Liqo, or has no address among its pods, cannot say the latter.
+    A gateway that runs Liqo, or has no address among its pods, cannot report the latter.
 
     Raises:
-        ConfigError: they do not in time; what each side says.
+        ConfigError: they do not in time, with the report of each side.
     """
     every = tuple(both)
     waiting = {site.id: _UnconnectedSide() for site in every}

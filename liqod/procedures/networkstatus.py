@@ -40,16 +40,16 @@ T = TypeVar("T", bound=Resource)
 
 
 class NodeNetworkStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of this cluster, where there are several.
+    """The state of a node of this cluster, where there are several.
 
     Attributes:
         name: of the Node.
-        address: where the other nodes reach it.
+        address: the one by which the other nodes reach it.
         gateway: whether it is the gateway.
-        state: ``gateway``, ``ok``, ``failing``, or ``silent`` where it never said anything.
-        latency: of a round trip to the gateway, as it was last told; empty where it was not.
+        state: ``gateway``, ``ok``, ``failing``, or ``silent`` where it never reported.
+        latency: of a round trip to the gateway, as last reported; empty where it was not.
         dropped: packets that it has dropped.
-        problem: what is in the way, a sentence; empty for nothing.
+        problem: the obstacle, a sentence; empty for none.
     """
 
     name: str
@@ -68,7 +68,7 @@ async def look(
 
     Args:
         client: of this cluster.
-        peer: the one; empty for all.
+        peer: its id; empty for all.
         namespace: liqod's own.
 
     Raises:
@@ -152,10 +152,10 @@ def _is(one: Resource, peer: str) -> bool:
 
 
 def shown(facts: PeerFacts, own: tuple[NodeNetworkStatus, ...]) -> dict[str, Any]:
-    """The network of a peer as one JSON object; ``live`` is what the daemon tells.
+    """The network of a peer as one JSON object; ``live`` comes from the daemon.
 
     Args:
-        facts: of the peer, with what is joined with it.
+        facts: of the peer, with the network that is joined with it.
         own: this cluster's nodes, where there are several: the same of all peers.
     """
     made = asdict(facts.joined or JoinedFacts())

@@ -31,9 +31,9 @@ DEFAULTS: Mapping[str, Any] = {
     "namespaceMappingStrategy": "DefaultName",
     "clusterSelector": {"nodeSelectorTerms": []},
 }
-"""The spec of a NamespaceOffloading where nothing else is asked for, nor was before."""
+"""The spec of a NamespaceOffloading without other settings, requested now or earlier."""
 UNDER_WAY = ("", "InProgress", "Terminating")
-"""The phases that pass by themselves; any other is an outcome, also one that is not known here."""
+"""The phases that pass by themselves; any other is a result, also an unknown one."""
 POLL = 0.2
 """Seconds between two checks at most."""
 FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
@@ -43,7 +43,7 @@ FIXED = ("namespaceMappingStrategy", "remoteNamespaceName")
 def manifest(
     namespace: str, spec: dict[str, Any], annotations: Mapping[str, str] = {}
 ) -> dict[str, Any]:
-    """The NamespaceOffloading that says so, as one would apply it."""
+    """The NamespaceOffloading of the request, as one would apply it."""
     metadata: dict[str, Any] = {"name": NAME, "namespace": namespace}
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -58,7 +58,7 @@ def manifest(
 async def spread(
     client: Client, namespace: str, asked: Mapping[str, Any], annotations: Mapping[str, str] = {}
 ) -> int:
-    """Create the NamespaceOffloading, or change in it what is asked for; its generation.
+    """Create the NamespaceOffloading, or change the requested fields in it; its generation.
 
     Other fields stay as they are. Raises ConfigError where a field cannot be changed.
     """
@@ -79,7 +79,7 @@ async def spread(
 
 
 async def offloaded(client: Client, namespace: str, generation: int) -> dict[str, Any]:
-    """The status of a NamespaceOffloading once the daemon has done what that generation asks for.
+    """The status of a NamespaceOffloading once the daemon has carried out a generation.
 
     Raises:
         NotFound: it was deleted meanwhile.
@@ -100,7 +100,7 @@ async def bring_back(client: Client, found: dict[str, Any], progress: Progress) 
     Args:
         client: of this cluster.
         found: the NamespaceOffloading as it is, as JSON.
-        progress: told what is waited for.
+        progress: called with each awaited step.
 
     Returns: the peers that do not answer, which remove theirs when they do.
     """
@@ -114,7 +114,7 @@ async def bring_back(client: Client, found: dict[str, Any], progress: Progress) 
 
 
 async def _gone(client: Client, namespace: str, uid: str, progress: Progress) -> None:
-    """Wait until the NamespaceOffloading of that UID is no more, and say what it waits for."""
+    """Wait until the NamespaceOffloading of that UID is deleted, and report its awaited step."""
     said: dict[str, str] = {}
 
     async def gone() -> bool:
@@ -161,7 +161,7 @@ async def _removed_there(client: Client, namespace: str) -> list[str]:
 
 
 async def present(client: Client, namespace: str) -> dict[str, Any]:
-    """How a namespace is offloaded, or would be where nothing is asked for."""
+    """The offloading of a namespace, or the default one where it is not offloaded."""
     found = await client.find(NAMESPACE_OFFLOADINGS, NAME, namespace)
     return {**DEFAULTS, **(found["spec"] if found is not None else {})}
 

@@ -1,5 +1,5 @@
 """Compares a grant with the capacity of nodes, for a warning: of this cluster's before it is made,
-and of a provider's afterwards, as far as that tells it.
+and of a provider's afterwards, as far as that reports it.
 
 It refuses nothing: nodes may be added, or made as they are needed.
 """
@@ -18,12 +18,12 @@ from liqod.resources import RESOURCE_SLICES, ResourceSlice
 
 
 async def beyond(client: Client, grant: Mapping[str, int | str], consumer: str = "") -> str:
-    """Says by how much all grants, with a new one, exceed the nodes' capacity; empty for nothing.
+    """The excess of all grants, with a new one, over the nodes' capacity, in words; empty for none.
 
     Args:
-        client: whose rights may not be enough to look; then nothing is said.
+        client: its rights may not be enough to look; then the result is empty.
         grant: the grant.
-        consumer: whose it is, if that is known: what it has already is part of it.
+        consumer: the grant's consumer, if known: its present slices are a part of the grant.
     """
     try:
         nodes = await client.list(NODES, decode=Node)

@@ -1,7 +1,7 @@
-"""Asking another cluster, as ``liqod peer`` does it: the request is made here, the daemon goes on.
+"""Makes requests to other clusters, as ``liqod peer`` does; the daemon carries them out.
 
-A caller that waits for the answer polls the request, and may stop doing so: run again, it finds the
-same one. Deadlines are the caller's.
+A caller that waits for the answer polls the request, and may stop at any time: run again, it finds
+the same one. Deadlines are the caller's.
 """
 
 from base64 import b64encode
@@ -27,10 +27,10 @@ from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress
 
 LAST_WORD: Final = 3.0
-"""Seconds for taking back what a request that did not come about has left."""
+"""Seconds for removing the remains of a request that was not completed."""
 SEEN_WITHIN: Final = 5.0
-"""Seconds after which nobody waits for a cluster that nobody sees; it may announce itself once
-in a few seconds."""
+"""Seconds to wait for a cluster that no source has seen; it may announce itself once in a few
+seconds."""
 FORMER: Final = 8
 """Former words that a request remembers."""
 ENDED = ("Denied", "Refused", "Expired", "Cancelled", "Failed")
@@ -41,15 +41,15 @@ class PeeringRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: of the request.
-        addresses: of its daemon, as ``HOST:PORT``; none where discovery is to say.
+        addresses: of its daemon, as ``HOST:PORT``; none where discovery is to find them.
         cluster_id: the id that it must have; empty for any.
         key: SHA-256 of the key that it must have, hexadecimal; empty where words are compared.
         invitation: id and secret of an invitation; None for none.
         resources, slice, networking, replace, lend, awaited: as of
             :class:`~liqod.resources.peering.OutgoingPeeringSpec`.
-        sought: whether a policy asks, since the cluster is seen.
-        confirms: whether somebody has compared the words of the request that waits, so that this
-            one goes on as it is: another would have other words.
+        sought: whether a policy makes the request, since the cluster is seen.
+        confirms: whether a user has compared the words of the request that waits, so that this one
+            goes on as it is: another would have other words.
     """
 
     name: str
@@ -71,21 +71,21 @@ class PeeringRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotSeen(ConfigError):
-    """Nobody says where the cluster is that is asked."""
+    """No source gives the address of the requested cluster."""
 
 
 async def ensure_request(client: Client, namespace: str, request: PeeringRequest) -> bool:
-    """Have the request; one that came to an end, or asks for something else, begins anew.
+    """Make the request; one that has ended, or has other contents, begins anew.
 
-    Returns whether it was made just now.
+    Returns True if it was made just now.
 
     Args:
         client: an administrator's.
         namespace: liqod's own.
-        request: what is asked.
+        request: the request.
 
     Raises:
-        ConfigError: words are confirmed of a request that does not wait, or asks for other things.
+        ConfigError: words are confirmed of a request that does not wait, or has other contents.
     """
     live = await client.find(OUTGOING_PEERINGS, request.name, namespace, decode=OutgoingPeering)
     if request.confirms:
@@ -132,7 +132,7 @@ async def ensure_request(client: Client, namespace: str, request: PeeringRequest
 
 
 async def take_back(client: Client, namespace: str, name: str) -> None:
-    """Ask no more. Raises LiqodError where the API server refuses."""
+    """Delete a request. Raises LiqodError where the API server refuses."""
     await client.delete(OUTGOING_PEERINGS, name, namespace)
 
 
@@ -159,12 +159,12 @@ def shown_words(request: OutgoingPeering) -> tuple[str, ...]:
 
 
 def remembered(words: Iterable[str]) -> dict[str, str]:
-    """Annotations of a request by which former words are told from those of somebody between."""
+    """Annotations of a request that distinguish former words from those of a man in the middle."""
     return {labels.FORMER_WORDS: " ".join(tuple(words)[-FORMER:])}
 
 
 def _check_confirmed(live: OutgoingPeering | None, request: PeeringRequest) -> None:
-    """A request whose words were compared goes on as it is. Raises ConfigError where none does."""
+    """Check that a request with compared words goes on as it is. Raises ConfigError if not."""
     name = request.name
     if live is None:
         raise ConfigError(
@@ -185,7 +185,7 @@ def _check_confirmed(live: OutgoingPeering | None, request: PeeringRequest) -> N
 
 
 def _goes_on(live: OutgoingPeering, request: PeeringRequest) -> bool:
-    """True if a request that exists is the one that is meant."""
+    """True if an existing request is the wanted one."""
     if live.leaving or live.status.phase in ENDED:
         return False
     if request.replace and (live.status.phase == "Done" or not live.spec.replace):
@@ -239,11 +239,11 @@ async def _keep_invitation(
 
 
 async def confirm(client: Client, namespace: str, name: str, words: str) -> None:
-    """Say that the other side shows these words: from now on its key is the one that is expected.
+    """Confirm that the other side shows these words: from now on its key is the expected one.
 
     Raises:
-        ConfigError: nobody was met yet, or the words are others: somebody stands between; or
-            another key is expected already, which words do not replace.
+        ConfigError: no cluster has answered yet, or the words differ: there is a man in the middle;
+            or another key is expected already, which words do not replace.
     """
     live = await client.get(OUTGOING_PEERINGS, name, namespace, decode=OutgoingPeering)
     shown = live.status.words
@@ -274,7 +274,7 @@ async def confirm(client: Client, namespace: str, name: str, words: str) -> None
 
 
 def other_key(request: OutgoingPeering) -> str:
-    """Why a cluster that shows another key than the expected one is not gone on with."""
+    """The reason to stop with a cluster that shows another key than the expected one."""
     shown, expected, name = request.status.key, request.spec.key, request.name
     return (
         f"what answers for {name} shows the key {shown[:16]}…, and {expected[:16]}… is expected by"
@@ -284,7 +284,7 @@ def other_key(request: OutgoingPeering) -> str:
 
 
 async def _ignored(found: OutgoingPeering) -> None:
-    """Nobody looks on."""
+    """Shows nothing."""
 
 
 async def wait(
@@ -294,17 +294,17 @@ async def wait(
     progress: Progress,
     shown: Callable[[OutgoingPeering], Awaitable[None]] = _ignored,
 ) -> OutgoingPeering:
-    """The request when it has come to a peering.
+    """The request when it has led to a peering.
 
     Args:
         client, namespace: as of :func:`ensure_request`.
         name: of the request.
-        progress: told what the daemon is at.
-        shown: told the request each time that it was looked at.
+        progress: called with the daemon's present step.
+        shown: called with the request after each look at it.
 
     Raises:
-        ConfigError: it has come to another end, and why.
-        NotSeen: for :data:`SEEN_WITHIN` nobody has said where the cluster is.
+        ConfigError: it has ended otherwise, with the reason.
+        NotSeen: for :data:`SEEN_WITHIN` no source has given the cluster's address.
     """
     unseen = inf
 
@@ -329,7 +329,7 @@ async def wait(
 
 
 def without_network(found: OutgoingPeering) -> str:
-    """Why the clusters were peered without a network that was asked for; empty for no reason."""
+    """The reason why clusters were peered without a requested network; empty for none."""
     steps = (each for each in found.status.conditions if each.type == JOINED)
     return next((each.message for each in steps if each.status == "False"), "")
 

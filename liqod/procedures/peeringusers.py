@@ -1,9 +1,9 @@
-"""Peering users: kubeconfigs with which a consumer may peer with this cluster, and no more.
+"""Makes and revokes peering users: kubeconfigs that let a consumer peer with this cluster only.
 
-Made and revoked by someone with rights here (``liqod generate|delete peering-user``). Each has a
-name of its own, so that deleting the bindings revokes the certificate for good: the next one for
-the same consumer is another user. It is good for an hour, and what it may do shrinks when the
-consumer is accepted: :mod:`liqod.provider.tenants.peeringuserrbac`.
+An administrator of this cluster does it (``liqod generate|delete peering-user``). Each has its own
+name, so that deleting the bindings revokes the certificate for good: the next one for the same
+consumer is another user. It is valid for an hour, and its rights shrink when the consumer is
+accepted: :mod:`liqod.provider.tenants.peeringuserrbac`.
 """
 
 import secrets
@@ -38,7 +38,7 @@ SHOWN = 32
 
 
 def user_name(consumer: str, suffix: str) -> str:
-    """Name of a peering user: the prefix says what it is, the suffix makes it unique.
+    """Name of a peering user: the prefix shows its kind, the suffix makes it unique.
 
     The common name of a certificate has 64 characters, so a long id is cut; the binding's label has
     it whole.
@@ -68,30 +68,31 @@ async def generate(
     lifts: str | None = None,
     replace_living: bool = False,
 ) -> bytes:
-    """A kubeconfig for one consumer; the users made for it before are revoked.
+    """A kubeconfig for one consumer; its earlier users are revoked.
 
-    A consumer that was revoked is let in again by this, be it with another key. One that is
-    accepted gets a user who reads only.
+    This accepts a consumer that was revoked again, also with another key. One that is accepted gets
+    a user that only reads.
 
     Args:
         client: with an administrator's rights.
         consumer: the consumer's id.
-        here: this cluster's id.
+        here: this cluster's own id.
         server: this API server's URL, as the consumer reaches it.
         ca: PEM of its authority.
-        namespace: liqod's own namespace here.
+        namespace: liqod's own namespace in this cluster.
         list_secrets: let it read all Secrets of its tenant namespace, which ``liqoctl`` needs and
             ``liqod`` does not.
-        lifetime: seconds for which it is good, 600 or more.
-        key: SHA-256 of the consumer's key, hexadecimal; empty where nobody knows it yet.
-        anew: have a Tenant that shows another key go: somebody says that this one is its key now.
+        lifetime: seconds for which it is valid, 600 or more.
+        key: SHA-256 of the consumer's key, hexadecimal; empty where it is not known yet.
+        anew: delete a Tenant that shows another key: an operator confirms that this one is its key.
         lifts: the mark of the only revocation that this takes back, empty for none; one that came
-            after somebody had agreed to let the consumer in stands. None: whatever there is.
+            after an operator had agreed to accept the consumer stays. None: any revocation.
 
-        replace_living: have names be good again for which certificates live that were revoked.
+        replace_living: allow names again whose revoked certificates are still valid.
 
     Raises:
-        ConfigError: the id is none, or this cluster's own; or the consumer was revoked meanwhile.
+        ConfigError: the id is malformed, or this cluster's own; or the consumer was revoked
+            meanwhile.
     """
     ids.check_cluster_id(consumer)
     if consumer == here:
@@ -107,7 +108,7 @@ async def generate(
 
     async def certified() -> bytes:
         # The signing request has the label by which those of earlier users go.
-        # Their Role stays: by it nobody may do anything who is not bound to it.
+        # Their Role stays: it gives no rights without a binding.
         await _revoke(client, consumer, (ROLE_BINDINGS, SIGNING_REQUESTS))
         return await sign(
             client,
@@ -117,8 +118,8 @@ async def generate(
             lifetime=int(lifetime),
         )
 
-    # The role is the earlier there the better: a binding is made when the API server has seen all
-    # that was written before, which it looks for every 100 ms. Nobody is bound to it yet.
+    # The role should exist early: a binding is made when the API server has seen all
+    # that was written before, which it looks for every 100 ms. No user is bound to it yet.
     certificate, _ = await gather(
         certified, partial(_renew_role, client, consumer, tenant, key, needed=not list_secrets)
     )
@@ -147,7 +148,7 @@ async def _bind(
     """Give a peering user the roles that its consumer needs, in its tenant namespace and liqod's.
 
     Args:
-        who: the consumer, the user's name, the consumer's key.
+        who: the consumer, the user's name and the consumer's key.
     """
     consumer, user, key = who
     until = datetime.now(UTC) + timedelta(seconds=lifetime)
@@ -180,7 +181,7 @@ async def _bind(
 async def _renew_role(
     client: Client, consumer: str, tenant: str, key: str, *, needed: bool
 ) -> None:
-    """Have the Role of a consumer's users as it is now, or none."""
+    """Replace the Role of a consumer's users by the present one, or delete it."""
     outdated = Selection(labels=users_of(consumer))
     if not needed:
         await client.delete_selected(ROLES, outdated)
@@ -202,10 +203,10 @@ async def _is_accepted(client: Client, consumer: str, namespace: str) -> bool:
 async def _let_in_again(
     client: Client, consumer: str, namespace: str, *, key: str, lifts: str | None
 ) -> None:
-    """Lifts the revocation of a consumer for which a user is made, and removes all that it had.
+    """Lifts the revocation of a consumer for which a user is made, and removes its former rights.
 
     Args:
-        key: the only one by which it is known from now on; empty where nobody has said so.
+        key: its only valid one from now on; empty where none was given.
     """
     live = await client.get(NAMESPACES, namespace, decode=Partial)
     revoked = live.metadata.annotations.get(labels.REVOKED_TENANT)
@@ -224,7 +225,7 @@ async def _let_in_again(
     marks: dict[str, str | None] = dict.fromkeys(gone)
     if key:
         marks[labels.ACCEPTED_KEY] = key
-    # What was revoked stays so, under whatever id it comes, but for the key that is let in now.
+    # Revoked keys stay so, under any id, except for the key that is accepted now.
     stay = revoked_keys(live.metadata.annotations) - {key}
     if stay:
         marks[labels.REVOKED_KEYS] = " ".join(sorted(stay))
@@ -234,7 +235,7 @@ async def _let_in_again(
     lives = [living(noted) if noted else "", live.metadata.annotations.get(labels.LIVING, "")]
     if any(lives):
         marks[labels.LIVING] = max(lives)
-    # Over what was read: a revocation that comes in between is none of those.
+    # With the version that was read: a revocation in between is none of those, and a conflict.
     version = live.metadata.resource_version
     patch = {"metadata": {"resourceVersion": version, "annotations": marks}}
     try:
@@ -253,7 +254,7 @@ async def _is_another(client: Client, consumer: str, namespace: str, key: str) -
 
 
 async def delete(client: Client, consumer: str) -> int:
-    """Revoke the peering users of a consumer; how many objects went.
+    """Revoke the peering users of a consumer; the number of deleted objects.
 
     The tenant namespace that was made for them goes too if nothing came of it.
     """
@@ -262,7 +263,7 @@ async def delete(client: Client, consumer: str) -> int:
 
 
 async def revoke(client: Client, consumer: str, key: str = "") -> int:
-    """Take the rights of a consumer's peering users, for good; how many objects went.
+    """Delete the rights of a consumer's peering users for good; the number of deleted objects.
 
     Args:
         client: with an administrator's rights.

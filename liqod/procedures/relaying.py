@@ -1,4 +1,4 @@
-"""Finds the way to a gateway that goes by a peer of both (``liqod peer --relay-kubeconfig``)."""
+"""Finds the path to a gateway through a peer of both (``liqod peer --relay-kubeconfig``)."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ class Relay(msgspec.Struct, frozen=True):
 
     Attributes:
         client: of its API server; a peering user's rights do.
-        liqo: liqod's own namespace there.
+        liqo: liqod's own namespace in it.
     """
 
     client: Client
@@ -36,16 +36,16 @@ class Relay(msgspec.Struct, frozen=True):
     async def behind(
         self, told: GatewayEndpoint, asked: NetworkOptions, client: Client, server: str
     ) -> GatewayEndpoint:
-        """Where a gateway is dialled, the relay last.
+        """The endpoints at which a gateway is dialled, the relay last.
 
         Args:
-            told: where it is dialled directly.
-            asked: how the networks are joined.
+            told: the direct endpoint.
+            asked: the options for joining the networks.
             client: of the cluster that dials.
             server: id of the one that is dialled.
 
         Raises:
-            ConfigError: there is no such way, and what is missing.
+            ConfigError: there is no such path, with the missing part.
         """
         if told.protocol not in ("", "UDP"):
             raise ConfigError(f"tunnels by {asked.backend} go by {told.protocol}: relays carry UDP")
@@ -57,7 +57,7 @@ class Relay(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(told, addresses=(*told.addresses, alias))
 
     async def _alias(self, client: Client, server: str) -> str:
-        """The address at the relay that stands for the server, as the client's cluster sees it."""
+        """The address at the relay for the server, as the client's cluster sees it."""
         hub = await cluster_id(self.client, self.liqo)
         name = PREFIX + server
 
@@ -100,7 +100,7 @@ class Relay(msgspec.Struct, frozen=True):
 
 
 async def _seen(client: Client, peer: str) -> tuple[ClusterCidrs, ClusterCidrs] | None:
-    """The ranges of a cluster's peer, as it has them and as they are seen; None: not joined."""
+    """The ranges of a cluster's peer, its own and their aliases; None: not joined."""
     namespace = await find_tenant_namespace(client, peer)
     if namespace is None:
         return None

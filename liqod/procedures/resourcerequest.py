@@ -1,4 +1,4 @@
-"""The resources to borrow, as a command line, a viewer or a request of the handshake asks."""
+"""The resources to borrow, in a command line, a viewer or a request of the handshake."""
 
 import msgspec
 

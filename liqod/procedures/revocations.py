@@ -1,4 +1,4 @@
-"""The record of a revocation on a tenant namespace: its time, and what could not be revoked."""
+"""The record of a revocation on a tenant namespace: its time, and the rights that remain."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -16,10 +16,10 @@ class Living(msgspec.Struct, frozen=True):
     """A right or object that cannot be revoked; most of these end by themselves.
 
     Attributes:
-        what: in a few words.
-        until: when it ends, RFC 3339; empty where nobody here knows.
-        dead: whether it is good for nothing in any case: for a certificate whose name nobody gets
-            again, which no version before this one has noted.
+        what: its name in a few words.
+        until: time of its end, RFC 3339; empty where that is unknown.
+        dead: whether it is useless in any case: a certificate whose name is never given again,
+            which no version before this one has noted.
     """
 
     what: str
@@ -54,13 +54,13 @@ def marked(annotations: dict[str, str], key: str) -> Mark | None:
 
 
 def living(mark: Mark) -> str:
-    """Until when certificates live whose names could be given again, RFC 3339; empty for none."""
+    """The end of certificates whose names could be given again, RFC 3339; empty for none."""
     open_ = [each.until for each in mark.lives if each.until and not (each.dead or each.over)]
     return max(open_, default="")
 
 
 def revoked_keys(marks: Mapping[str, str]) -> frozenset[str]:
-    """The keys of a consumer that nobody but a person lets in, under whatever id. Pure.
+    """The keys of a consumer that only an operator accepts again, under any id. Pure.
 
     Args:
         marks: annotations of its tenant namespace.
@@ -72,7 +72,7 @@ def revoked_keys(marks: Mapping[str, str]) -> frozenset[str]:
 
 
 def revoked_provider_keys(marks: Mapping[str, str]) -> frozenset[str]:
-    """The keys of a provider that is asked for nothing by itself, under whatever id. Pure.
+    """The keys of a provider that gets no request by itself, under any id. Pure.
 
     Args:
         marks: annotations of its tenant namespace.

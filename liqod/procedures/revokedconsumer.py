@@ -1,8 +1,8 @@
 """Revokes the rights of a consumer, at once, even while its certificates are still valid.
 
-No API server of Kubernetes revokes a certificate, so what is taken is everything that it is good
-for: every binding of the consumer's users and groups, in all namespaces, also those made by hand.
-The tenant namespace is marked, so that the daemon gives nothing of it again; a new peering user
+No API server of Kubernetes revokes a certificate, so all rights that it has are deleted: every
+binding of the consumer's users and groups, in all namespaces, also those made by hand. The tenant
+namespace is marked, so that the daemon gives none of them again; a new peering user
 (:mod:`liqod.procedures.peeringusers`) lifts that. A certificate for a name with a key stays useless
 then, too; one for a name of Liqo's is noted, and blocks that name while it is valid.
 """
@@ -43,7 +43,7 @@ def is_theirs(subject: Subject, consumer: str) -> bool:
 
 
 async def mark(client: Client, namespace: str, key: str, lives: tuple[Living, ...]) -> Mark:
-    """Mark a tenant namespace; what was noted before stays.
+    """Mark a tenant namespace; earlier notes stay.
 
     Raises:
         NotFound: there is no such namespace.
@@ -62,7 +62,7 @@ async def mark(client: Client, namespace: str, key: str, lives: tuple[Living, ..
 
 
 async def note_keys(client: Client, namespace: str, keys: Mapping[str, Iterable[str]]) -> None:
-    """Note on a tenant namespace the keys that are revoked, by what each peer was.
+    """Note on a tenant namespace the keys that are revoked, by the peer's role.
 
     Raises:
         NotFound: there is no such namespace.
@@ -76,7 +76,7 @@ async def note_keys(client: Client, namespace: str, keys: Mapping[str, Iterable[
 
 
 async def is_known(client: Client, consumer: str, namespace: str) -> bool:
-    """True if anything was given to that consumer here."""
+    """True if this cluster has given a consumer any right or object."""
     if await client.find(TENANTS, consumer, namespace, decode=Partial) is not None:
         return True
     live = await client.get(NAMESPACES, namespace, decode=Partial)
@@ -88,7 +88,7 @@ async def is_known(client: Client, consumer: str, namespace: str) -> bool:
 
 
 async def certificates_of(client: Client, consumer: str, namespace: str) -> tuple[Living, ...]:
-    """The certificates that were issued for a consumer and still live."""
+    """The certificates that were issued for a consumer and are still valid."""
     ends: dict[str, str] = {}
     users = Selection(labels=users_of(consumer))
     for bound in await client.list(ROLE_BINDINGS, users, decode=Binding):
@@ -112,7 +112,7 @@ async def certificates_of(client: Client, consumer: str, namespace: str) -> tupl
 
 
 async def take(client: Client, consumer: str, namespace: str) -> list[str]:
-    """Delete every right of the consumer, then what it runs here; returns those, one line each."""
+    """Delete all rights of the consumer, then its objects; returns all of them, one line each."""
     gone = []
     users = await peeringusers.revoke(client, consumer)
     if users:
@@ -139,7 +139,7 @@ def _is_given(secret: Partial) -> bool:
 
 
 async def _end(client: Client, consumer: str, namespace: str) -> list[str]:
-    """End what runs here for the consumer, though no daemon does: maps first, or it comes back."""
+    """Delete the consumer's objects, also without a daemon: maps first, or namespaces come back."""
     gone = []
     for kind in REPLICATED:
         mine = Selection(namespace, labels=replicas_of(consumer))
@@ -150,7 +150,7 @@ async def _end(client: Client, consumer: str, namespace: str) -> list[str]:
 
 
 async def namespaces_of(client: Client, consumer: str, namespace: str) -> list[Partial]:
-    """The namespaces that were made here for the consumer, by maps of its tenant namespace."""
+    """The namespaces that were made for the consumer, by maps of its tenant namespace."""
     mine = f"{labels.REMOTE_CLUSTER_ID}={consumer}"
     owner = ids.managed_by_map(namespace, "")
     return [
@@ -161,7 +161,7 @@ async def namespaces_of(client: Client, consumer: str, namespace: str) -> list[P
 
 
 async def _delete(client: Client, kind: Kind, found: list[Partial]) -> list[str]:
-    """Delete objects; a line for each that went."""
+    """Delete objects; a line for each deleted one."""
     return [_line(kind, each) for each in await delete_all(client, kind, found)]
 
 
@@ -182,7 +182,7 @@ def _line(kind: Kind, found: Binding | Partial) -> str:
 
 
 async def _unbind(client: Client, kind: Kind, consumer: str) -> list[str]:
-    """Take the consumer's subjects out of every binding; one that is left with none goes."""
+    """Remove the consumer's subjects from every binding, and delete bindings without subjects."""
     gone = []
     for each in await client.list(kind, decode=Binding):
         subjects = each.subjects or ()

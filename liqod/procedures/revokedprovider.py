@@ -1,7 +1,7 @@
-"""Giving up a provider that is trusted no more: this cluster's way in goes, and is not made again.
+"""Revokes a provider that is no longer trusted: deletes this cluster's access to it for good.
 
-Nothing is asked of the provider: what is ours there stays until ``liqod unpeer``, peered again, or
-its administrator removes it.
+No request goes to the provider: our objects at it stay until ``liqod unpeer``, after a new peering,
+or its administrator removes them.
 """
 
 from base64 import b64decode
@@ -19,11 +19,11 @@ from liqod.kube.selection import Selection
 from liqod.resources import IDENTITIES, RENEWS, RESOURCE_SLICES
 
 SOURCES = f"{labels.REPLICATION}={labels.TRUE}"
-"""Selects what this cluster asks of a provider."""
+"""Selects this cluster's requests to a provider."""
 
 
 async def is_known(client: Client, namespace: str) -> bool:
-    """True if this cluster has, or had until it was revoked, a way into the provider."""
+    """True if this cluster has, or had until the revocation, access to the provider."""
     if await client.list(IDENTITIES, Selection(namespace), decode=Partial):
         return True
     live = await client.get(NAMESPACES, namespace, decode=Partial)
@@ -35,7 +35,7 @@ async def is_known(client: Client, namespace: str) -> bool:
 
 
 async def remaining_rights(client: Client, provider: str, namespace: str) -> list[tuple[str, str]]:
-    """Rights from the provider that nobody here can end: in words, and until when (RFC 3339)."""
+    """Rights from the provider that this cluster cannot end, in words with their end (RFC 3339)."""
     found = []
     for each in await client.list(SECRETS, Selection(namespace, labels=labels.IDENTITY_TYPE)):
         text = b64decode(each.get("data", {}).get(labels.KUBECONFIG_FIELD, ""))
@@ -52,8 +52,8 @@ async def remaining_rights(client: Client, provider: str, namespace: str) -> lis
 
 
 async def take(client: Client, namespace: str) -> list[str]:
-    """Delete the way in; returns the deleted objects, one line for each."""
-    # What is asked for first, or Identities would be made again, and of these their Secrets.
+    """Delete the access; returns the deleted objects, one line for each."""
+    # Requests first, or Identities would be made again, and from these their Secrets.
     gone = await _delete(client, RESOURCE_SLICES, namespace, SOURCES)
     gone += await _delete(client, IDENTITIES, namespace, "")
     gone += await _delete(client, SECRETS, namespace, labels.IDENTITY_TYPE)

@@ -1,7 +1,7 @@
-"""Revoking: a peer's trust, rights and bindings are gone at once, and stay gone.
+"""Revokes a peer: deletes its trust, rights and bindings at once and for good.
 
-Works on objects alone, whether or not the daemon runs: what it would still make is looked for
-again, until nothing comes back.
+Works on objects alone, with and without a running daemon: objects that the daemon would still make
+are looked for again, until none comes back.
 """
 
 import msgspec
@@ -24,7 +24,7 @@ from liqod.procedures.revocations import Living
 from liqod.runtime.progress import Progress
 
 QUIET = 1.0
-"""Seconds between two checks; what a daemon has begun to make is there by then."""
+"""Seconds between two checks; objects that a daemon has begun to make exist by then."""
 
 AGAIN = "the way to ask anew, which a policy of the configuration may answer"
 TUNNEL = "the tunnel on its machine, until a daemon runs here, which takes it down"
@@ -35,9 +35,9 @@ class Revoked(msgspec.Struct, frozen=True):
 
     Attributes:
         peer: the peer's cluster id.
-        roles: what it was to this cluster: ``consumer``, ``provider``, or both.
-        removed: what was removed now, one line for each object.
-        lives: what is still open.
+        roles: its roles for this cluster: ``consumer``, ``provider``, or both.
+        removed: the objects that were removed now, one line for each.
+        lives: the rights that remain.
     """
 
     peer: str
@@ -77,12 +77,12 @@ async def carry_out(
     progress: Progress,
     liqo: str = labels.LIQO_NAMESPACE,
 ) -> Revoked:
-    """Marks the peer as revoked, and deletes what it has until nothing comes back.
+    """Marks the peer as revoked, and deletes its rights and objects until none comes back.
 
-    Agreements of the handshake end first, so that nobody is let in anew by them.
+    Agreements of the handshake end first, so that no cluster is accepted anew by them.
 
     Raises:
-        ConfigError: the peer is gone.
+        ConfigError: there is no such peer any more.
     """
     progress(f"revoke {peer}")
     keys = {role: await agreements.keys_of(client, liqo, peer, role) for role in roles}
@@ -94,7 +94,7 @@ async def carry_out(
         raise ConfigError(f"{peer} has just gone")
     await revokedconsumer.note_keys(client, namespace, keys)
     lives: list[Living] = []
-    # The daemon begins with the mark, so what it takes is looked for before.
+    # The daemon begins at the mark, so the objects that it deletes are looked for before.
     if "consumer" in roles:
         removed |= dict.fromkeys(await revokedconsumer.remaining_bindings(client, peer, namespace))
         issued = await revokedconsumer.certificates_of(client, peer, namespace)

@@ -1,8 +1,8 @@
-"""Gives this cluster another key, and shows which peers follow, what blocks it, and what is left.
+"""Gives this cluster another key, and shows the peers that follow, obstacles, and the rest.
 
 The key is changed by one write (:func:`liqod.consumer.identities.clusterkeys.succeed`); the daemons
 of both sides do the rest. A peer that does not follow goes on with the former key, which stays
-beside the other one until nobody needs it.
+beside the other one until no peer needs it.
 """
 
 from collections.abc import Iterable
@@ -37,12 +37,12 @@ NEVER = "it runs Liqo, or a liqod that follows no key"
 
 
 class Bond(msgspec.Struct, frozen=True, order=True, rename="camel"):
-    """A peer that knows this cluster by its key.
+    """A peer that has this cluster's key.
 
     Attributes:
         cluster_id: its id.
-        role: what it is to this cluster.
-        state: ``followed`` to the present key, ``follows`` when its daemon is there, or ``never``.
+        role: its role for this cluster.
+        state: ``followed`` to the present key, ``follows`` when its daemon runs, or ``never``.
     """
 
     cluster_id: str = msgspec.field(name="clusterID")
@@ -51,14 +51,14 @@ class Bond(msgspec.Struct, frozen=True, order=True, rename="camel"):
 
 
 class RotationStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a change of the key is.
+    """The progress of a change of the key.
 
     Attributes:
         key: SHA-256 of the present key, hexadecimal.
         former: of the one before, while it is kept; empty for none.
         peers: those that are bound to a key.
-        invitations: names of those whose lines name the key, and that nobody has used up.
-        made: whether the command that says so has made the present key.
+        invitations: names of those whose lines name the key, and that are not used up.
+        made: whether the reporting command has made the present key.
     """
 
     key: str
@@ -92,7 +92,7 @@ class RotationStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 async def rotation_status(client: Client, namespace: str) -> RotationStatus:
-    """How far it is now."""
+    """The present progress of a change of the key."""
     own = await cluster_keys(client, namespace)
     found = await bound(client)
     open_ = await client.list(INVITATIONS, Selection(namespace), decode=Invitation)
@@ -132,7 +132,7 @@ def bonds(own: ClusterKeys, found: Bound) -> tuple[Bond, ...]:
 
 
 def _key_reported(renews: Iterable[Renew], namespace: str) -> bool:
-    """True if a provider has said by which key it knows this cluster."""
+    """True if a provider has reported which key of this cluster it has."""
     return any(
         each.metadata.annotations.get(labels.KNOWN_KEY)
         for each in renews
@@ -148,7 +148,7 @@ def _state(own: ClusterKeys, waits: bool, able: bool) -> Follows:
 
 
 async def in_the_way(client: Client, namespace: str) -> str:
-    """Why the key cannot be changed now; empty where it can."""
+    """The reason why the key cannot be changed now; empty where it can."""
     place = Selection(namespace)
     asked = await client.list(OUTGOING_PEERINGS, place, decode=OutgoingPeering)
     asking = await client.list(INCOMING_PEERINGS, place, decode=IncomingPeering)
@@ -167,7 +167,7 @@ async def start_rotation(client: Client, namespace: str, cluster_id: str) -> Rot
     """Change the key.
 
     Raises:
-        ConfigError: it cannot be changed now, and why.
+        ConfigError: it cannot be changed now, with the reason.
     """
     why = await in_the_way(client, namespace)
     if why:
@@ -179,7 +179,7 @@ async def start_rotation(client: Client, namespace: str, cluster_id: str) -> Rot
 async def destroyed(
     client: Client, namespace: str, progress: Progress, *, within: float = float("inf")
 ) -> bool:
-    """Wait for the end of a former key that nobody needs any more; whether it came in time.
+    """Wait for the end of a former key that no peer needs any more; True if it came in time.
 
     Args:
         client, namespace, progress, within: as :func:`followed` takes them.
@@ -198,16 +198,16 @@ async def destroyed(
 async def followed(
     client: Client, namespace: str, progress: Progress, *, within: float = float("inf")
 ) -> RotationStatus:
-    """Wait for those that follow.
+    """Wait for the peers that follow.
 
     Args:
         client: of this cluster.
         namespace: liqod's own.
-        progress: told who is waited for.
-        within: seconds for which it is waited.
+        progress: called with the awaited peers.
+        within: longest wait, in seconds.
 
     Returns:
-        How far it is then.
+        The progress at the end of the wait.
     """
 
     async def look() -> RotationStatus | None:

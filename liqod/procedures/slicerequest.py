@@ -1,6 +1,6 @@
-"""Asking a provider for resources, as ``liqod peer`` does: a slice, its verdict, its node.
+"""Requests resources of a provider, as ``liqod peer`` does: a slice, its verdict, its node.
 
-Idempotent: a slice that is there is changed to what is asked now. Deadlines are the caller's.
+Idempotent: an existing slice is changed to the present request. Deadlines are the caller's.
 """
 
 from collections.abc import Mapping
@@ -43,14 +43,14 @@ async def ensure_slice(
         local: an administrator's client of this cluster.
         here: this cluster's id.
         provider: the provider's.
-        namespace: its tenant namespace here.
-        asked: what is to be borrowed.
+        namespace: its tenant namespace in this cluster.
+        asked: the resources to borrow.
         private: this cluster's key, PEM.
 
     Returns: the conditions that it had before.
 
     Raises:
-        ConfigError: the name is none for a slice.
+        ConfigError: the name is not valid for a slice.
     """
     name = asked.name or provider
     problem = ids.slice_name_problem(name)
@@ -71,15 +71,15 @@ async def wait_borrowed(
     before: tuple[Any, ...],
     progress: Progress,
 ) -> None:
-    """Until the slice is granted and its virtual node Ready.
+    """Wait until the slice is granted and its virtual node Ready.
 
     Args:
         local, provider, namespace, asked: as of :func:`ensure_slice`.
-        before: what it returned: an old denial is none of what is asked now.
-        progress: told what is waited for.
+        before: its result: an old denial is not about the present request.
+        progress: called with each awaited step.
 
     Raises:
-        ConfigError: the provider denies the slice, or that it grows.
+        ConfigError: the provider denies the slice, or its growth.
     """
     name = asked.name or provider
 
@@ -116,7 +116,7 @@ def offer(found: ResourceSlice) -> str:
         "load-balancer": [each.load_balancer_class_name for each in status.load_balancer_classes],
     }
     offers = [f"{what} classes {', '.join(names)}" for what, names in classes.items() if names]
-    # Liqo's daemon says nothing there.
+    # Liqo's daemon writes no such message.
     rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
     held = rules.pod_security != Rules().pod_security
     terms = f"pods must fit the Pod Security level {rules.pod_security}" if held else ""
@@ -163,7 +163,7 @@ async def _keep_slice(
         had = msgspec.convert(live, ResourceSlice).status.conditions
         if not asked.resources or spec["resources"]:
             return had
-        # The same is asked for again: what was denied of it is denied still.
+        # The same request again: its denial still holds.
         return tuple(each for each in had if each.reason != GROWTH_DENIED)
     return ()
 

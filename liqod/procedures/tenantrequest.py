@@ -1,4 +1,4 @@
-"""The Tenant of this cluster at a provider: its contents, and why it is refused."""
+"""The Tenant of this cluster at a provider: its contents, and the reason of a refusal."""
 
 from base64 import b64encode
 from contextlib import suppress
@@ -19,13 +19,13 @@ from liqod.resources import TENANTS, Tenant
 
 
 class Sides(msgspec.Struct, frozen=True):
-    """The two clusters of a handshake and where they keep each other.
+    """The two clusters of a handshake and their tenant namespaces.
 
     Attributes:
         local, remote: clients; the remote one has a peering user's rights.
         here, there: cluster ids.
-        local_namespace: the provider's tenant namespace here.
-        remote_namespace: this cluster's tenant namespace there.
+        local_namespace: the provider's tenant namespace in this cluster.
+        remote_namespace: this cluster's tenant namespace at the provider.
         proxy: URL of the HTTP proxy by which this cluster is to reach the other; empty for none.
     """
 
@@ -39,7 +39,7 @@ class Sides(msgspec.Struct, frozen=True):
 
 
 async def write_tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> None:
-    """Looked for before it is made: Liqo's webhook refuses a second one, whoever made the first."""
+    """Makes or updates the Tenant: Liqo's webhook refuses a second one, from any client."""
     wanted = _tenant(sides, own, signature)
     live = await sides.remote.find(TENANTS, sides.here, sides.remote_namespace)
     if live is None:
@@ -55,7 +55,7 @@ async def write_tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> None
 async def _forget_certificates(sides: Sides, own: ClusterKeys) -> None:
     """Delete certificates that Liqo has kept from an earlier peering, with another key, say.
 
-    It keeps them when the Tenant goes, and would answer no request but that very one ever after. A
+    It keeps them when the Tenant is deleted, and would answer only the same request ever after. A
     provider that runs liqod has removed them, and shows a peering user no other Secret.
     """
     prefix = ids.certificate_secret()
@@ -99,14 +99,14 @@ def _tenant(sides: Sides, own: ClusterKeys, signature: bytes) -> dict[str, Any]:
 
 
 def _is_current(live: dict[str, Any], own: ClusterKeys, signature: bytes, proxy: str) -> bool:
-    """True if the existing Tenant says what ours would: signatures need not be equal bytes."""
+    """True if the existing Tenant has the contents of ours: signatures need not be equal bytes."""
     tenant = msgspec.convert(live, Tenant, strict=False)
     same = not proxy or tenant.spec.proxy_url == proxy
     return same and asks_for(tenant, own) and tenant.spec.signature == signature
 
 
 def asks_for(tenant: Tenant, own: ClusterKeys) -> bool:
-    """True if a Tenant asks for this cluster's id and key."""
+    """True if a Tenant has this cluster's id and key."""
     spec = tenant.spec
     try:
         certificaterequests.check(

@@ -1,4 +1,4 @@
-"""Cordoning, draining and accepting a tenant again: what a provider's operator decides by hand."""
+"""Cordons, drains and uncordons a tenant, by hand of a provider's operator."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress
 
 REPLICAS = f"{labels.REPLICATED}={labels.TRUE}"
-"""Selects what a consumer replicates to here."""
+"""Selects the objects that a consumer replicates to this cluster."""
 
 
 async def lent_to(client: Client, consumer: str, namespace: str) -> list[str]:
-    """A consumer's slices and namespaces here, each in a few words."""
+    """A consumer's slices and namespaces in this cluster, each in a few words."""
     slices = await client.list(
         RESOURCE_SLICES, Selection(namespace, labels=REPLICAS), decode=Partial
     )
@@ -55,10 +55,10 @@ async def find_tenant(client: Client, name: str) -> dict[str, Any]:
 
 
 async def set_state(client: Client, name: str, condition: str, progress: Progress) -> None:
-    """Set the tenant of a consumer to ``Active`` or ``Cordoned``; ends when that holds.
+    """Set the tenant of a consumer to ``Active`` or ``Cordoned``; ends when it has that state.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no such tenant.
     """
     tenant = await find_tenant(client, name)
     progress(f"set the tenant {name} to {condition}")
@@ -69,7 +69,7 @@ async def set_state(client: Client, name: str, condition: str, progress: Progres
 
 
 async def _until_cordoned(client: Client, namespace: str, name: str = "") -> None:
-    """Until one Quota of a consumer, or each of them, admits nothing more; others' do not count."""
+    """Wait until one of liqod's Quotas of a consumer, or each of them, admits nothing more."""
     ours = Selection(namespace, labels=f"{labels.MANAGED}={labels.TRUE}")
 
     async def cordoned() -> bool:
@@ -81,7 +81,7 @@ async def _until_cordoned(client: Client, namespace: str, name: str = "") -> Non
 
 
 async def drain(client: Client, name: str, progress: Progress) -> None:
-    """Send a consumer's work away; ends when it is gone.
+    """Evict a consumer's pods; ends when they are gone.
 
     Raises:
         ConfigError: there is no such tenant.
@@ -105,7 +105,7 @@ async def wait_until_none(client: Client, kind: Kind, namespace: str) -> None:
 async def cordon_slice(
     client: Client, name: str, consumer: str, cordoned: bool, progress: Progress
 ) -> None:
-    """Have a slice of a consumer accept no new pods, or accept them again; ends when none are.
+    """Cordon a slice of a consumer, or accept new pods on it again; ends when that is done.
 
     Raises:
         ConfigError: there is no such slice.

@@ -1,7 +1,7 @@
-"""Trying the network: pods are brought to each cluster, try each other, and are taken away again.
+"""Tests the network: makes pods in each cluster, lets them try each other, and deletes them.
 
-A namespace is offloaded to the peers, so the peers' own daemons make the pods there: nothing but
-this cluster's API server is asked, with the rights that offloading takes.
+A namespace is offloaded to the peers, so the peers' own daemons make the pods in them: all requests
+go to this cluster's API server, with the rights that offloading needs.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ from liqod.runtime.progress import Progress
 
 Json = dict[str, Any]
 CLEAN_UP: Final = 60.0
-"""Seconds that taking everything away may take; the clusters go on with it by themselves."""
+"""Seconds that deleting all objects may take; the clusters go on with it by themselves."""
 SETTLING: Final = 20.0
 """Seconds that a namespace may take to have a ServiceAccount."""
 LOOK: Final = 0.5
@@ -61,7 +61,7 @@ class NetworkTestOptions(msgspec.Struct, frozen=True):
 
 
 class ProbeClient(msgspec.Struct, frozen=True):
-    """A client: its pod, and what it tries."""
+    """A client: its pod, and its tries."""
 
     manifest: Json
     tries: list[Try]
@@ -70,10 +70,10 @@ class ProbeClient(msgspec.Struct, frozen=True):
 async def test_network(
     client: Client, asked: NetworkTestOptions, progress: Progress
 ) -> list[NetworkTestRow]:
-    """Make the test's objects, have its clients try, delete them; returns the results.
+    """Make the test's objects, run its clients, delete the objects; returns the results.
 
     Raises:
-        ConfigError: there is no peer to try, or a namespace of somebody else's is in the way.
+        ConfigError: there is no peer to try, or a foreign namespace has the same name.
     """
     here, there, left_out = await _places(client, asked)
     if not there:
@@ -131,7 +131,7 @@ def _address(node: Node) -> str:
 
 @asynccontextmanager
 async def _brought(client: Client, progress: Progress) -> AsyncIterator[None]:
-    """The namespace, offloaded; all of it goes at the end, however that comes."""
+    """Holds the offloaded namespace during the block; deletes all of it at any end."""
     try:
         await client.create(NAMESPACES, testplan.namespace())
         progress("wait for the peers to make the namespace")
@@ -141,13 +141,13 @@ async def _brought(client: Client, progress: Progress) -> AsyncIterator[None]:
             raise ConfigError(f"{NAMESPACE} is {status.get('offloadingPhase')}; see `liqod status`")
         yield
     finally:
-        # Also on Ctrl-C and when time is up: what was brought is not left to its user.
+        # Also on Ctrl-C and when time is up: the test's objects are not left to the user.
         with trio.CancelScope(shield=True, deadline=trio.current_time() + CLEAN_UP):
             await _clear(client, progress)
 
 
 async def _clear(client: Client, progress: Progress) -> None:
-    """Take the namespace away, and wait until it is gone here and at the peers that answer."""
+    """Delete the namespace, and wait for its end in this cluster and at the peers that answer."""
     found = await client.find(NAMESPACES, NAMESPACE, decode=Partial)
     if found is None:
         return
@@ -178,7 +178,7 @@ async def _tried(
     there: list[ProbeLocation],
     progress: Progress,
 ) -> list[NetworkTestRow]:
-    """Servers first, then the clients that look for them; what these said."""
+    """Run the servers first, then the clients that use them; the results of the clients."""
     own = here[0]
     servers = [own, *there]
     services: dict[str, Json] = {}
@@ -214,11 +214,11 @@ def probe_clients(
     services: Mapping[str, Json],
     refused: Collection[str],
 ) -> tuple[list[ProbeClient], list[NetworkTestRow]]:
-    """The clients, and rows of what none of them can try.
+    """The clients, and rows of the tries that none of them can make.
 
     Args:
-        asked: what is to be tried.
-        here, there: where clients run in this cluster, the first with its servers, and at peers.
+        asked: the tries to make.
+        here, there: places of clients in this cluster, the first with its servers, and at peers.
         addresses: of the servers' pods, by name.
         services: the Services of the servers, by name.
         refused: the peers whose guests choose no node ports.
@@ -263,14 +263,14 @@ def probe_clients(
 async def refused_node_ports(
     client: Client, own: ProbeLocation, there: list[ProbeLocation]
 ) -> set[str]:
-    """The peers that refuse the node port of this cluster's servers, as the Service's Events say.
+    """The peers that refuse the node port of this cluster's servers, by the Service's Events.
 
-    A Service asks for the same port there, which providers let no guest choose by default.
+    A Service requests the same port at a peer, which providers let no guest choose by default.
 
     Args:
         client: of this cluster.
-        own: where the servers of this cluster run.
-        there: where those of the peers do.
+        own: the place of this cluster's servers.
+        there: the places of the peers'.
     """
     told = await client.list(
         EVENTS, Selection(NAMESPACE, fields=f"involvedObject.name=port-{own.number}"), decode=Event
@@ -282,7 +282,7 @@ async def refused_node_ports(
 async def _started(
     client: Client, servers: list[ProbeLocation], asked: NetworkTestOptions
 ) -> dict[str, str]:
-    """Wait until all servers are ready; why those are not that are not in time, by cluster.
+    """Wait until all servers are ready; the reasons of those that are not in time, by cluster.
 
     Raises:
         ConfigError: a cluster cannot pull the image, so that nothing can be tried with it.
@@ -315,7 +315,7 @@ async def _started(
 
 
 async def _no_address(client: Client, place: ProbeLocation) -> str:
-    """Why the pods of a peer have no address here, as the node reports."""
+    """The reason why a peer's pods have no address in this cluster, from the node."""
     node = await client.find(NODES, place.node, decode=Node)
     told = None
     if node is not None:
@@ -326,7 +326,7 @@ async def _no_address(client: Client, place: ProbeLocation) -> str:
 async def _run(
     client: Client, each: ProbeClient, within: float, found: list[NetworkTestRow]
 ) -> None:
-    """Have a client try; its rows."""
+    """Run a client; returns its rows."""
     name = each.manifest["metadata"]["name"]
     if not each.tries:
         return
@@ -363,7 +363,7 @@ def _last_word(status: Mapping[str, Any]) -> str:
 
 
 async def _create(client: Client, kind: Kind, manifest: Json) -> Json:
-    """Make an object, with the patience that a namespace's first pods take; as it is then."""
+    """Make an object, with retries while a namespace is new; returns the object."""
 
     async def made() -> bool:
         try:

@@ -1,10 +1,10 @@
 """The plan of ``liqod test network``: its pods, its Services, the tries of each client. Pure.
 
-A server runs at each place and answers with its name and the address that it sees the client under.
-A client tries everything that is to be tried from its place, writes a line for each into its
-termination message and ends: so its result comes back with the pod's status, through everything in
-between, and neither logs nor a command in a running pod are needed. Clients at a peer know nothing
-of how addresses are translated there: they look the servers' names up, as applications do.
+A server runs at each place and answers with its name and with the client's address as it sees it. A
+client makes all tries of its place, writes a line for each into its termination message and ends:
+so its result comes back with the pod's status, and neither logs nor a command in a running pod are
+needed. Clients at a peer do not use the translation of addresses: they look the servers' names up,
+as applications do.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,15 +20,15 @@ Verdict = Literal["ok", "failed", "skipped"]
 
 NAMESPACE: Final = "liqod-test-network"
 OWN: Final = {"liqod.io/test": "network"}
-"""Label of the namespace: one of that name without it is somebody else's."""
+"""Label of the namespace: one of that name without it is not the test's."""
 IMAGE: Final = "docker.io/library/busybox:1.37"
 PORT: Final = 8080
 PATIENCE: Final = 20
-"""Seconds for which a client tries one thing: what was made just now arrives a little later."""
+"""Seconds for which a client repeats a try: new objects arrive a little later."""
 
 
 class ProbeLocation(msgspec.Struct, frozen=True):
-    """Where pods of the test run.
+    """A place where pods of the test run.
 
     Attributes:
         cluster: its id.
@@ -44,11 +44,11 @@ class ProbeLocation(msgspec.Struct, frozen=True):
 
 
 class Try(msgspec.Struct, frozen=True):
-    """One thing that a client tries.
+    """One try of a client.
 
     Attributes:
-        source: from where, for people.
-        target: to what, for people.
+        source: its source, for people.
+        target: its target, for people.
         verb: ``address``, ``each`` (all addresses of a name) or ``connect``.
         to: a name, or an address and a port with a blank between.
     """
@@ -63,9 +63,9 @@ class NetworkTestRow(msgspec.Struct, frozen=True):
     """The result of a try.
 
     Attributes:
-        source, target: from where to what.
+        source, target: as of :class:`Try`.
         verdict: ``skipped`` where it was not tried.
-        detail: who answered and under which address it saw the client, or why not.
+        detail: the server that answered and the client's address as it saw it, or the reason.
     """
 
     source: str
@@ -74,11 +74,11 @@ class NetworkTestRow(msgspec.Struct, frozen=True):
     detail: str
 
 
-# --- What is made ---------------------------------------------------------------------------------
+# --- Objects --------------------------------------------------------------------------------------
 
 
 def namespace() -> Json:
-    """The namespace; pods on the nodes' own network are to be let in."""
+    """The namespace, which accepts pods on the nodes' own network."""
     allowed = {"pod-security.kubernetes.io/enforce": "privileged"}
     return {"metadata": {"name": NAMESPACE, "labels": {**OWN, **allowed}}}
 
@@ -86,7 +86,7 @@ def namespace() -> Json:
 def service(number: int, kind: Literal["at", "pods", "port"]) -> Json:
     """A Service of a cluster's servers: with an address, without one, or at a port of the nodes."""
     spec: Json = {"selector": {"app": f"server-{number}"}, "ports": [{"port": PORT}]}
-    # Of every family that the cluster has: each has a way of its own.
+    # Of every family that the cluster has: each has its own path.
     spec["ipFamilyPolicy"] = "PreferDualStack"
     metadata: Json = {"name": f"{kind}-{number}"}
     if kind == "pods":
@@ -98,7 +98,7 @@ def service(number: int, kind: Literal["at", "pods", "port"]) -> Json:
 
 
 def server(place: ProbeLocation, image: str) -> Json:
-    """The pod that answers."""
+    """The pod of a server."""
     answer = f'printf "Content-Type: text/plain\\r\\n\\r\\n{place.cluster} %s" "$REMOTE_ADDR"'
     script = (
         "busybox mkdir -p /work/cgi-bin\n"
@@ -116,7 +116,7 @@ def server(place: ProbeLocation, image: str) -> Json:
 def client(
     name: str, place: ProbeLocation, image: str, tries: Sequence[Try], *, host: bool = False
 ) -> Json:
-    """The pod that tries; with ``host`` on its node's own network."""
+    """The pod of a client; with ``host`` on its node's own network."""
     lines = [f"port={PORT} patience={PATIENCE}", _SCRIPT]
     lines += [f"try {number} {each.verb} {each.to} &" for number, each in enumerate(tries)]
     lines += ["wait", "busybox cat /work/out > /dev/termination-log", ""]
@@ -206,7 +206,7 @@ def _field(name: str, path: str) -> Json:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}
 
 
-# --- What is tried --------------------------------------------------------------------------------
+# --- Tries ----------------------------------------------------------------------------------------
 
 
 def tries_here(
@@ -222,8 +222,8 @@ def tries_here(
     """The tries of a client in this cluster.
 
     Args:
-        place: where it is.
-        targets: where servers are.
+        place: its place.
+        targets: the places of servers.
         addresses: of the servers, by the name of their pod.
         service_addresses: by the name of the Service.
         node_ports: by the number of the cluster.
@@ -277,16 +277,16 @@ def _apart(place: str) -> str:
     return f"{host.strip('[]')} {port}"
 
 
-# --- What came of it ------------------------------------------------------------------------------
+# --- Results --------------------------------------------------------------------------------------
 
 
 def rows(tries: Sequence[Try], message: str, otherwise: str) -> list[NetworkTestRow]:
     """The results of a client's tries.
 
     Args:
-        tries: what it was to try.
+        tries: its tries.
         message: its termination message.
-        otherwise: why it said nothing of a try.
+        otherwise: the reason for a missing line of a try.
     """
     said: dict[int, tuple[str, str]] = {}
     for line in message.splitlines():
@@ -319,6 +319,6 @@ def skipped(sources: Iterable[str], target: str, why: str) -> list[NetworkTestRo
 
 
 def passed(found: Iterable[NetworkTestRow]) -> bool:
-    """True if nothing that was tried failed, and something was tried."""
+    """True if there was a try, and none failed."""
     verdicts = [each.verdict for each in found]
     return "ok" in verdicts and "failed" not in verdicts

@@ -7,10 +7,10 @@ class PeeringTimings(msgspec.Struct, frozen=True, kw_only=True):
     """Times that a peering by kubeconfig waits, all in seconds.
 
     Attributes:
-        answers_within: until a daemon that has not done its part of the handshake is said not to
-            run.
-        doubt_after: until it is told that this may be so.
-        reason_after: of waiting for the provider, until it is asked whether it has refused.
+        answers_within: until a daemon that has not done its part of the handshake is reported as
+            not running.
+        doubt_after: until the progress reports that this may be so.
+        reason_after: of waiting for the provider, until a check for its refusal.
         connected_within: until packets have gone both ways, where networks are joined.
     """
 

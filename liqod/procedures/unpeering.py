@@ -1,10 +1,10 @@
-"""Unpeering, as ``liqod unpeer`` drives it on either side: name, delete, wait; or forget.
+"""Unpeers on either side, as ``liqod unpeer`` does: lists objects, deletes, waits; or forgets.
 
-The peer's objects here are deleted in the order that lets virtual nodes be drained; the tenant
+The peer's local objects are deleted in the order that lets virtual nodes be drained; the tenant
 namespace is marked, and the daemon deletes it when it is empty. A peer that does not answer leaves
-a tombstone behind and holds nothing up (rule 2 of the architecture). A peer keeps the objects that
-it has made of the peering itself until somebody ends it there: they are named, and cleared by a
-client with the rights.
+a tombstone behind and blocks nothing (rule 2 of the architecture). A peer keeps its own objects of
+the peering until an administrator ends it at the peer: they are listed, and deleted by a client
+with the rights.
 """
 
 import datetime
@@ -41,14 +41,14 @@ PATIENCE = 3.0
 
 
 class Half(msgspec.Struct, frozen=True, kw_only=True):
-    """The objects of a peering that a peer has made, and keeps until it is ended there.
+    """The objects of a peering that a peer has made, and keeps until it is ended at the peer.
 
     Attributes:
         here: this cluster's id.
         lends: its Tenant of this cluster, with certificates and rights.
         borrows: its slices, virtual nodes and identity.
         joined: its gateway.
-        runs: ``liqod`` where it is known to run that; empty for Liqo, and where nobody knows.
+        runs: ``liqod`` where it certainly runs that; empty for Liqo, and where it is unknown.
     """
 
     here: str = ""
@@ -58,7 +58,7 @@ class Half(msgspec.Struct, frozen=True, kw_only=True):
     runs: str = ""
 
     def summary(self, peer: str) -> str:
-        """The half and how it is ended, as a clause; empty for nothing."""
+        """The half and the step that ends it, as a clause; empty for none."""
         parts = {
             "its virtual nodes and slices": self.borrows,
             f"its Tenant {self.here}": self.lends,
@@ -77,12 +77,12 @@ NOTHING_KEPT = Half()
 
 
 class Departed(msgspec.Struct, frozen=True):
-    """How an unpeering ended.
+    """The result of an unpeering.
 
     Attributes:
-        complete: nothing is left, here or (of ours) there.
-        pending: what the peer, which does not answer, still has of ours; empty if complete.
-        keeps: what the peer keeps of its own half.
+        complete: nothing is left, in this cluster or (of ours) at the peer.
+        pending: our objects at the peer, which does not answer; empty if complete.
+        keeps: the objects that the peer keeps of its own half.
     """
 
     complete: bool
@@ -90,7 +90,7 @@ class Departed(msgspec.Struct, frozen=True):
     keeps: Half = NOTHING_KEPT
 
     def summary(self, peer: str) -> str:
-        """The end, for people: with what is still to be done, and where."""
+        """The result, for people: with the remaining steps, and their cluster."""
         if not self.complete:
             return (
                 f"unpeered from {peer}, which does not answer: what it still has of ours is "
@@ -100,7 +100,7 @@ class Departed(msgspec.Struct, frozen=True):
 
 
 async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> list[str]:
-    """The objects that unpeering deletes here, one line each; empty if there is no such peer."""
+    """The local objects that unpeering deletes, one line each; empty if there is no such peer."""
     agreed = await agreements.of_peer(local, liqo, peer)
     lines = [each.line for each in agreed]
     namespace = await find_tenant_namespace(local, peer)
@@ -123,7 +123,7 @@ async def plan(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> l
 
 
 async def half(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> Half:
-    """The objects that the peer has made of the peering, by what is here of it."""
+    """The objects that the peer has made of the peering, as far as local objects show."""
     namespace = await find_tenant_namespace(local, peer)
     if namespace is None:
         return NOTHING_KEPT
@@ -152,15 +152,15 @@ async def unpeer(
         local: an administrator's client of this cluster.
         peer: the peer's id.
         remote: a client of the peer, which then clears its half, too: with a peering user's rights
-            its Tenant and its end of the network, with an administrator's what it borrows here.
-        liqo: liqod's namespace here.
-        progress: told what is waited for.
+            its Tenant and its end of the network, with an administrator's also its borrowing.
+        liqo: liqod's namespace in this cluster.
+        progress: called with each awaited step.
     """
     keeps = await half(local, peer, liqo)
     await agreements.end(local, liqo, peer)
     namespace = await find_tenant_namespace(local, peer)
     if remote is not None and keeps.borrows:
-        # While it is still served here: pods of a provider that is gone cannot be moved.
+        # While this cluster still serves it: pods of a provider that is gone cannot be moved.
         borrows = not await end_borrowing(remote, await _place_there(local, remote, liqo), progress)
         keeps = msgspec.structs.replace(keeps, borrows=borrows)
     if namespace is not None:
@@ -187,7 +187,7 @@ async def unpeer(
 
 
 async def forget(local: Client, peer: str, *, progress: Progress) -> None:
-    """Give up what a peer still has of ours; the tombstone ends here and now.
+    """Give up our objects at a peer; deletes the tombstone at once.
 
     Raises:
         ConfigError: there is no such peer.
@@ -204,7 +204,7 @@ async def forget(local: Client, peer: str, *, progress: Progress) -> None:
 async def wait_gone(
     local: Client, peer: str, namespace: str | None, progress: Progress
 ) -> Departed:
-    """Until nothing is left here, or the peer turns out not to answer."""
+    """Wait until no local object is left, or the peer does not answer."""
     progress(f"take leave of {peer}")
     since = trio.current_time()
 
@@ -226,18 +226,18 @@ async def wait_gone(
 
 
 async def _give_back(client: Client, namespace: str) -> None:
-    """Delete what is borrowed by a tenant namespace; virtual nodes are drained before they go."""
+    """Delete the borrowed resources of a tenant namespace; virtual nodes are drained first."""
     sources = f"{labels.REPLICATION}={labels.TRUE}"
     await client.delete_selected(RESOURCE_SLICES, Selection(namespace, labels=sources))
     await client.delete_selected(VIRTUAL_NODES, Selection(namespace))
 
 
 async def end_borrowing(remote: Client, namespace: str, progress: Progress) -> bool:
-    """Have a peer give back what it borrows here; False where the client has not the right.
+    """End a peer's borrowing from this cluster; False where the client has not the right.
 
     Args:
         remote: of the peer.
-        namespace: this cluster's tenant namespace there.
+        namespace: this cluster's tenant namespace at the peer.
         progress: called with each step.
     """
     try:

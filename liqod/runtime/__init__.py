@@ -1,1 +1,1 @@
-"""Helpers of every task: retries and walls, waiting, places of callers, the log, systemd."""
+"""Helpers of every task: retries and supervision, waiting, places of callers, the log, systemd."""

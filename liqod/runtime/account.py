@@ -3,7 +3,7 @@
 A face is an endpoint to which others can open connections. Half of the process's files and half of
 its memory are kept for the daemon's own work: its watches, its requests, its peers. Of the rest
 each face has a part (:data:`SHARES`) that no other can take, so that a caller that fills one blocks
-nobody at the others. It is derived at the start, by the limits that the process really has.
+no client of the others. It is derived at the start, by the limits that the process really has.
 :mod:`liqod.runtime.connectionlimit` selects the connection to close where a face is full.
 """
 
@@ -23,27 +23,27 @@ log = logging.getLogger(__name__)
 PARTS: Final = 32
 """Number of parts of the budget for callers: half of all files, and half of all memory."""
 MOST_FILES: Final = 1 << 20
-"""As many files are asked for. Some programs that are started look at each number there may be."""
+"""Most files to request. Some started programs look at each number up to the limit."""
 FEW_FILES: Final = 4096
-"""With fewer the faces are so small that it is said."""
+"""With fewer the faces are so small that a warning is logged."""
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
 
 class PortShare(msgspec.Struct, frozen=True):
-    """A face's part of what callers may take.
+    """A face's part of the budget for callers.
 
     Attributes:
-        face: what is connected to, in words.
-        who: has a place there, in words.
+        face: the endpoint, in words.
+        who: the clients that have a place, in words.
         parts: of :data:`PARTS`.
-        most: places, however much there is.
+        most: places at the most, with any budget.
         of_one: places of one source at the most, and ...
         divided: ... no more than one in so many of all places.
         files: of one place.
-        memory: bytes of one place, while it is used as is usual.
-        source: what counts as one source.
-        buffered: bytes that are kept of all that was sent and is not answered; None: nobody counts.
+        memory: bytes of one place in ordinary use.
+        source: the kind of one source.
+        buffered: bytes of unanswered requests that are kept together; None: not counted.
         stays: of sources that have as many, those that came first stay; else the others do.
     """
 
@@ -129,7 +129,7 @@ TUNNEL_SHARES: Final[dict[str, PortShare]] = {
 
 
 def places_of(share: PortShare, files: int, memory: int) -> tuple[int, int]:
-    """Places of a face, and of one source there.
+    """The number of places of a face, and of one source at it.
 
     Args:
         share: the face's.
@@ -162,7 +162,7 @@ class Account:
         self._places: dict[str, ConnectionLimiter] = {}
 
     def __getitem__(self, face: str) -> ConnectionLimiter:
-        """The places of a face, the same ones for all who ask."""
+        """The places of a face, the same object for all callers."""
         if face not in self._places:
             share = self._shares[face]
             most, of_one = places_of(share, self.files, self.memory)
@@ -219,7 +219,7 @@ def memory_limit(root: Path = Path("/")) -> int:
             break
         try:
             text = (each / "memory.max").read_text().strip()
-        except OSError:  # no such limit here
+        except OSError:  # no such limit
             continue
         if text.isdecimal():
             found.append(int(text))

@@ -11,7 +11,7 @@ from liqod.model.view.redact import without_invitations
 
 
 class Parser(argparse.ArgumentParser):
-    """Reads options; a mistake ends the program with status 2 and says what was wrong."""
+    """Reads options; a mistake ends the program with status 2 and an error message."""
 
     def error(self, message: str) -> NoReturn:
         """Print the error, without the secret of an invitation, and end the program."""

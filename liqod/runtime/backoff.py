@@ -1,4 +1,4 @@
-"""How long to wait after a failure, and after the next one."""
+"""Computes the time to wait after failures in a row."""
 
 import random
 from collections.abc import Callable

@@ -26,8 +26,8 @@ T = TypeVar("T")
 _full = Seldom()
 
 Why = Literal["full", "memory", "source", "time"]
-"""Why somebody is refused or put out: all places are taken, too much is kept of what was sent, or
-its source has as many places, or as much of the time, as one may have."""
+"""Reason why a connection is refused or ended: all places are taken, too many bytes are kept of its
+requests, or its source has as many places, or as much of the time, as one may have."""
 
 BREATH: Final = 0.1
 """Seconds of rest where the kernel has no more files or memory for a connection."""
@@ -39,10 +39,10 @@ class ConnectionSlot:
     """One connection's place.
 
     Attributes:
-        source: whose it is.
+        source: its source.
         scope: ends the connection.
-        idle: it may be asked to make room.
-        buffered: bytes that are kept of what it sent.
+        idle: it may be ended for another one.
+        buffered: kept bytes of its requests.
         forget: releases these.
     """
 
@@ -59,11 +59,11 @@ class ConnectionSlot:
         self.idle, self.buffered = True, 0
 
     def release(self) -> None:
-        """The connection has gone, or has another place."""
+        """Release the place: the connection has ended, or has another place."""
         self.places.release(self)
 
     def weigh(self, buffered: int) -> bool:
-        """Note how many bytes are kept of what it sent; False where that is too much.
+        """Note the number of kept bytes of its requests; False where that is too much.
 
         Another that has more is ended.
         """
@@ -76,12 +76,12 @@ class ConnectionLimiter:
     Args:
         most: in all.
         of_one: of one source; None: as many.
-        max_buffered: bytes that may be kept of what all have sent; None: nobody counts.
+        max_buffered: kept bytes of the requests of all, at the most; None: not counted.
         stays: as in :class:`liqod.runtime.account.PortShare`.
-        name: what they are for, in the log; empty: nothing is said.
+        name: their purpose, for the log; empty: nothing is logged.
 
     Attributes:
-        refused: how many were, or had to make room, by the sort of their source and why.
+        refused: number of refused or ended ones, by the kind of their source and the reason.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class ConnectionLimiter:
 
     @property
     def buffered(self) -> int | None:
-        """Bytes that are kept of what all have sent; None: nobody counts."""
+        """Kept bytes of the requests of all; None: not counted."""
         return None if self.max_buffered is None else self._buffered
 
     def enter(
@@ -119,13 +119,13 @@ class ConnectionLimiter:
         idle: bool = True,
         forget: Callable[[], None] | None = None,
     ) -> ConnectionSlot | None:
-        """A place for one more; None where nobody makes room for it.
+        """A place for one more; None where no other is ended for it.
 
         Args:
-            source: whose it is (:func:`source_of`, or something that was proved).
-            scope: ends it where it has to make room for another; None: it never has to.
-            idle: whether it may be asked to at once.
-            forget: releases what was sent, before its own turn to do so comes.
+            source: its source (:func:`source_of`, or a proved one).
+            scope: ends it in favour of another; None: it is never ended so.
+            idle: whether that may happen at once.
+            forget: releases its kept bytes, before it would do so itself.
         """
         place = ConnectionSlot(self, source, scope or trio.CancelScope(), forget)
         place.idle = idle and scope is not None
@@ -148,7 +148,7 @@ class ConnectionLimiter:
 
     @contextmanager
     def within(self, source: str, seconds: float) -> Iterator[trio.CancelScope]:
-        """Have a place during the block, for so many seconds; cancelled where there is none."""
+        """Hold a place during the block, for so many seconds; cancelled where there is none."""
         with trio.move_on_after(seconds) as scope:
             place = self.enter(source, scope)
             if place is None:
@@ -160,7 +160,7 @@ class ConnectionLimiter:
                     place.release()
 
     def release(self, place: ConnectionSlot) -> None:
-        """A connection has gone, if it was there."""
+        """Remove a connection that has ended, if it has a place."""
         mine = self._sources.get(place.source, {})
         if place not in mine:
             return
@@ -175,7 +175,7 @@ class ConnectionLimiter:
                 del self._by_network[network]
 
     def refuse(self, source: str, why: Why) -> None:
-        """Count one that is refused, or makes room."""
+        """Count a connection that is refused, or ended for another."""
         self.refused[sort_of(source), why] += 1
 
     def weigh(self, place: ConnectionSlot, buffered: int) -> bool:
@@ -192,7 +192,7 @@ class ConnectionLimiter:
         return True
 
     def _log_full(self, place: ConnectionSlot) -> None:
-        """Say now and then that all places are taken, and whose connection ends by that."""
+        """Log now and then that all places are taken, and the source of the ended connection."""
         if self._name and _full.allows(self._name):
             extra = {"places": self.most, "from": place.source}
             log.warning("all places are taken: %s", self._name, extra=extra)
@@ -244,11 +244,11 @@ _seldom = Seldom(60.0)
 
 
 async def accepted(accept: Callable[[], Awaitable[T]], seldom: Seldom = _seldom) -> T:
-    """The next connection of a listener, however long the kernel has no room for one.
+    """The next connection of a listener, after any time without kernel resources for one.
 
     Args:
         accept: accepts one.
-        seldom: limits how often it is said that there is no room.
+        seldom: limits the log messages about missing resources.
 
     Raises:
         OSError: there is no listener.
@@ -322,7 +322,7 @@ def networks_of(source: str) -> tuple[str, ...]:
 
 @lru_cache(4096)
 def sort_of(source: str) -> str:
-    """The sort of addresses that a source is of, of which there are few; empty: it is none."""
+    """The kind of address of a source, of which there are few; empty: it is no address."""
     try:
         found = ip_network(source)
     except ValueError:

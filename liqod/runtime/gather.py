@@ -1,4 +1,4 @@
-"""Requests side by side, where one need not wait for the other's answer."""
+"""Runs calls side by side, where one need not wait for the other's answer."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, overload
@@ -18,7 +18,7 @@ async def gather(*calls: Call[A]) -> tuple[A, ...]: ...
 async def gather(*calls: Call[Any]) -> tuple[Any, ...]:
     """Run calls at the same time and return their results, in their order.
 
-    Raises: what the first that fails raises, by itself; the others are cancelled.
+    Raises: the exception of the first that fails, not in a group; the others are cancelled.
     """
     results: list[Any] = [None] * len(calls)
     failed: list[Exception] = []
@@ -63,8 +63,8 @@ async def first_of(
     Args:
         attempts: each gives something, or None where it fails, and then the next one begins.
         head_start: seconds after which the next one begins beside it.
-        discard: closes what nobody gets: of one that succeeds too late, or when this is cancelled.
-        hopeless: asked when the last one has had its head start: whether none is waited for longer.
+        discard: closes an unused result: of one that succeeds too late, or on cancellation.
+        hopeless: called when the last one has had its head start: True ends the wait for all.
     """
     won: list[A] = []
 

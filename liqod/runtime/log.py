@@ -29,8 +29,8 @@ class Seldom:
     """Limits repeated log messages, so that a lasting failure does not flood the log.
 
     Args:
-        seconds: for which the same is not said again.
-        kept: how many different things are remembered.
+        seconds: for which the same message is not repeated.
+        kept: number of different messages that are remembered.
     """
 
     def __init__(self, seconds: float = 600.0, kept: int = 256) -> None:
@@ -89,7 +89,7 @@ class Formatter(logging.Formatter):
         said = printable(f"{f'[{peer}] ' if peer else ''}{record.getMessage()}{tail}")
         line = f"{head}{said}"
         if record.exc_info:
-            # Errors quote what peers say: no line of it may look like one of the log.
+            # Errors quote text of peers: no line of it may look like one of the log.
             trace = printable(self.formatException(record.exc_info), lines=True)
             line += "\n  " + trace.replace("\n", "\n  ")
         return line

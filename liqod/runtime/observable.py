@@ -20,7 +20,7 @@ class Notifier:
 
     def notify(self) -> None:
         """Notify all that wait."""
-        # The new event first: who is woken by the old one and waits again must not find it set.
+        # The new event first: a waiter that the old one wakes and waits again must find it unset.
         told, self.coming = self.coming, trio.Event()
         told.set()
 
@@ -33,10 +33,10 @@ class Observable(Generic[T]):
     """The newest value, handed from its producer to its consumers.
 
     Args:
-        now: what is known at first.
+        now: the first value.
 
     Attributes:
-        now: what is known now.
+        now: the present value.
     """
 
     def __init__(self, now: T) -> None:
@@ -44,7 +44,7 @@ class Observable(Generic[T]):
         self._news = Notifier()
 
     def set(self, now: T) -> None:
-        """Set the value; nobody is notified of an equal one."""
+        """Set the value; consumers are not notified of an equal one."""
         if now != self.now:
             self.now = now
             self._news.notify()

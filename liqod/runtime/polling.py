@@ -1,7 +1,7 @@
-"""Waiting for what somebody else does, by looking again and again.
+"""Waits for a change by another party, by polling.
 
-For those who may not watch, or who wait for one thing and end: commands, and the handshake with a
-provider. Tasks that run for ever watch (:mod:`liqod.kube.cache.informer`).
+For callers that may not watch, or that wait for one change and end: commands, and the handshake
+with a provider. Tasks that run for ever watch (:mod:`liqod.kube.cache.informer`).
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,15 +26,15 @@ async def poll_until(
     within: float = float("inf"),
     failing: Callable[[], LiqodError] = TransientError,
 ) -> T:
-    """Ask at growing pauses until there is something.
+    """Poll at growing pauses until there is a result.
 
     Args:
-        look: returns what is waited for; anything that is false is looked for again.
+        look: returns the awaited result; after a false one it is called again.
         longest_pause: seconds between two checks at most.
         within: seconds that it may take; a look that has begun is not cut short.
         failing: makes the error where it takes longer.
 
-    Raises: what the look raises; a TransientError only when nothing else came for half a minute.
+    Raises: the exception of ``look``; a TransientError only after half a minute of nothing else.
     """
     pause, answered = FIRST_PAUSE, trio.current_time()
     deadline = answered + within

@@ -36,7 +36,7 @@ def look() -> ProgramInfo:
 
 
 def in_container(environ: Mapping[str, str], marks: Iterable[Path] = MARKS) -> bool:
-    """True if a cluster or an engine says that this process is in one of its containers."""
+    """True if a cluster or an engine marks this process as in one of its containers."""
     return "KUBERNETES_SERVICE_HOST" in environ or any(each.exists() for each in marks)
 
 
@@ -82,7 +82,7 @@ def _requirements() -> list[str]:
 
 def _origin() -> Origin:
     for each in metadata.distributions(name=NAME):
-        # A build leaves metadata in its folder, which are nobody's installation.
+        # A build leaves metadata in its folder, which are no installation.
         if each.read_text("INSTALLER") is not None:
             return origin(each.read_text("direct_url.json"))
     return "source"

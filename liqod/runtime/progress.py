@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 Progress = Callable[[str], None]
-"""Called with a few words on what is waited for: one step, or a :class:`Step` that says more."""
+"""Called with a few words about the awaited step, or with a :class:`Step`, which has details."""
 
 
 class Step(str):
-    """A step that says more of itself: the text ``name: detail``, of the same step as ``name``.
+    """A step with details: the text ``name: detail``, of the same step as ``name``.
 
     To be sent or kept it has to be made a plain ``str``: msgspec encodes no class of its own.
 

@@ -47,12 +47,12 @@ def unit(groups: Path = CGROUPS) -> str:
 
 
 def reloading() -> None:
-    """Tell systemd that a reload has begun; ``READY=1`` ends it."""
+    """Notify systemd that a reload has begun; ``READY=1`` ends it."""
     notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
 
 async def watchdog() -> NoReturn:
-    """Say that the event loop turns, twice in each ``$WATCHDOG_USEC``; sleeps if there is none."""
+    """Notify systemd that the event loop turns, twice in each ``$WATCHDOG_USEC`` if that is set."""
     period = int(os.environ.get("WATCHDOG_USEC", "0")) / 1_000_000
     if period <= 0:
         await trio.sleep_forever()

@@ -1,4 +1,4 @@
-"""The wall around a task that may fail: run it, say what failed, wait, run it again.
+"""Supervises a task that may fail: runs it, reports its failure, waits, and runs it again.
 
 A transient failure is retried after 1, 2, 4 … 60 seconds, less up to half of that at random; a
 permanent one parks the task for five minutes. ``except*`` lets a cancellation through while it
@@ -24,11 +24,11 @@ log = logging.getLogger(__name__)
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a supervised task is not running.
+    """The reason why a supervised task is not running.
 
     Attributes:
         reason: one sentence.
-        failures: how many times in a row it failed.
+        failures: number of failures in a row.
         retry_in: seconds until the next try, counted from the report.
         parked: whether it waits for a change rather than for time alone.
     """
@@ -53,10 +53,10 @@ def explain(error: BaseException) -> str:
 
 
 async def walled(what: str, run: Callable[[], Awaitable[object]]) -> NoReturn:
-    """Run a component behind its wall until cancelled; what failed is logged.
+    """Run a component under supervision until cancelled; failures are logged.
 
     Args:
-        what: names it in the log.
+        what: its name in the log.
         run: the component.
     """
 
@@ -91,7 +91,7 @@ class Supervision:
         self._jitter = jitter
 
     async def forever(self) -> NoReturn:
-        """Run the task until cancelled. Never raises what the task raised."""
+        """Run the task until cancelled. Never raises an exception of the task."""
         failures = 0
         while True:
             started = trio.current_time()

@@ -1,4 +1,4 @@
-"""Common ticks for those who check something now and then, so that they wake the process once.
+"""Common ticks for periodic checks, so that they wake the process once.
 
 A hundred timers that fall due at a hundred moments cost a hundred turns of the event loop; at rest
 that is most of what a peer costs.

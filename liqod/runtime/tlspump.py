@@ -7,17 +7,17 @@ from typing import Any, Final
 PIECE: Final = 16384
 """Bytes that are handed to OpenSSL at once."""
 READ: Final = 65536
-"""Bytes of plain text that are asked of OpenSSL at once; a record has 16 KiB at the most."""
+"""Bytes of plain text to read from OpenSSL at once; a record has 16 KiB at the most."""
 NOTHING: Final = memoryview(b"")
-"""A view of what has been used up would keep all of it."""
+"""Replaces a used-up view, which would keep all of its data."""
 
 
 class TlsPump:
     """One end of a TLS connection.
 
     Args:
-        context: whom to trust, and who this end is.
-        server_name: who the server must be; None where this end is the server.
+        context: the trusted authorities, and this end's certificate.
+        server_name: the server's required name; None where this end is the server.
         session: resumes an earlier session with that server.
     """
 
@@ -65,7 +65,7 @@ class TlsPump:
         return self._outgoing.pending > 0
 
     def feed(self, data: Any) -> None:
-        """Take what has come; nothing means that nothing more comes. All before must be read."""
+        """Take received bytes; empty ones are the end. All before must be read."""
         if not data:
             self._incoming.write_eof()
         elif len(data) <= PIECE:
@@ -75,13 +75,13 @@ class TlsPump:
             self._take_piece()
 
     def pieces(self) -> Iterator[bytes]:
-        """The plain text at hand, piece by piece; an empty one is the end of the stream.
+        """The available plain text, piece by piece; an empty one is the end of the stream.
 
         Raises:
-            ssl.SSLError: what has come is no TLS.
+            ssl.SSLError: the received bytes are no TLS.
         """
         while not self._ended:
-            # Asking first is a fifth of what the exception costs.
+            # A check first costs a fifth of the exception.
             at_hand = self._incoming.pending or self.tls.pending() or self._incoming.eof
             if not at_hand and not self._take_piece():
                 return
@@ -102,7 +102,7 @@ class TlsPump:
         yield b""
 
     def _take_piece(self) -> bool:
-        """Hand OpenSSL a piece of what has come: its buffers keep the size that they once had."""
+        """Give OpenSSL one piece of the received bytes: its buffers never shrink."""
         if not self._arrived:
             return False
         self._incoming.write(self._arrived[:PIECE])

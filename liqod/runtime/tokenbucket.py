@@ -1,4 +1,4 @@
-"""The token bucket by which everything is bounded that may come only so fast."""
+"""The token bucket, which limits a rate."""
 
 
 class TokenBucket:
@@ -17,7 +17,7 @@ class TokenBucket:
         """Take one token if there is one.
 
         Args:
-            now: seconds, by a clock that goes evenly.
+            now: seconds of a monotonic clock.
         """
         if self._refilled(now) < 1:
             return False
@@ -25,7 +25,7 @@ class TokenBucket:
         return True
 
     def take(self, now: float, amount: float = 1.0) -> float:
-        """Take tokens, also those that are not there yet; seconds until none is owed.
+        """Take tokens, also those that do not exist yet; seconds until none is owed.
 
         Args:
             now: as above.

@@ -1,7 +1,7 @@
 """The process at the other end of a Unix socket, as the kernel names it.
 
-It is the same for every socket that liqod serves or speaks to, whatever it is asked for there. No
-event loop is imported here: the keeper has none.
+It is the same for every socket that liqod serves or connects to, for every purpose. This module
+imports no event loop: the keeper has none.
 """
 
 import os

@@ -33,7 +33,7 @@ _SPECIAL: Final = tuple(
     )
 )
 """Networks of which no address is a pod's: gateways translate some of them to IPv4, and clouds give
-credentials to whoever asks at others."""
+credentials to every client at others."""
 
 
 def refuse(
@@ -42,10 +42,10 @@ def refuse(
     nodes: Collection[str] = frozenset(),
     allowed: Iterable[str] | None = None,
 ) -> str | None:
-    """Why an address that a peer names cannot be used here, as a clause; None if it can.
+    """The reason why this cluster cannot use an address of a peer, as a clause; None if it can.
 
     Args:
-        address: what the peer says.
+        address: from the peer.
         own: this cluster's pod and service networks, textual prefixes.
         nodes: addresses of this cluster's nodes.
         allowed: the networks that the peer's pods may be in; None for any.
@@ -73,7 +73,7 @@ def is_network(text: str) -> bool:
 
 
 def parse(address: object) -> IPAddress | None:
-    """The address, IPv4 inside IPv6 taken for what it is; None if it is none."""
+    """The address, with IPv4 inside IPv6 as IPv4; None if it is none."""
     if not isinstance(address, str):
         return None
     try:
@@ -86,7 +86,7 @@ def parse(address: object) -> IPAddress | None:
 
 
 def family(address: str) -> str:
-    """``IPv4`` or ``IPv6``, as EndpointSlices say it; empty if it is no address."""
+    """The address family, ``IPv4`` or ``IPv6`` as in EndpointSlices; empty if it is no address."""
     parsed = parse(address)
     return f"IPv{parsed.version}" if parsed is not None else ""
 

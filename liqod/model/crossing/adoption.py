@@ -1,8 +1,8 @@
-"""Matches remote objects that Liqo made, before liqod took its place here, to local objects.
+"""Matches remote objects that Liqo made, before liqod replaced it, to local objects.
 
-liqod notes on a remote pod the UID of the object it stands for; Liqo notes none. Then the start of
-the local pod decides, or else which of the two is older: a pod of a StatefulSet comes again under
-its name, and the remote pod of the one before must not be taken for its own. Pure.
+liqod notes on a remote pod the UID of its local object; Liqo notes none. Then the start of the
+local pod decides, or else the ages of the two: a StatefulSet creates a pod again under the same
+name, and the remote pod of the former one must not be taken for its own. Pure.
 """
 
 from collections.abc import Mapping
@@ -13,19 +13,19 @@ from liqod.apimachinery import labels
 
 
 def made_for(local: Mapping[str, Any], notes: Mapping[str, str], created: str | None) -> bool:
-    """True if a remote object was made for this very local object.
+    """True if a remote object was made for exactly this local object.
 
     Args:
-        local: the object here.
-        notes: the annotations of what is there.
-        created: when that was made, RFC 3339 of the peer's clock.
+        local: the local object.
+        notes: the annotations of the remote object.
+        created: time of its creation, RFC 3339 of the peer's clock.
     """
     meta = local["metadata"]
     noted = notes.get(labels.LOCAL_UID)
     if noted is not None:
         return bool(noted == meta["uid"])
     if (local.get("status") or {}).get("startTime"):
-        return True  # only its own remote pod can have told that it has started
+        return True  # only its own remote pod can have reported its start
     if created is None:
         return False
     return _time(created) >= _time(meta["creationTimestamp"])

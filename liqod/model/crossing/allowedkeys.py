@@ -1,7 +1,7 @@
-"""Lists of what is allowed: keys of labels and annotations, names of hosts, names of classes. Pure.
+"""Allow lists: keys of labels and annotations, names of hosts, names of classes. Pure.
 
-The patterns are few and simple, since an API server has to go by the same ones in an admission
-policy (:mod:`liqod.provider.policies.guestkeys`) as the daemon does here:
+The patterns are few and simple, since an API server has to apply the same ones in an admission
+policy (:mod:`liqod.provider.policies.guestkeys`) as the daemon does:
 
 * of keys: a whole key; ``example.com/*`` for all of a domain; ``*`` for all keys without a domain,
   such as ``app``; ``*/*`` for all keys;
@@ -27,7 +27,7 @@ def key_allowed(key: str, patterns: Iterable[str]) -> bool:
 
 
 def pattern_problem(pattern: str) -> str:
-    """Why a text is no pattern of keys, as a clause; empty if it is one."""
+    """The reason why a text is no pattern of keys, as a clause; empty if it is one."""
     if pattern in (ALL, ALL_KEYS):
         return ""
     domain, slash, name = pattern.partition("/")
@@ -39,7 +39,7 @@ def pattern_problem(pattern: str) -> str:
 
 
 def host_problem(pattern: str) -> str:
-    """Why a text is no pattern of hosts, as a clause; empty if it is one."""
+    """The reason why a text is no pattern of hosts, as a clause; empty if it is one."""
     rest = pattern.removeprefix(ALL)
     if not pattern or ALL in rest or any(each.isspace() for each in pattern):
         return f"{pattern!r} is no host: a `*` stands at the beginning only"
@@ -49,7 +49,7 @@ def host_problem(pattern: str) -> str:
 
 
 def class_problem(pattern: str) -> str:
-    """Why a text is no name of a class, as a clause; empty if it is one."""
+    """The reason why a text is no name of a class, as a clause; empty if it is one."""
     if pattern == ALL:
         return ""
     bad = not pattern or ALL in pattern or any(each.isspace() for each in pattern)
@@ -61,9 +61,8 @@ OWN: Final = (
     *(labels.SOURCE, labels.APPLIED_HASH, labels.APPLIED_KEYS, labels.LOCAL_UID, labels.ADOPTED),
     *(labels.DELETION_GRACE, labels.CHANGES, labels.LEFT_OUT, labels.NOTE, labels.CLAIM_UID),
 )
-"""Domains of the keys by which both sides work, and the keys of liqod's own that are on what a
-consumer writes: they are on every list. No other of ``liqod.io`` is: by some a daemon knows what is
-its own."""
+"""Domains of the keys that both sides use, and liqod's own keys on the objects of a consumer: they
+are on every list. No other key of ``liqod.io`` is: by some a daemon recognises its own objects."""
 STRANGE_ANNOTATIONS: Final = "annotations that are not for guests: "
 STRANGE_LABELS: Final = "labels that are not for guests: "
 """Beginnings of a provider's refusal of keys that are on no list; the keys follow, separated by

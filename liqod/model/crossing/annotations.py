@@ -1,4 +1,4 @@
-"""Annotations by which people say yes or no of one object."""
+"""Annotations by which users allow or forbid something for one object."""
 
 from collections.abc import Mapping
 from typing import Any

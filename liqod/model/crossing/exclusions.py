@@ -1,11 +1,11 @@
 """Rules for the namespaces and objects that may leave this cluster. Pure.
 
-Namespaces come first: some hold what a peer must never see, and are not offloaded whoever asks for
-it. Then objects: Secrets by which clusters trust each other stay, wherever they lie. Then the keys
-of labels and annotations, by lists of what is allowed. The fields of an object are decided in
+Namespaces come first: some hold objects that a peer must never see, and are not offloaded at any
+request. Then objects: Secrets by which clusters trust each other stay, in any namespace. Then the
+keys of labels and annotations, by allow lists. The fields of an object are decided in
 :mod:`liqod.model.crossing.fields`. The packages that borrow, those that lend, the reflectors,
-the command line and the inspector all ask here, so that what one of them refuses the next does not
-do.
+the command line and the inspector all use this module, so that one does not do what another
+refuses.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from liqod.model import ids
 Json = Mapping[str, Any]
 
 STAYS_HOME: Final = "StaysHome"
-"""Reason of what never leaves this cluster."""
+"""Reason of an object that never leaves this cluster."""
 
 NAMESPACE_STAYS: Final = "NamespaceStaysHome"
 """Reason of a NamespaceOffloading whose namespace can never be offloaded."""
@@ -53,14 +53,14 @@ _BOOTSTRAP: Final = "bootstrap.kubernetes.io/token"
 
 
 def namespace_stays(name: str, marks: Mapping[str, str], own: str) -> str:
-    """Why a namespace can never be offloaded, as a sentence; empty if it can.
+    """The reason why a namespace can never be offloaded, as a sentence; empty if it can.
 
-    One that a peer has here cannot: its pods run on own nodes, by a required affinity,
-    so that what is offloaded on would wait for ever for a node.
+    A namespace that a peer has in this cluster cannot: its pods run on own nodes, by a required
+    affinity, so that an offloaded pod would wait for ever for a node.
 
     Args:
         marks: its labels; none where they are not known.
-        own: the namespace where liqod keeps what is the whole cluster's.
+        own: the namespace of liqod's objects for the whole cluster.
     """
     why = ""
     if name in (own, labels.LIQO_NAMESPACE):
@@ -76,7 +76,7 @@ def namespace_stays(name: str, marks: Mapping[str, str], own: str) -> str:
 
 
 def object_stays(kind: str, found: Json) -> str:
-    """Why an object never crosses, whatever its namespace and annotations; empty if it may.
+    """The reason why an object of any namespace and annotations never crosses; empty if it may.
 
     Args:
         kind: its kind, such as ``Secret``.

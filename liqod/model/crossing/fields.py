@@ -1,9 +1,9 @@
 """Table of how each field of a pod, Service, EndpointSlice and Ingress crosses to a peer. Pure.
 
-The reflectors take what they copy from here, and ``docs/fields.md`` is made from here: a field that
+The reflectors copy the fields of this table, and ``docs/fields.md`` is made from it. A field that
 Kubernetes has and this table has not is an obstacle with a reason (of a pod), or stays in this
-cluster, and a test fails until somebody has decided about it. The fields inside of a field that
-crosses go with it, unless they are named themselves.
+cluster, and a test fails until it is added. The fields inside of a field that crosses go with it,
+unless they are named themselves.
 """
 
 from collections.abc import Mapping
@@ -12,27 +12,27 @@ from typing import Any, Final, NamedTuple
 
 
 class Fate(Enum):
-    """The treatment of a field on the way to a peer."""
+    """The treatment of a field when its object goes to a peer."""
 
     CROSSES = "crosses"
-    """It is at the peer as it is here."""
+    """It is at the peer as it is in this cluster."""
     CHANGED = "is translated"
     """It is at the peer in another form."""
     STAYS = "stays"
-    """It is not at the peer, and need not be: it speaks of this cluster alone."""
+    """It is not at the peer, and need not be: it is about this cluster alone."""
     OBSTACLE = "keeps the pod here"
-    """The pod does not go to a peer, and says why."""
+    """The pod does not go to a peer, and shows the reason."""
 
 
 class Field(NamedTuple):
-    """One field: its treatment, and why or how; the reason is empty where it crosses unchanged."""
+    """One field: its treatment, and the reason; that is empty where it crosses unchanged."""
 
     fate: Fate
     why: str = ""
 
 
 def crossing(*names: str) -> dict[str, Field]:
-    """Fields that are at the peer as they are here."""
+    """Fields that are at the peer as they are in this cluster."""
     return {name: Field(Fate.CROSSES) for name in names}
 
 
@@ -199,7 +199,7 @@ COPIED: Final = (*copied(POD), "containers", "hostAliases", "initContainers", "v
 
 
 def pod_obstacle(spec: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The first field by which a pod cannot run at a peer, and why; None if there is none.
+    """The first field by which a pod cannot run at a peer, and the reason; None if there is none.
 
     A field that is not in the table is one: Kubernetes has it since, and losing it in silence could
     lose isolation or a limit.
@@ -224,7 +224,7 @@ def lost(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, ...]
 
     Args:
         wanted: ``spec`` of the pod.
-        there: ``spec`` of the remote pod; empty where that is not known.
+        there: ``spec`` of the remote pod; empty where it is unknown.
     """
     return tuple(
         name
@@ -236,7 +236,7 @@ def lost(wanted: Mapping[str, Any], there: Mapping[str, Any]) -> tuple[str, ...]
 def unselected(term: Mapping[str, Any]) -> dict[str, Any]:
     """A pod affinity term or spread constraint without the label keys that were merged already.
 
-    The first API server writes what ``matchLabelKeys`` and ``mismatchLabelKeys`` come to into the
+    The first API server writes the labels of ``matchLabelKeys`` and ``mismatchLabelKeys`` into the
     selector; the second refuses a key that is in both.
     """
     selector = term.get("labelSelector") or {}

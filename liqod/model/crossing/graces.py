@@ -1,8 +1,8 @@
 """Grace period of a pod's deletion, passed on across clusters. Pure.
 
 Custom resources have no grace: an API server takes ``gracePeriodSeconds`` when a ShadowPod is
-deleted and drops it. A pod's own grace crosses in its spec; where somebody deletes it with another
-one, that is noted on the ShadowPod just before it is deleted, and read there.
+deleted and drops it. A pod's own grace crosses in its spec; where the pod is deleted with another
+grace, that is noted on the ShadowPod just before it is deleted, and read at the provider.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from liqod.model.objects.podstatus import TERMINAL
 DEFAULT: Final = 30
 """The grace of a pod whose spec names none, in seconds."""
 _DIGITS: Final = 10
-"""Digits of a grace; more are no number of seconds that anybody means."""
+"""Digits of a grace; more are no plausible number of seconds."""
 
 
 def requested_grace(pod: Mapping[str, Any]) -> int | None:
@@ -24,7 +24,7 @@ def requested_grace(pod: Mapping[str, Any]) -> int | None:
     if not meta.get("deletionTimestamp") or not isinstance(grace, int):
         return None
     if (pod.get("status") or {}).get("phase") in TERMINAL:
-        return None  # 0 by rule, whatever was asked for
+        return None  # 0 by rule, for any requested grace
     own = (pod.get("spec") or {}).get("terminationGracePeriodSeconds")
     if own is None or own < 0:
         own = DEFAULT if own is None else 1

@@ -32,7 +32,7 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         pod_security: the level that its namespaces for guests enforce.
         volumes: patterns of the kinds of volumes that guests may have.
-        service_accounts, runtime_classes: patterns of those over there that guests may use.
+        service_accounts, runtime_classes: patterns of those at the provider that guests may use.
         takes: words of the consents that it gives to kinds which a provider has to agree to; each
             is a key of its own that is true.
     """
@@ -45,7 +45,7 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def render(rules: Rules) -> str:
-    """The annotation; of what is beyond Liqo's wire it says only what is taken."""
+    """The annotation; beyond Liqo's wire format it names only what is accepted."""
     told = msgspec.to_builtins(rules)
     del told["takes"]
     return msgspec.json.encode({**told, **dict.fromkeys(sorted(rules.takes), True)}).decode()
@@ -65,11 +65,11 @@ def parse(text: str | None) -> Rules | None:
 
 
 def problem(spec: Json, providers: Iterable[Rules | None]) -> str:
-    """Why not one of the providers would take the pod, as each says; empty where one may.
+    """The reasons why no provider would accept the pod, by their rules; empty where one may.
 
     Args:
-        spec: of the pod, with the ServiceAccount and the RuntimeClass that it has over there.
-        providers: the rules of each, None for one that says nothing.
+        spec: of the pod, with the ServiceAccount and the RuntimeClass that it has at the provider.
+        providers: the rules of each, None for one that publishes none.
     """
     why = ""
     for rules in providers:

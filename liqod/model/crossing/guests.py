@@ -8,15 +8,15 @@ from liqod.model.view.snapshot import GuestSummary
 
 
 class GuestRow(msgspec.Struct, frozen=True):
-    """The pods of one consumer in one namespace here.
+    """The pods of one consumer in one namespace of this cluster.
 
     Attributes:
         consumer: the consumer's id.
-        namespace: the namespace here.
+        namespace: the namespace in this cluster.
         pods: how many there are.
         ready: how many of them are Ready.
         phases: how many are in each phase.
-        why: why the first one that is not ready waits, with its name; empty where all are well.
+        why: the reason why the first pod that is not ready waits, with its name; empty for none.
     """
 
     consumer: str

@@ -1,8 +1,8 @@
 """Requests for a virtual node itself: the pages of a kubelet's API, and the rights to them.
 
 Every virtual node of a daemon has the same address and port, and a request to a kubelet does not
-name a node. So it is taken from where it does stand: in the path that the Node's annotation gives
-to metrics-server, or in the header in which an API server names the path of the original request.
+name a node. So the name is taken from the path that the Node's annotation gives to metrics-server,
+or from the header in which an API server gives the path of the original request.
 Pure.
 """
 
@@ -43,8 +43,8 @@ class NodeRequest(msgspec.Struct, frozen=True):
 
     Attributes:
         page: the path, as a kubelet has it.
-        node: which; empty where the request does not say it.
-        subresources: of nodes, any of which lets one in.
+        node: its name; empty where the request does not give it.
+        subresources: of nodes; a right to any of them is enough.
     """
 
     page: str
@@ -60,16 +60,16 @@ def metrics_path(node: str) -> str:
 def node_request(path: str, headers: Mapping[str, str]) -> NodeRequest | None:
     """The request for a node's page, from an HTTP request; None for any other request.
 
-    The header can be written by anybody. It gives nobody a right: it names the node on which the
-    rights of the caller are checked.
+    Any client can write the header. It gives no right: it names the node on which the rights of the
+    client are checked.
 
     Args:
         path: decoded.
         headers: names in lower case.
 
     Raises:
-        Invalid: a name is none.
-        NotFound: the path names a node, and asks for nothing of it.
+        Invalid: a name is not valid.
+        NotFound: the path names a node, and no page of it.
     """
     node, page = "", path
     if path.startswith(f"{ROOT}/"):

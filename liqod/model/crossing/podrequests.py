@@ -1,9 +1,9 @@
 """Translates requests for a pod at a peer, from the kubelet's API to that of the peer's API server.
 
-This cluster's API server asks a kubelet (``/exec/NAMESPACE/POD/CONTAINER?input=1``); a peer's API
-server is asked for a sub-resource (``pods/POD/exec?stdin=true``). Only what is known here crosses:
-names that are names, parameters of these lists, and of the headers those that agree on a protocol.
-Nobody's credentials do, whatever header or protocol they are put into.
+This cluster's API server sends a kubelet ``/exec/NAMESPACE/POD/CONTAINER?input=1``; a peer's API
+server gets a request for a sub-resource (``pods/POD/exec?stdin=true``). Only these parts cross:
+valid names, the parameters of these lists, and the headers that agree on a protocol. Credentials
+never do, in any header or protocol.
 """
 
 import re
@@ -44,7 +44,7 @@ class PodRequest(msgspec.Struct, frozen=True):
 
     Attributes:
         action: the sub-resource at the peer.
-        namespace, pod: which pod, by its names here.
+        namespace, pod: the pod, by its names in this cluster.
         query: the parameters at the peer.
     """
 
@@ -60,11 +60,11 @@ class PodRequest(msgspec.Struct, frozen=True):
 
 
 class Switch(msgspec.Struct, frozen=True):
-    """The protocol that is asked for.
+    """The requested protocol.
 
     Attributes:
         name: ``spdy/3.1`` or ``websocket``.
-        headers: that ask for it.
+        headers: that request it.
     """
 
     name: str
@@ -79,8 +79,8 @@ def pod_request(path: str, query: Mapping[str, Sequence[str]]) -> PodRequest:
         query: each parameter with its values.
 
     Raises:
-        NotFound: it asks for nothing that is served.
-        Invalid: a name or a value is none.
+        NotFound: it requests nothing that is served.
+        Invalid: a name or a value is not valid.
     """
     parts = path.split("/")
     if len(parts) == 4 and parts[:2] == ["", "portForward"]:
@@ -104,7 +104,7 @@ def _checked(request: PodRequest) -> PodRequest:
 
 
 def _of_streams(query: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
-    # An API server's defaults are not a kubelet's: what is not asked for is said, too.
+    # An API server's defaults are not a kubelet's: parameters that are off are sent, too.
     return {
         there: ("true" if _first(query, here) in _TRUE else "false",)
         for here, there in _STREAMS.items()
@@ -144,13 +144,13 @@ def _fitting(pattern: re.Pattern[str], name: str, value: str) -> str:
 
 
 def switch(headers: Mapping[str, str]) -> Switch:
-    """The protocol that a request asks for, and the headers that ask a peer for it.
+    """The protocol that a request asks for, with the headers that request it of a peer.
 
     Args:
         headers: of the request; names in lower case, repeated ones joined.
 
     Raises:
-        Invalid: it asks for none that is known, or a body comes along.
+        Invalid: the protocol is unknown, or the request has a body.
     """
     if headers.get("content-length", "0").strip() != "0" or "transfer-encoding" in headers:
         raise Invalid("a request for another protocol has no body")
@@ -185,10 +185,10 @@ def _spoken(text: str) -> list[str]:
 
 
 def agreed(asked: Switch, headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers of an answer that switches to what was asked for, from those of the peer's.
+    """The headers of a response that switches to the requested protocol, from those of the peer's.
 
     Raises:
-        ProtocolError: the peer switches to something else, or says it in what is no header.
+        ProtocolError: the peer switches to another protocol, or its header is malformed.
     """
     if headers.get("upgrade", "").strip().lower() != asked.name:
         raise ProtocolError("it switches to another protocol than was asked for")

@@ -23,11 +23,11 @@ MOST_MEMORY: Final = 1 << 46
 MOST_CONTAINERS: Final = 128
 """Containers of one pod that are looked at."""
 STALE: Final = 300.0
-"""Seconds after which a sample that stays the same says nothing any more, and after which a counter
-that nobody read begins anew."""
+"""Seconds after which an unchanged sample is no longer valid, and after which a counter that was
+not read begins anew."""
 FIRST: Final = 15.0
-"""Seconds that a first sample stands for: the usual window of a metrics-server. More would be
-invented, and less shown as idle what has just begun."""
+"""Seconds that a first sample covers: the usual window of a metrics-server. More would be invented,
+and less would show a pod that has just begun as idle."""
 BEGUN: Final = 0.001
 """Seconds of processor time that a counter begins with: a container that was started has used some,
 and metrics-server takes none for a mistake."""
@@ -53,7 +53,7 @@ class Sample(msgspec.Struct, frozen=True):
     """The usage of one pod, checked.
 
     Attributes:
-        stamp: by which another sample is known.
+        stamp: identifies the sample.
         containers: cores and bytes by container.
     """
 
@@ -62,12 +62,12 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class RunningPod(msgspec.Struct, frozen=True):
-    """A pod of ours of which something runs, by its names here.
+    """A pod of this cluster that has a running container, by its local names.
 
     Attributes:
         namespace, name, uid: of the pod.
-        since: epoch seconds of its start, 0 where that is not known.
-        containers: since when each runs, in epoch seconds.
+        since: epoch seconds of its start, 0 where it is unknown.
+        containers: start of each, in epoch seconds.
     """
 
     namespace: str
@@ -98,9 +98,9 @@ class NodeReading(msgspec.Struct, frozen=True):
 
     Attributes:
         name: of the node.
-        since: epoch seconds since when it is counted.
+        since: epoch seconds of the start of counting.
         whole: of all its pods together.
-        pods: each pod with its containers; those of which nothing is known are not there.
+        pods: each pod with its containers; those without a sample are left out.
     """
 
     name: str
@@ -125,7 +125,7 @@ def samples(found: Sequence[PodMetrics]) -> dict[str, Sample]:
 
 
 def _amount(value: str | int | None, most: int) -> int | None:
-    """Billionths; None for what no container can use."""
+    """Billionths; None for an amount that no container can use."""
     if value is None:
         return None
     try:
@@ -166,7 +166,7 @@ class Counters:
 
         Args:
             pods: those that run on it; the counters of others are dropped.
-            known: samples by namespace and name here.
+            known: samples by namespace and name in this cluster.
             now: epoch seconds.
         """
         self.read = now

@@ -1,7 +1,7 @@
 """Address at which pods at a peer reach the API server of their consumer cluster. Pure.
 
-The consumer sends the address as it shows it itself, in its own external range; the provider, which
-makes the pod, writes it as the pod there reaches it. A provider that runs Liqo does the same.
+The consumer sends the address of its own external range; the provider, which makes the pod, writes
+it as the pod in the provider reaches it. A provider that runs Liqo does the same.
 """
 
 from typing import Any
@@ -26,13 +26,13 @@ def place(text: str) -> tuple[str, int] | None:
 def remapped_api_server(
     mode: Mode, for_pods: str, ranges: PeerRanges | None, *, begun: bool = False
 ) -> HomeApi:
-    """How far the pods at a peer may speak with this cluster's API server, and where it is.
+    """The access of the pods at a peer to this cluster's API server, with its address.
 
     Args:
-        mode: which pods may.
-        for_pods: where it is, by configuration; empty means by the tunnel.
+        mode: the pods that have access.
+        for_pods: its address by configuration; empty means by the tunnel.
         ranges: of the two clusters; None where no networks are joined.
-        begun: whether anybody joins them.
+        begun: whether they are being joined.
     """
     if mode == "none":
         return HomeApi()

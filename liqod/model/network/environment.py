@@ -9,7 +9,7 @@ NONE = "none"
 
 
 def problem(url: str) -> str | None:
-    """Why that is no proxy, as a clause; None where it is one. The text holds no password."""
+    """The reason why a URL is no proxy, as a clause without its password; None where it is one."""
     try:
         parts = urlsplit(url)
         good = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0
@@ -21,9 +21,9 @@ def problem(url: str) -> str | None:
 def of_environment(host: str, environment: Mapping[str, str]) -> str:
     """The proxy for a host by ``HTTPS_PROXY`` and ``NO_PROXY``; :data:`NONE` where there is none.
 
-    As Go's programs read them, which are most of those around: in ``NO_PROXY`` a name stands for
-    itself and all below it, one with a dot before it for those below it; prefixes are known, a port
-    after a name is not looked at, and ``*`` stands for all.
+    They are read as by programs in Go, which are the most common: in ``NO_PROXY`` a name matches
+    itself and all names below it, one with a dot before it those below it; prefixes work, a port
+    after a name is ignored, and ``*`` matches all.
     """
     found = environment.get("HTTPS_PROXY") or environment.get("https_proxy") or ""
     found = found if "://" in found or not found else f"http://{found}"

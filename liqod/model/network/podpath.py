@@ -1,20 +1,20 @@
-"""The path from pods here to pods of a peer, as it was tried last, and its text on a Connection."""
+"""The path from local pods to pods of a peer, as last tried, and its text on a Connection."""
 
 from typing import Final, Literal, get_args
 
 import msgspec
 
 State = Literal["", "trying", "reached", "untried", "failed"]
-"""Nobody tries the path; it is being tried; a packet came back; it cannot be tried; none did."""
+"""The path is not tried; is being tried; a packet came back; it cannot be tried; none came back."""
 SEPARATOR: Final = ": "
 
 
 class PodPath(msgspec.Struct, frozen=True):
-    """A path from a pod's address here to one of the peer's, and back.
+    """A path from the address of a local pod to one of the peer's, and back.
 
     Attributes:
-        state: what came of trying it last.
-        why: of one that cannot be tried, or by which nothing comes back, the reason.
+        state: the result of the last trial.
+        why: the reason of a path that cannot be tried, or by which nothing comes back.
     """
 
     state: State = ""
@@ -22,7 +22,7 @@ class PodPath(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The value of the annotation :data:`liqod.apimachinery.labels.PODS` that says it."""
+        """The path as the value of the annotation :data:`liqod.apimachinery.labels.PODS`."""
         return f"{self.state}{SEPARATOR}{self.why}" if self.why else self.state
 
     @property
@@ -35,7 +35,7 @@ NOT_TRIED: Final = PodPath()
 
 
 def read(annotation: str) -> PodPath:
-    """The path that an annotation says; of a state that is not known, as if nobody tried."""
+    """The path in an annotation; one of an unknown state is a path that is not tried."""
     word, _, why = annotation.partition(SEPARATOR)
     for state in get_args(State):
         if word == state:

@@ -1,8 +1,8 @@
 """Checks the ranges that a peer claims, and the addresses that are lent to peers. Pure.
 
-A peer's ranges are never routed here: this cluster sees them under aliases of its own. So they may
-well be this cluster's own, or those under which it sees another peer. Refused are addresses that
-make no sense for a pod, or that belong to a host that no packet of a peer may impersonate.
+A peer's ranges are never routed in this cluster, which uses its own aliases for them. So they may
+equal this cluster's own, or its aliases for another peer. Refused are addresses that make no sense
+for a pod, or that belong to a host that no packet of a peer may impersonate.
 """
 
 import ipaddress
@@ -47,19 +47,19 @@ _NEVER: Final = tuple(
 
 
 def malformed(text: str) -> str:
-    """Why a text is no range, with its length and without host bits; empty where it is one."""
+    """The reason why a text is no range with a length and without host bits; empty if it is one."""
     return _parsed(text)[1]
 
 
 def refuse_ranges(
     claimed: ClusterCidrs, nodes: Collection[str] = frozenset(), api_server: str = ""
 ) -> str:
-    """Why a peer's ranges cannot be believed, naming the first that cannot; empty where they can.
+    """The reason to refuse a peer's ranges, with the first bad one; empty where all are valid.
 
     Args:
-        claimed: what it says that it has.
+        claimed: the ranges by its claim.
         nodes: addresses of this cluster's nodes.
-        api_server: address of this cluster's API server; empty where it is not known by address.
+        api_server: address of this cluster's API server; empty where its address is unknown.
     """
     every = (*claimed.pod, *claimed.external)
     if len(every) > MOST:
@@ -78,7 +78,7 @@ def refuse_ranges(
 
 
 def refuse_range(text: str, nodes: Collection[str] = frozenset(), api_server: str = "") -> str:
-    """Why one range cannot be believed; empty where it can. As :func:`refuse_ranges`."""
+    """The reason to refuse one range; empty where it is valid. As :func:`refuse_ranges`."""
     network, problem = _parsed(text)
     if network is None:
         return problem
@@ -99,10 +99,10 @@ def refuse_range(text: str, nodes: Collection[str] = frozenset(), api_server: st
 
 
 def refuse_lent(address: str, nodes: Collection[str] = frozenset(), api_server: str = "") -> str:
-    """Why an address of this cluster may not be lent to peers; empty where it may.
+    """The reason why an address of this cluster may not be lent to peers; empty where it may.
 
     Args:
-        address: what an ``IP`` names.
+        address: of an ``IP``.
         nodes: addresses of this cluster's nodes.
         api_server: address of its API server.
     """

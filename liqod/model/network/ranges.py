@@ -1,9 +1,9 @@
-"""Address ranges of two clusters, and how an address of one is written in the other. Pure.
+"""Address ranges of two clusters, with the translation of addresses between them. Pure.
 
 Both clusters may use the same ranges. Each therefore sees the other's under aliases of its own
 choosing, of the same size: an address and its alias differ in the network and agree in the host
-part. :func:`translate` is the one place where one becomes the other; what the kernel does to
-packets is made from the same ranges.
+part. :func:`translate` is the one place where one becomes the other; the kernel's rules for packets
+are made from the same ranges.
 """
 
 import ipaddress
@@ -37,11 +37,11 @@ class Entrance(msgspec.Struct, frozen=True, order=True):
 
     Attributes:
         shown: address in ``own.external``, as the peer uses it.
-        protocol: of what may come in.
-        port: to which it comes; 0 for any.
+        protocol: of the packets that may enter.
+        port: their destination; 0 for any.
         host: address that it leads to.
-        to: the port there; 0 for the same.
-        rate: bytes per second that are let through, both ways together; 0 for no limit.
+        to: the port of ``host``; 0 for the same.
+        rate: bytes per second that may pass, in both directions together; 0 for no limit.
     """
 
     shown: str
@@ -60,8 +60,8 @@ class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
         peer: the peer's, as it uses them itself.
         seen: the aliases under which this cluster sees the peer's, in the same order.
         lent: addresses outside of this cluster that peers may reach, by the address in
-            ``own.external`` that stands for each.
-        unmasked: those of them that see a peer's pods under their aliases, and know a way back to
+            ``own.external`` of each.
+        unmasked: those of them that see a peer's pods under their aliases, and have a route back to
             these; all others see the gateway's node.
         entrances: single ports that were opened to this peer alone.
     """
@@ -98,9 +98,9 @@ def translate(address: str, source: ClusterCidrs, target: ClusterCidrs) -> str |
 
 
 def server_in(external: tuple[str, ...]) -> str:
-    """Where a cluster's API server is looked for in its external ranges; empty where it has none.
+    """The address of a cluster's API server in its external ranges; empty where it has none.
 
-    It is the second address: the first is that of senders which have none that peers know.
+    It is the second address: the first is that of senders that have no address at peers.
     """
     network = _network(external[0]) if external else None
     return str(network[1]) if network is not None else ""

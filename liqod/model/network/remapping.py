@@ -1,9 +1,9 @@
 """Translates addresses that are sent to a peer, or received from it. Pure.
 
-Where networks are joined (``pod_network: tunnel``), a packet carries its sender's own source and
+In joined networks (``pod_network: tunnel``), a packet carries its sender's own source and
 its receiver's own destination, and so do the objects: each cluster writes addresses as it uses
-them itself, and translates what it reads of the other's into its own aliases. A peer that runs Liqo
-does the same. Where pods' own addresses are routed, they cross as they are.
+them itself, and translates those of the other into its own aliases. A peer that runs Liqo does the
+same. Pods' own addresses, if they are routed, cross as they are.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,7 +18,7 @@ class Remapped(NamedTuple):
 
     Attributes:
         address: as it is written on the other side; empty where it does not cross.
-        problem: why not, as a clause.
+        problem: the reason why it does not, as a clause.
     """
 
     address: str
@@ -32,10 +32,10 @@ def remap_received(
     nodes: Collection[str] = frozenset(),
     allowed: Iterable[str] | None = None,
 ) -> Remapped:
-    """The address under which what a peer names can be reached from here.
+    """The address under which this cluster reaches an address of a peer.
 
     Args:
-        address: what the peer says.
+        address: from the peer.
         ranges: of the two clusters; None where addresses cross as they are.
         own: this cluster's pod and service networks, textual prefixes.
         nodes: addresses of this cluster's nodes.
@@ -58,7 +58,7 @@ def remap_received(
 
 
 def remap_sent(address: object, ranges: PeerRanges | None) -> Remapped:
-    """The form in which an address that is used here is sent to a peer; the peer translates it.
+    """The form in which a local address is sent to a peer; the peer translates it.
 
     Args:
         address: of an endpoint.

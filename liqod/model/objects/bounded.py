@@ -1,7 +1,7 @@
-"""JSON of a peer's that is about to be written here, cut to what an honest one needs. Pure.
+"""Cuts JSON of a peer to the size that an honest peer needs, before it is written. Pure.
 
 A pod's status is copied to this cluster. One of a megabyte, for each of its pods, would fill this
-cluster's database by a provider's word alone.
+cluster's database by the will of a provider alone.
 """
 
 from typing import Any, Final
@@ -11,9 +11,9 @@ import msgspec
 ENOUGH: Final = 1 << 15
 """Bytes up to which JSON is taken as it is; the status of a pod of ten containers has a third."""
 TEXT: Final = 1024
-"""Characters of a text in what is larger; Kubernetes' own bound for messages of conditions."""
+"""Characters of a text in a larger value; Kubernetes' own bound for messages of conditions."""
 ENTRIES: Final = 64
-"""Entries of a list or an object in what is larger."""
+"""Entries of a list or an object in a larger value."""
 LEVELS: Final = 12
 
 _encoder = msgspec.json.Encoder()

@@ -101,7 +101,7 @@ def set_condition(
         conditions: the list so far; it is not changed.
         type_: type of the condition.
         status: its status.
-        now: the time, RFC 3339; as :func:`dated` takes it.
+        now: the time, RFC 3339, as for :func:`dated`.
         reason: one word; left out if empty.
         message: a sentence; left out if empty.
     """

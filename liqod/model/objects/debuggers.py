@@ -1,4 +1,4 @@
-"""The statuses of a pod's ephemeral containers: what ``kubectl debug`` waits for. Pure."""
+"""The statuses of a pod's ephemeral containers, for which ``kubectl debug`` waits. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def statuses(local: Mapping[str, Any], there: Mapping[str, Any]) -> list[Json]:
-    """Statuses of the ephemeral containers: one that has ended stays so, whatever is made anew.
+    """Statuses of the ephemeral containers: one that has ended stays so, also in a new remote pod.
 
     Args:
         local: the local pod.
@@ -26,8 +26,8 @@ def statuses(local: Mapping[str, Any], there: Mapping[str, Any]) -> list[Json]:
 def refused(
     local: Mapping[str, Any], there: Mapping[str, Any], reason: str, message: str
 ) -> list[Json]:
-    """Statuses of the ephemeral containers: of each that the peer has not taken, that it waits, and
-    why, which ``kubectl debug`` shows while it waits for one.
+    """Statuses of the ephemeral containers: each that the peer has not taken waits, with a reason,
+    which ``kubectl debug`` shows while it waits for one.
 
     Args:
         local: the local pod.

@@ -1,9 +1,9 @@
 """Selects the pods that may leave a node now, while their controllers' other pods run on.
 
-Pure. A PodDisruptionBudget is the API server's to hold, at each eviction. Where there is none, pods
-that move are replaced in steps all the same: of one controller, at most a quarter of the pods are
-missing at a time (the ``maxUnavailable`` that a Deployment has by default), and one at the least.
-A replacement that no node has room for is not waited for: it would never come.
+Pure. The API server enforces a PodDisruptionBudget, at each eviction. Without one, pods that move
+are replaced in steps all the same: of one controller, at most a quarter of the pods are missing at
+a time (the ``maxUnavailable`` that a Deployment has by default), and one at the least. There is no
+wait for a replacement that fits on no node: it would never come.
 """
 
 from collections import Counter
@@ -19,11 +19,11 @@ PART = 4
 
 
 class EvictablePod(partial.Pod, frozen=True):
-    """A pod that is to leave, and what counts of it then."""
+    """A pod that is to leave, with the fields that count then."""
 
     @property
     def controller(self) -> str:
-        """The UID of what makes it again; empty where nothing does."""
+        """The UID of the controller that replaces it; empty where there is none."""
         owners = self.metadata.owner_references
         return next((owner.uid for owner in owners if owner.controller), "")
 
@@ -71,11 +71,11 @@ class EvictablePod(partial.Pod, frozen=True):
 
 
 class Size(NamedTuple):
-    """How many pods a controller wants, as far as can be seen.
+    """The number of pods that a controller wants, as far as can be seen.
 
     Attributes:
         pods: the most that it lately had.
-        seen: when it last had that many, in seconds of any clock.
+        seen: time when it last had that many, in seconds of any clock.
     """
 
     pods: int
@@ -110,7 +110,7 @@ def drain_step(
         leaving: the names of the nodes that are left.
         before: :attr:`DrainStep.sizes` of the step before: a pod that has gone counts as missing
             until its controller has made another.
-        now: seconds, of the clock that ``before`` goes by.
+        now: seconds, of the same clock as ``before``.
     """
     go: list[EvictablePod] = []
     held: list[EvictablePod] = []

@@ -2,7 +2,7 @@
 
 A path is a chain of fields, such as ``spec.pod.activeDeadlineSeconds``; ``containers[*].image`` is
 a field of each item of a list whose items have names. No shape of an object is assumed: a value
-without the shape that a path asks for has nothing under it.
+without the shape that a path needs has nothing under it.
 """
 
 import re
@@ -16,7 +16,7 @@ _PATH: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*(\[\*\])?(\.[A-Za-z][A-Za-z0-9]*
 
 
 def problem(path: str) -> str:
-    """Why a text is no path, as a clause; empty if it is one."""
+    """The reason why a text is no path, as a clause; empty if it is one."""
     if _PATH.fullmatch(path) and not path.endswith(EACH):
         return ""
     return f"{path!r} is no path of fields, such as spec.pod.containers[*].image"

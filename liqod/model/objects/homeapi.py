@@ -1,13 +1,12 @@
 """Access of a pod at a peer to this cluster's API server: its tokens and the server's address.
 
-In this cluster a kubelet requests the tokens that a pod projects; a peer's cannot. So they are
-requested here, bound to the pod, and lie at the peer in a Secret that the pod's volume is made
+In this cluster a kubelet requests the tokens that a pod projects; a peer's cannot. So this module
+requests them, bound to the pod, and they are at the peer in a Secret that the pod's volume is made
 from: the files have the paths, the modes and the texts that they have in this cluster, the name of
 the namespace included. ``KUBERNETES_SERVICE_HOST`` and an entry of ``/etc/hosts`` lead to this
 cluster. Names of the Secret, its keys and its marks are Liqo's. A token is a credential that the
-peer's administrators can read: which pods may have any is decided by the cluster's setting
-(``api_server`` of a peer), then by the pod's annotation
-``liqo.io/api-server-support``. Pure.
+peer's administrators can read: the cluster's setting (``api_server`` of a peer) decides which pods
+may have any, and then the pod's annotation ``liqo.io/api-server-support``. Pure.
 """
 
 import hashlib
@@ -27,8 +26,8 @@ Mode = Literal["none", "asked", "home"]
 SHORTEST: Final = 600
 """Seconds that a token lasts at least (the API server's own bound)."""
 LONGEST: Final = 3600
-"""Seconds that one lasts at most: it is renewed anyway, and lies at a peer. Of what pods ask for by
-default, 3607, an API server makes a year (Kubernetes' ``WarnOnlyBoundTokenExpirationSeconds``)."""
+"""Seconds that one lasts at most: it is renewed anyway, and is at a peer. Of 3607, the default that
+pods request, an API server makes a year (Kubernetes' ``WarnOnlyBoundTokenExpirationSeconds``)."""
 RESERVE: Final = 0.2
 """Part of its life that is left when one is renewed (Liqo's), and :data:`SPREAD` more or less."""
 SPREAD: Final = 0.1
@@ -43,15 +42,15 @@ NAMESPACE: Final = "metadata.namespace"
 
 
 class HomeApi(msgspec.Struct, frozen=True, kw_only=True):
-    """How far pods at one peer may speak with this cluster's API server, and where they find it.
+    """The access of pods at one peer to this cluster's API server, with its address.
 
     Attributes:
         mode: ``none``; ``asked``: pods that are annotated; ``home``: all that project a token.
-        host: what ``KUBERNETES_SERVICE_HOST`` says; empty while there is no way.
-        port: the port there.
+        host: the value of ``KUBERNETES_SERVICE_HOST``; empty while there is no path.
+        port: the port of ``host``.
         alias: address of ``host`` for ``/etc/hosts``, as this cluster sends it: the peer
             translates it. Empty where ``host`` is found otherwise.
-        awaited: whether there will be a way: networks are being joined.
+        awaited: whether there will be a path: networks are being joined.
     """
 
     mode: Mode = "none"
@@ -62,12 +61,12 @@ class HomeApi(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Projection(msgspec.Struct, frozen=True):
-    """A token that a volume of a pod has.
+    """A token in a volume of a pod.
 
     Attributes:
         key: its key in the Secret.
-        audience: whom it is for; empty means the API server.
-        seconds: how long it lasts.
+        audience: the server that accepts it; empty means the API server.
+        seconds: its lifetime.
     """
 
     key: str
@@ -76,7 +75,7 @@ class Projection(msgspec.Struct, frozen=True):
 
 
 def life(seconds: object) -> int:
-    """Seconds for which a token is asked, where a pod asks for so many."""
+    """The lifetime of a token to request, in seconds, from the one in a pod's spec."""
     asked = seconds if isinstance(seconds, int) else LONGEST
     return max(SHORTEST, min(LONGEST, asked))
 
@@ -91,7 +90,7 @@ def access(pod: Mapping[str, Any], mode: Mode = "none") -> str:
 
 
 def withheld(pod: Mapping[str, Any], api: HomeApi) -> str:
-    """Why a pod that is to speak with the API server here cannot; empty where it can, or is not."""
+    """The reason why a pod has no access that it needs to the local API server; empty for none."""
     asked = (pod["metadata"].get("annotations") or {}).get(labels.API_SERVER_SUPPORT)
     if api.mode == "none":
         if asked != labels.API_SERVER_HOME:
@@ -165,7 +164,7 @@ def _encoded(text: str) -> str:
 
 
 def account(pod: Mapping[str, Any]) -> str:
-    """The ServiceAccount of a pod here."""
+    """The ServiceAccount of a local pod."""
     return str(pod["spec"].get("serviceAccountName") or "default")
 
 

@@ -1,7 +1,7 @@
-"""Kubernetes' own objects as far as they are read: the one vocabulary of their parts.
+"""Structs of Kubernetes' own objects, with the fields that liqod reads.
 
-The API server's field names; what is not here is passed over unread. Some places have structs of
-their own, and say why: where each event is decoded for a field or two (``kube/cache/nodeindex.py``,
+The names are the API server's; other fields are skipped unread. Some modules have structs of their
+own, with a reason: where each event is decoded for a field or two (``kube/cache/nodeindex.py``,
 ``reflection/reflectioncontext.py``, ``reflection/contents.py``, ``reflection/marks.py``), where a
 spec is a consumer's, in which no other field may matter (``model/peering/quota.py``,
 ``provider/workloads/shadow.py``), and where the rest stays JSON (``bounds.py``).
@@ -14,7 +14,7 @@ from liqod.model.objects.conditions import Condition
 
 
 class ContainerWaiting(msgspec.Struct, frozen=True):
-    """Why a container waits."""
+    """The state of a container that waits, with the reason."""
 
     reason: str = ""
     message: str = ""
@@ -48,7 +48,7 @@ class Container(msgspec.Struct, frozen=True):
 
 
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a pod is, what it is made of, and how long it may take to end."""
+    """The spec of a pod: its node, its parts, and the time that it may take to end."""
 
     node_name: str = ""
     containers: tuple[Container, ...] = ()
@@ -63,7 +63,7 @@ class PodIP(msgspec.Struct, frozen=True):
 
 
 class PodStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """How a pod fares."""
+    """The status of a pod."""
 
     phase: str = "Pending"
     reason: str = ""
@@ -99,7 +99,7 @@ class NodeAddress(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """How a node fares, where it is, and what it has for pods."""
+    """The status of a node: its conditions, its addresses, and its resources for pods."""
 
     conditions: tuple[Condition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
@@ -126,7 +126,7 @@ class Secret(msgspec.Struct, frozen=True):
 
 
 class EndpointConditions(msgspec.Struct, frozen=True):
-    """How an endpoint fares; None where nothing is said."""
+    """The conditions of an endpoint; None where they are missing."""
 
     ready: bool | None = None
 
@@ -169,7 +169,7 @@ class EventSource(msgspec.Struct, frozen=True):
 
 
 class EventSeries(msgspec.Struct, frozen=True, rename="camel"):
-    """How often an Event has come, and when last."""
+    """The number of times that an Event has come, and the last time."""
 
     count: int = 0
     last_observed_time: str | None = None

@@ -1,18 +1,18 @@
 """Compares wanted objects with live ones, and makes the JSON merge patches (RFC 7386) between them.
 
 An API server adds defaults, normalises quantities and lets others add labels, volumes or
-conditions, so a live object never equals what was written. Pure, for plain JSON values:
+conditions, so a live object never equals the written one. Pure, for plain JSON values:
 
-* :func:`contained`: does the live object hold everything that is wanted? It notices a hand edit.
-* :func:`digest`: is the same wanted as at the last write? It notices what is no longer wanted.
-* :func:`owned_patch`: the smallest patch that makes the live object contain what is wanted, without
-  the keys that were recorded at the last write and are no longer wanted; what others have added
-  stays. For objects with several writers.
-* :func:`exact_patch`: the smallest patch that makes one value equal to another. For what one writer
-  has to itself, such as a status.
+* :func:`contained`: True if the live object holds all wanted values. It notices a hand edit.
+* :func:`digest`: equal if the wanted object is that of the last write. It notices dropped keys.
+* :func:`owned_patch`: the smallest patch that makes the live object contain the wanted one, without
+  the keys that were recorded at the last write and are no longer wanted; additions of others stay.
+  For objects with several writers.
+* :func:`exact_patch`: the smallest patch that makes one value equal to another. For values with one
+  writer, such as a status.
 * :func:`merged`: the result of a patch at an API server.
 
-Every function that makes or takes a patch names first what is there, then what is wanted.
+Every function that makes or takes a patch has the live object first, then the wanted one.
 
 Lists that Kubernetes keys (containers by name, ports by number …) are compared item by item,
 others as a whole. Maps whose every key is ours (a ConfigMap's data) tolerate no other key.
@@ -72,16 +72,16 @@ _FREE_MAPS: Final = frozenset(
     (key,)
     for key in ("labels", "annotations", "matchLabels", "nodeSelector", "selector", "nodeLabels")
 )
-"""Maps with keys of the user's choice: an empty text there is not the same as none."""
+"""Maps with keys of the user's choice: an empty text in them is not the same as none."""
 _SETS: Final = frozenset({"finalizers"})
 BOOKKEEPING: Final = (labels.APPLIED_HASH, labels.APPLIED_KEYS)
-"""Annotations in which a writer notes what it wrote; they are no part of what is wanted."""
+"""Annotations in which a writer records its write; they are no part of the wanted object."""
 
 Path = tuple[str, ...]
 
 
 def digest(wanted: Json) -> str:
-    """A short hash of what is wanted, the same for any order of keys; 16 hexadecimal digits.
+    """A short hash of the wanted object, the same for any order of keys; 16 hexadecimal digits.
 
     The annotations that record a write are left out.
     """
@@ -101,15 +101,15 @@ def without_bookkeeping(obj: Mapping[str, Json]) -> dict[str, Json]:
 
 
 def contained(wanted: Json, live: Json, path: Path = ()) -> bool:
-    """True if the live value holds all that is wanted.
+    """True if the live value holds all of the wanted one.
 
-    None in a wanted map asks for the key's absence. A zero value (``false``, 0, an empty text, map
-    or list) is contained in an absent key: that is how Kubernetes stores it. Not so where users
-    choose the keys, as in labels and in a ConfigMap's data.
+    None in a wanted map requires the key's absence. A zero value (``false``, 0, an empty text, map
+    or list) is contained in an absent key, as Kubernetes stores it. Not so where users choose the
+    keys, as in labels and in a ConfigMap's data.
 
     Args:
-        wanted: what is wanted.
-        live: what is there.
+        wanted: the wanted value.
+        live: the live one.
         path: keys from the root of the object to these values; lists add nothing.
     """
     if isinstance(wanted, Mapping) and isinstance(live, Mapping):
@@ -122,12 +122,12 @@ def contained(wanted: Json, live: Json, path: Path = ()) -> bool:
 
 
 def owned_patch(live: Mapping[str, Json], wanted: Mapping[str, Json], recorded: Keys) -> Keys:
-    """The merge patch that makes ``live`` contain ``wanted``; empty if nothing is to be done.
+    """The merge patch that makes ``live`` contain ``wanted``; empty if nothing is to change.
 
     Args:
-        live: what is there.
-        wanted: what is wanted.
-        recorded: :func:`keys_of` what was wanted at the last write; ``{}`` if unknown.
+        live: the live object.
+        wanted: the wanted one.
+        recorded: :func:`keys_of` the wanted object of the last write; ``{}`` if unknown.
     """
     return _patch(wanted, live, recorded, ())
 
@@ -167,10 +167,10 @@ def merged(live: Json, patch: Json) -> Json:
 
 
 def keys_of(wanted: Mapping[str, Json]) -> Keys:
-    """The tree of keys that is recorded with a write, to take away later what is not wanted then.
+    """The tree of keys that is recorded with a write, to remove those later that are unwanted then.
 
-    Left out is what every object has (``apiVersion``, ``kind``, ``metadata.name``,
-    ``metadata.namespace``) and the inside of maps that are ours alone.
+    Left out are the keys of every object (``apiVersion``, ``kind``, ``metadata.name``,
+    ``metadata.namespace``) and the inside of maps that are liqod's alone.
     """
     tree = _tree(without_bookkeeping(wanted), ())
     tree.pop("apiVersion", None)
@@ -298,7 +298,7 @@ def _merged(
 ) -> list[Json] | None:
     """The list to write, or None if the live one will do.
 
-    Items of others stay, in front; of ours, those that hold what is wanted keep their defaults.
+    Items of others stay, in front; wanted items that are contained keep their defaults.
     """
     if _is_set(path, wanted, live):
         kept = [item for item in live if item not in old or item in wanted]

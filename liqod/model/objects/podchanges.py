@@ -1,11 +1,11 @@
 """Changes that Kubernetes allows of a running pod, and the writes by which another pod follows.
 
 A pod's image, deadline, tolerations and resources can be changed, and ephemeral containers can be
-added (``kubectl debug``). A consumer brings them into its ShadowPod (:data:`MUTABLE`), the provider
-into the Pod (:func:`changes`). On the Pod it notes which state of them it has applied, and what was
-refused (:func:`note`), where the consumer reads it. Scheduling gates are not among them: a pod that
-has any is on no node yet, and so on none of a peer's. Pure; specs are plain JSON, and those of a
-guest are hostile.
+added (``kubectl debug``). A consumer writes them into its ShadowPod (:data:`MUTABLE`), the provider
+into the Pod (:func:`changes`). On the Pod the provider notes the state that it has applied, and the
+refused changes (:func:`note`), for the consumer. Scheduling gates are not among them: a pod with
+one is on no node yet, and so on none of a peer's. Pure; specs are plain JSON, and those of a guest
+are hostile.
 """
 
 import re
@@ -28,11 +28,11 @@ MUTABLE: Final = (
     "resources",
     "ephemeralContainers",
 )
-"""Paths in a pod's spec of what can be changed after its creation."""
+"""Paths of the fields in a pod's spec that can be changed after its creation."""
 RESIZE: Final = "resize"
 EPHEMERAL: Final = "ephemeralcontainers"
 NOT_TAKEN_OVER: Final = "NotTakenOver"
-"""Reason where a peer has what was changed, and its pod has not: Liqo takes over no change."""
+"""Reason where the peer has a change, and its pod has not: Liqo applies none."""
 REFUSED: Final = "Refused"
 MESSAGE_LIMIT: Final = 1024
 _REASON: Final = re.compile(r"[A-Za-z]{1,64}")
@@ -56,7 +56,7 @@ class PodChange(NamedTuple):
 
 
 class PodChangeProblem(NamedTuple):
-    """Why a change is not applied at the peer: one word, and a sentence."""
+    """The reason why a change is not applied at the peer: one word, and a sentence."""
 
     reason: str
     message: str
@@ -68,11 +68,11 @@ def state(spec: Mapping[str, Any]) -> str:
 
 
 def changes(there: Mapping[str, Any], wanted: Mapping[str, Any]) -> tuple[PodChange, ...]:
-    """The writes by which a pod comes to have what is wanted of it; what others added stays.
+    """The writes that bring a pod to the wanted spec; additions of others stay.
 
     Args:
         there: ``spec`` of the pod.
-        wanted: the spec that it is to follow. Only what Kubernetes lets one change counts.
+        wanted: the spec that it is to follow. Only fields that Kubernetes lets change count.
     """
     own: Json = {}
     for group in _GROUPS:
@@ -109,14 +109,14 @@ def additions(there: Mapping[str, Any], change: PodChange) -> tuple[list[Json], 
 
 def note(brought: str, problem: PodChangeProblem | None) -> str:
     """The annotation ``liqod.io/changes`` of a provider's Pod: the state that the provider has
-    applied, and why not all of it."""
+    applied, and the reason if a part is not."""
     if problem is None:
         return brought
     return f"{brought} {problem.reason}: {problem.message}"[:MESSAGE_LIMIT]
 
 
 def noted(text: str) -> tuple[str, PodChangeProblem | None]:
-    """The state in a note that was applied, and why not all of it; None where all of it was."""
+    """The applied state in a note, and the reason if a part is not applied; None for none."""
     brought, _, rest = text[:MESSAGE_LIMIT].partition(" ")
     reason, _, message = rest.partition(": ")
     return brought, PodChangeProblem(reason, message) if reason else None
@@ -127,10 +127,10 @@ def behind(
 ) -> PodChangeProblem | None:
     """The changes of a pod that are not applied at the peer, as a problem; None where all are.
 
-    Tolerations and pods of another state are the peer's to decide on, where it notes that it has.
+    The peer decides on tolerations and pods of another state, where it notes that it has.
 
     Args:
-        remote_pod: the pod there.
+        remote_pod: the pod at the peer.
         wanted: the spec that it is to follow.
         peer: its cluster id.
     """

@@ -18,7 +18,7 @@ TAKEN: Final = frozenset(
     }
 )
 """Reasons of the condition DisruptionTarget with which a pod is deleted: core/v1, `PodReason…`, and
-what the eviction API and the controllers write. `TerminationByKubelet` leaves the pod, Failed."""
+those of the eviction API and the controllers. `TerminationByKubelet` leaves the pod, Failed."""
 
 
 def by_deletion(pod: Mapping[str, Any]) -> bool:
@@ -31,7 +31,7 @@ def by_deletion(pod: Mapping[str, Any]) -> bool:
 
 
 def taken_away(pod: Mapping[str, Any]) -> str:
-    """Why a pod was evicted, preempted or taken from a lost node; empty for one that was not."""
+    """The reason why a pod was evicted, preempted or removed from a lost node; empty for none."""
     found = conditions.find((pod.get("status") or {}).get("conditions"), DISRUPTION) or {}
     if found.get("status") != "True" or found.get("reason") not in TAKEN:
         return ""

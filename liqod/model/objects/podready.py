@@ -10,9 +10,9 @@ Json = dict[str, Any]
 READY: Final = "Ready"
 CONTAINERS_READY: Final = "ContainersReady"
 NODE_LOST: Final = "NodeLost"
-"""Reason, Kubernetes' word for a pod's, of a pod whose node at the peer does not answer."""
+"""Kubernetes' reason for a pod whose node at the peer does not answer."""
 UNAVAILABLE: Final = "RemoteUnavailable"
-"""Reason, Liqo's word, of a pod that was Ready at a peer to which nothing gets through."""
+"""Liqo's reason for a pod that was Ready at a peer that cannot be reached."""
 
 
 def is_withdrawn(local: Mapping[str, Any]) -> bool:
@@ -32,7 +32,7 @@ def as_reached(local: Mapping[str, Any], ready: Json, unreachable: str | None) -
 
 
 def ready_of(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> Json:
-    """Ready: the remote pod is, but for gates, and every gate of this pod is open here."""
+    """Ready: the remote pod is, except for gates, and every gate of the local pod is open."""
     there = (remote_pod.get("status") or {}).get("conditions") or ()
     their_ready = conditions.find(there, READY) or {}
     containers = conditions.find(there, CONTAINERS_READY) or their_ready
@@ -40,7 +40,7 @@ def ready_of(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> Json:
         return {**plain(containers), "type": READY, "status": containers.get("status") or "False"}
     theirs = _closed(_gates(remote_pod), there)
     if their_ready.get("status", "True") != "True" and not theirs:
-        # Its node is lost: Kubernetes then says so of the pod, and leaves its containers' word.
+        # Its node is lost: Kubernetes then sets it on the pod, and leaves its containers' statuses.
         words = {"reason": NODE_LOST, "message": "its node at the peer does not answer"}
         said = {key: value for key, value in plain(their_ready).items() if value}
         return {**words, **said, "status": "False"}

@@ -1,4 +1,4 @@
-"""Summarises pods and nodes for views: where each is, whether it is ready, and why not."""
+"""Summarises pods and nodes for views: place, readiness, and the reason for a missing one."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from liqod.model.view.snapshot import GuestSummary, PodSummary
 ORDINARY = ("ContainerCreating", "PodInitializing")
 """Reasons of waiting containers that pass by themselves."""
 UNPULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-"""Reasons of containers whose image cannot be had."""
+"""Reasons of containers whose image cannot be pulled."""
 UNPLACED = "Unschedulable"
-"""Kubernetes' word for a pod that no node has a place for."""
+"""Kubernetes' reason for a pod that fits on no node."""
 REQUIRED = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 """Conditions that a pod needs before it is ready, in their order."""
 
@@ -45,7 +45,7 @@ def pod_of(pod: LivePod) -> PodSummary:
 
 
 def _is_unplaced(status: PodStatus) -> bool:
-    """True if a scheduler has no node for a pod: here, or, as its reason, at the peer."""
+    """True if a scheduler has no node for a pod: the local one, or, by its reason, the peer's."""
     scheduled = conditions.of_type(status.conditions, "PodScheduled")
     here = scheduled is not None and scheduled.status == "False" and scheduled.reason == UNPLACED
     return here or status.reason == UNPLACED
@@ -63,7 +63,7 @@ def _is_meant(status: PodStatus) -> bool:
 
 
 def why(status: PodStatus) -> str:
-    """Why a pod is not ready: the pod's own word, a container's, or a condition's."""
+    """The reason why a pod is not ready: of the pod, a container, or a condition."""
     if status.message or status.reason:
         return status.message or status.reason
     for container in (*status.init_container_statuses, *status.container_statuses):
@@ -77,7 +77,7 @@ def why(status: PodStatus) -> str:
 
 
 def unpulled(status: PodStatus) -> str:
-    """Why an image of a pod cannot be had, in the kubelet's words; empty while none is missed."""
+    """The kubelet's message about an image that cannot be pulled; empty while none is missing."""
     for container in (*status.init_container_statuses, *status.container_statuses):
         waiting = container.state.waiting
         if waiting is not None and waiting.reason in UNPULLED:
@@ -86,7 +86,7 @@ def unpulled(status: PodStatus) -> str:
 
 
 def unready(status: NodeStatus) -> str:
-    """Why a Node is not Ready; empty when it is."""
+    """The reason why a Node is not Ready; empty when it is."""
     ready = conditions.of_type(status.conditions, "Ready")
     if ready is None:
         return "it has no condition Ready"

@@ -1,13 +1,13 @@
 """The spec of the pod that a local pod becomes at a peer: ``ShadowPod.spec.pod``.
 
-Made at creation; later changes that Kubernetes allows are applied there
+Made at creation; later changes that Kubernetes allows are applied to it
 (:mod:`liqod.model.objects.podchanges`), and so are ephemeral containers, until they end. Fields
-that concern this cluster's own machinery stay here: node, scheduler, priority, service account,
+that concern this cluster's own machinery are left out: node, scheduler, priority, service account,
 host namespaces, readiness gates. The API server that the pod uses is set by its annotation
 ``liqo.io/api-server-support`` and by settings: the peer's own, this cluster's (:mod:`.homeapi`), or
-none. Unless it is the peer's, ``kube-root-ca.crt`` has the name that it is reflected under, and
-without an address of this cluster's API server no token is in any volume. Pods and patches are
-plain JSON; nothing that is passed in is changed.
+none. Unless it is the peer's, ``kube-root-ca.crt`` has the name of its reflection, and without an
+address of this cluster's API server no token is in any volume. Pods and patches are plain JSON;
+arguments are not changed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 PLATFORM: Final = frozenset(
     {labels.OS, labels.ARCH, "beta.kubernetes.io/os", "beta.kubernetes.io/arch"}
 )
-"""Node labels whose selectors mean the same in every cluster, and so travel."""
+"""Node labels whose selectors mean the same in every cluster, and so cross."""
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -48,13 +48,13 @@ def shadow_spec(
     patch: Mapping[str, Any] | None = None,
     home: HomeApi | None = None,
 ) -> Json:
-    """The spec of the pod over there.
+    """The spec of the remote pod.
 
     Args:
         pod: the local pod.
         consumer: this cluster's id.
         patch: ``spec.offloadingPatch`` of the virtual node it is bound to.
-        home: how far it may speak with the API server here, and where it finds that.
+        home: its access to the local API server.
     """
     local, patch = pod["spec"], patch or {}
     spec: Json = {name: local[name] for name in COPIED if local.get(name) is not None}
@@ -97,8 +97,7 @@ def shadow_spec(
 
 
 def _ephemeral(pod: Mapping[str, Any]) -> list[Json]:
-    """The ephemeral containers that have not ended: what is made anew there runs none a second
-    time."""
+    """The ephemeral containers that have not ended: a new remote pod runs none a second time."""
     status = pod.get("status") or {}
     over = {
         each["name"]
@@ -118,7 +117,7 @@ def _with_home_names(
 ) -> Json:
     """Volumes and containers with the name at the peer of this cluster's CA.
 
-    Its tokens are in a Secret over there, or else in no volume.
+    Its tokens are in a Secret at the peer, or else in no volume.
     """
     changed: Json = {}
     if spec.get("volumes"):
@@ -149,8 +148,8 @@ def _volume(volume: Json, consumer: str, kept: Mapping[str, Any] | None) -> Json
 
 
 def _claimed(volume: Json, pod: str) -> Json:
-    """An ephemeral volume as the claim that was made here of its template, which follows its pod:
-    named after both (``core/v1`` EphemeralVolumeSource)."""
+    """An ephemeral volume as the local claim of its template, which follows its pod: named after
+    both (``core/v1`` EphemeralVolumeSource)."""
     if "ephemeral" not in volume:
         return volume
     name = volume["name"]
@@ -177,7 +176,7 @@ def _variable(variable: Json, account: str, consumer: str) -> Json:
 
 
 def _renamed(holder: Json, key: str, consumer: str) -> Json:
-    """The holder of a reference to a ConfigMap, which is by the name it has over there."""
+    """The holder of a reference to a ConfigMap, with the ConfigMap's name at the peer."""
     reference = holder.get(key)
     if not reference or reference.get("name") != labels.ROOT_CA:
         return holder
@@ -234,7 +233,7 @@ def _affinity(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
 
 
 def _node_affinity(local: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
-    """The node affinity of the virtual node, narrowed to the platforms that the pod asks for."""
+    """The node affinity of the virtual node, narrowed to the platforms that the pod requires."""
     node = dict(patch)
     required = ((local.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
     platform = _platform_terms(required.get("nodeSelectorTerms") or ())
@@ -246,7 +245,7 @@ def _node_affinity(local: Mapping[str, Any], patch: Mapping[str, Any]) -> Json:
 
 
 def _platform_terms(terms: Sequence[Json]) -> list[Json]:
-    """The terms reduced to os and arch; none where one of the alternatives asks for neither."""
+    """The terms reduced to os and arch; none where one of the alternatives requires neither."""
     reduced: list[Json] = []
     for term in terms:
         expressions = [
@@ -260,7 +259,7 @@ def _platform_terms(terms: Sequence[Json]) -> list[Json]:
 
 
 def _anti_affinity(pod: Mapping[str, Any]) -> Json:
-    """Anti-affinity by the pod's annotations, among its like over there."""
+    """Anti-affinity by the pod's annotations, among similar pods at the peer."""
     annotations = pod["metadata"].get("annotations") or {}
     preset = annotations.get(labels.ANTI_AFFINITY_PRESET)
     if preset == "propagate":
@@ -297,7 +296,7 @@ def _unselected(apart: Json) -> Json:
 
 
 def remote_account(pod: Mapping[str, Any]) -> str:
-    """The ServiceAccount over there; empty for the default one, which has no token."""
+    """The ServiceAccount at the peer; empty for the default one, which has no token."""
     if homeapi.access(pod) != labels.API_SERVER_REMOTE:
         return ""
     annotations = pod["metadata"].get("annotations") or {}
@@ -306,7 +305,7 @@ def remote_account(pod: Mapping[str, Any]) -> str:
 
 
 def remote_runtime_class(pod: Mapping[str, Any], patch: Mapping[str, Any]) -> str:
-    """The runtime class over there: by annotation, by the pod, by the virtual node."""
+    """The runtime class at the peer: by annotation, by the pod, by the virtual node."""
     annotations = pod["metadata"].get("annotations") or {}
     annotated: str = annotations.get(labels.REMOTE_RUNTIME_CLASS) or ""
     if annotated:

@@ -1,9 +1,9 @@
 """The status of a local pod, from that of its remote pod at a peer: merged, not copied.
 
-The remote pod's kubelet knows the state of the containers; this cluster's scheduler, controllers
-and gates know the rest, and the API server refuses what no kubelet may do: ``qosClass`` never
-changes, a container that has terminated for good never runs again, the first of ``podIPs`` and
-``hostIPs`` equals its singular. A status is plain JSON; times are RFC 3339 text that the caller
+The remote pod's kubelet gives the state of the containers; this cluster's scheduler, controllers
+and gates give the rest, and the API server refuses changes that no kubelet may make: ``qosClass``
+never changes, a container that has terminated for good never runs again, the first of ``podIPs``
+and ``hostIPs`` equals its singular. A status is plain JSON; times are RFC 3339 text that the caller
 passes in. The result is a merge patch of ``status``.
 """
 
@@ -28,12 +28,12 @@ from liqod.model.objects.podready import (
 
 Json = dict[str, Any]
 Cross = Callable[[str], Remapped]
-"""The address under which one of the remote pod's is reached from here, or why it cannot be."""
+"""The address by which this cluster reaches one of the remote pod's, or the reason against it."""
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 REMOTE_POD: Final = "liqod.io/Twin"
-"""Condition: which pod at the peer this one is, and how often it was made again there: its reason
-for programs (:class:`RemotePodRecord`), its message for people."""
+"""Condition: the pod at the peer, and the number of times that it was made again: its reason for
+programs (:class:`RemotePodRecord`), its message for people."""
 DISRUPTED: Final = "TwinDisrupted"
 """In its reason where the pod's ``DisruptionTarget`` is its remote pod's, and goes with that."""
 BACK_OFF: Final = "OffloadingBackOff"
@@ -43,7 +43,7 @@ ABORTED: Final = "OffloadingAborted"
 REMOTE_GONE: Final = "RemotePodTerminated"
 """Reason of a pod whose remote pod ended and is gone, so that its own status cannot be shown."""
 RESTARTED: Final = "RemotePodRestarted"
-"""Reason of a pod whose finished containers run again at the peer, which no pod here may do."""
+"""Reason of a pod whose finished containers run again at the peer, which no local pod may do."""
 
 _KUBELET: Final = (
     *("Initialized", READY, CONTAINERS_READY, "PodReadyToStartContainers"),
@@ -64,7 +64,7 @@ class RemotePodRecord(msgspec.Struct, frozen=True):
 
     Attributes:
         uid: of the remote pod; empty before the first merge.
-        times: how often it was made again.
+        times: number of times that it was made again.
         disrupted: whether the local pod's ``DisruptionTarget`` is its own.
     """
 
@@ -98,8 +98,8 @@ class Merged(msgspec.Struct, frozen=True):
 
     Attributes:
         status: merge patch of the local status; None where nothing changes.
-        refused: why, by address of the remote pod's that is not shown.
-        failed: the pod is over here although its remote pod still runs.
+        refused: the reason, by address of the remote pod's that is not shown.
+        failed: the local pod is over although its remote pod still runs.
     """
 
     status: Json | None = None
@@ -128,10 +128,10 @@ def merge(
         cross: translates the remote pod's addresses; None where none crosses
             (``pod_network: none``).
         shadow_phase: phase of the ShadowPod, final where terminal though the remote pod is gone.
-        shadow_message: what the provider says to that.
-        current: whether the remote pod is all that the local pod's spec asks for by now.
-        unreachable: why nothing gets through to it; empty where it does, None where that is not
-            known (yet), so that a pod that is not Ready for it stays so.
+        shadow_message: the provider's message about it.
+        current: whether the remote pod has all that the local pod's spec has by now.
+        unreachable: the reason why it cannot be reached; empty where it can, None where that is
+            unknown (yet), so that a pod that is not Ready for it stays so.
     """
     status: Json = local.get("status") or {}
     if status.get("phase") in TERMINAL:
@@ -158,7 +158,7 @@ def merge(
 
 
 def waiting(local: Mapping[str, Any], reason: str, message: str) -> Json | None:
-    """The merge patch of a pod that has no remote pod yet, and why; None if it says so already."""
+    """The merge patch of a pod without a remote pod yet, with the reason; None if it has that."""
     status = local.get("status") or {}
     if status.get("phase") in TERMINAL:
         return None
@@ -175,7 +175,7 @@ def is_over(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
 
 
 def ended(local: Mapping[str, Any], phase: str, reason: str, message: str, *, now: str) -> Json:
-    """The merge patch that ends a pod here: all its containers have terminated.
+    """The merge patch that ends a local pod: all its containers have terminated.
 
     Args:
         local: the local pod.
@@ -241,7 +241,7 @@ def _wanted(
 
 
 def _is_made_again(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> bool:
-    """True if a remote pod has ended only by its deletion there, and its containers run again."""
+    """True if a remote pod ended only by its deletion at the peer, and its containers run again."""
     phase = (remote_pod.get("status") or {}).get("phase")
     again = local["spec"].get("restartPolicy") in (None, "Always")
     going = bool(local["metadata"].get("deletionTimestamp"))
@@ -249,7 +249,7 @@ def _is_made_again(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> b
 
 
 def _explained(there: Mapping[str, Any]) -> Json:
-    """Reason and message: the remote pod's own, or why the peer's scheduler has no place for it."""
+    """Reason and message: the remote pod's own, or those of the peer's scheduler for no node."""
     if there.get("reason") or there.get("message"):
         return {"reason": there.get("reason"), "message": there.get("message")}
     scheduled = conditions.find(there.get("conditions"), "PodScheduled") or {}
@@ -259,7 +259,7 @@ def _explained(there: Mapping[str, Any]) -> Json:
 
 
 def _addresses(there: Mapping[str, Any], cross: Cross | None) -> tuple[list[str], dict[str, str]]:
-    """The remote pod's addresses that are shown, at most one of each family; why others are not."""
+    """The remote pod's shown addresses, at most one of each family; the reasons against others."""
     if cross is None:
         return [], {}
     named = [there.get("podIP"), *(each.get("ip") for each in there.get("podIPs") or ())]
@@ -288,7 +288,7 @@ def _statuses(declared: Iterable[Json], found: Iterable[Json], times: int) -> li
 
 
 def _back_from_terminated(local: Mapping[str, Any], remote_pod: Mapping[str, Any]) -> str:
-    """The container that had terminated for good and has not any more; empty if there is none."""
+    """The container that had terminated for good and runs again; empty if there is none."""
     status, there = local.get("status") or {}, remote_pod.get("status") or {}
     fresh = RemotePodRecord.of(local).uid not in ("", (remote_pod.get("metadata") or {}).get("uid"))
     for group, names in _GROUPS.items():
@@ -340,7 +340,7 @@ def _conditions(
     disrupted = False
     for each in there:
         kind = each.get("type")
-        # The remote pod's disruption is this pod's too; a condition of that type made here stays.
+        # The remote pod's disruption is this pod's too; a local condition of that type stays.
         if kind == podends.DISRUPTION:
             disrupted = conditions.find(merged, kind) is None
         if (kind in _KUBELET and kind != READY) or (kind == podends.DISRUPTION and disrupted):
@@ -376,7 +376,7 @@ def withdrawn(local: Mapping[str, Any], unreachable: str | None, *, now: str) ->
     known = conditions.find(before, READY)
     if known is None or status.get("phase") in TERMINAL:
         return None
-    # As it was told last: of the containers, and of the gates of this pod.
+    # As last reported: of the containers, and of the gates of this pod.
     told = [each for each in before if each.get("type") == CONTAINERS_READY]
     shown = dict(known)
     if is_withdrawn(local):

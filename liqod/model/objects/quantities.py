@@ -1,6 +1,6 @@
 """Kubernetes quantities as exact numbers: ``100m``, ``1.5Gi``, ``2e3``, 4.
 
-A quantity is a whole number of billionths, the smallest that Kubernetes keeps; what is finer is
+A quantity is a whole number of billionths, the smallest that Kubernetes keeps; finer ones are
 rounded up, as Kubernetes does. Format: ``k8s.io/apimachinery/pkg/api/resource``. A set of amounts
 maps resource names to such numbers.
 """
@@ -14,7 +14,7 @@ from typing import Final
 from liqod.errors import ConfigError
 
 NANO: Final = 10**9
-"""How many billionths make 1."""
+"""Number of billionths in 1."""
 
 Amounts = dict[str, int]
 """Billionths by resource name."""
@@ -56,7 +56,7 @@ def parse(value: float | str) -> int:
 
 @lru_cache(maxsize=1024)
 def _billionths(text: str) -> int:
-    """The same for text; replicas ask for the same again and again."""
+    """The same for text; replicas request the same again and again."""
     match = _PATTERN.fullmatch(text)
     exponent = int(match["exponent"] or 0) if match else 0
     if match is None or abs(exponent) > _EXPONENT_LIMIT:

@@ -1,9 +1,9 @@
 """Converts a peer's Event about a remote object into an Event about the local object. Pure.
 
-Nothing is taken over but what a person reads: type, reason, message, times, count and the part of
-the pod. All of it is the peer's word, so it is cut and cleaned, and who said it is marked
-`` (remote)``, as Liqo marks it. An Event is named after the UID of the peer's: saying it again is
-no second one.
+Only the parts that a person reads are copied: type, reason, message, times, count and the part of
+the pod. The peer chooses all of them, so they are cut and cleaned, and the source is marked
+`` (remote)``, as Liqo marks it. An Event is named after the UID of the peer's: a repeated one makes
+no second Event.
 """
 
 import hashlib
@@ -37,13 +37,13 @@ Json = dict[str, Any]
 
 
 class LocalObject(NamedTuple):
-    """The object here that an Event is about.
+    """The local object that an Event is about.
 
     Attributes:
-        kind: what it is.
-        namespace, name, uid: which one.
-        created: since when, RFC 3339.
-        host: the virtual node that it is on; empty for what is on none.
+        kind: its kind.
+        namespace, name, uid: its identity.
+        created: time of its creation, RFC 3339.
+        host: the virtual node that it is on; empty for none.
     """
 
     kind: Kind
@@ -58,7 +58,7 @@ _decoder = msgspec.json.Decoder(Event)
 
 
 def read(body: bytes) -> Event | None:
-    """A peer's Event; None for what is none, or has a type that Kubernetes does not know."""
+    """A peer's Event; None where the text is none, or its type is unknown to Kubernetes."""
     try:
         found = _decoder.decode(body)
     except UNREADABLE:
@@ -67,7 +67,7 @@ def read(body: bytes) -> Event | None:
 
 
 def name_of(found: Event, about: LocalObject, peer: str) -> str:
-    """The name of the Event here: a peer cannot choose it, nor that of anything else here."""
+    """The name of the local Event: a peer cannot choose it, nor that of any other local object."""
     text = f"{peer}/{found.metadata.uid}/{about.uid}"
     digest = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:20]
     return f"{about.name[:NAME_PART].rstrip('.-')}.remote-{digest}"
@@ -83,10 +83,10 @@ def local_event(found: Event, about: LocalObject, peer: str, now: str) -> Json:
     """The Event of the local object.
 
     Args:
-        found: what the peer says.
-        about: the object here.
+        found: the peer's Event.
+        about: the local object.
         peer: its cluster id.
-        now: RFC 3339, this cluster's clock: nothing has happened later, or before the object was.
+        now: RFC 3339, this cluster's clock: no Event is later, or older than the object.
     """
     series = found.series or EventSeries()
     told_last = series.last_observed_time or found.last_timestamp
@@ -129,7 +129,7 @@ def again(event: Mapping[str, Any]) -> Json:
 
 
 def clean(text: str, most: int) -> str:
-    """One line of what shows itself, of so many bytes at the most."""
+    """One line of the visible characters, of so many bytes at the most."""
     line = " ".join(text[:most].split())
     return printable(line).encode("utf-8", "replace")[:most].decode("utf-8", "ignore")
 

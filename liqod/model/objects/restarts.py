@@ -1,8 +1,8 @@
 """Decides which terminated containers may run again, by the rules that an API server enforces.
 
-A container's own ``restartPolicy`` stands for the pod's, and its ``restartPolicyRules`` are asked
-before both: the first whose exit codes match decides. Where any container's end may restart all,
-none has ended for good. A version of Kubernetes that does not know these fields refuses them.
+A container's own ``restartPolicy`` replaces the pod's, and its ``restartPolicyRules`` go before
+both: the first whose exit codes match decides. If any container's end may restart all, none has
+ended for good. A version of Kubernetes without these fields refuses them.
 """
 
 from collections.abc import Mapping

@@ -3,7 +3,7 @@
 The strategy of a namespace and its cluster selector become a toleration of the virtual nodes' taint
 and a node affinity. Three kinds of pod get neither: those of DaemonSets, which belong to real
 nodes; those with the RuntimeClass ``liqo``, which brings its own; and those whose volumes or
-devices cannot follow them to a peer yet. Pods are plain JSON here.
+devices cannot follow them to a peer yet. Pods are plain JSON.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 NOTE_POINTER = labels.NOTE.replace("/", "~1")
 """The key of the note as a JSON pointer has it (RFC 6901)."""
 CLAIM_MISSING = "ClaimMissing"
-"""Reason of a pod that names a claim which is not there (yet)."""
+"""Reason of a pod that names a claim which does not exist (yet)."""
 NOT_LENT = "NotLent"
 """Reason of a pod that every provider would refuse."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -55,9 +55,9 @@ class Placement(msgspec.Struct, frozen=True):
     Attributes:
         strategy: where pods may run.
         terms: node selector terms of the cluster selector; none selects every cluster.
-        providers: the rules of all providers, None for one that says nothing.
+        providers: the rules of all providers, None for one that publishes none.
         storage_class: the virtual StorageClass, whose claims follow pods; empty where none do.
-        claims: those that the pod at hand names, as far as they are there.
+        claims: those that the pod names, as far as they exist.
     """
 
     strategy: Strategy = "LocalAndRemote"
@@ -68,7 +68,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class SchedulingVerdict(msgspec.Struct, frozen=True):
-    """Why a pod is left where it is: a reason in camel case and a sentence for people."""
+    """The reason why a pod stays, in camel case, and a sentence for people."""
 
     reason: str
     message: str
@@ -107,9 +107,9 @@ def _names_virtual(expression: Json) -> bool:
 
 
 def daemon_verdict(pod: Json) -> SchedulingVerdict | None:
-    """Why a DaemonSet's pod that is bound to a virtual node waits, and the remedy; or None.
+    """The reason why a DaemonSet's pod on a virtual node waits, and the remedy; or None.
 
-    One that names virtual nodes is wanted there: it runs once at each.
+    One that names virtual nodes is wanted at them: it runs once at each.
     """
     owner = daemon_set(pod)
     if owner is None or selects_virtual_nodes(pod):
@@ -144,7 +144,7 @@ def obstacle(pod: Json, placement: Placement | None = None) -> SchedulingVerdict
 
 
 def _volume_obstacle(volume: Json, placement: Placement) -> SchedulingVerdict | None:
-    """Why a volume keeps its pod here: it lies in this cluster already, or nobody provides it."""
+    """The reason why a volume keeps its pod: it is in this cluster already, or has no provider."""
     name, only = volume.get("name"), placement.storage_class
     follow = f"only those of the class {only} follow pods" if only else "claims follow no pod here"
     if "ephemeral" in volume:
@@ -189,7 +189,7 @@ def _needs_storage(pod: Json, placement: Placement) -> bool:
 
 
 def blocked(pod: Json, placement: Placement) -> SchedulingVerdict | None:
-    """Why a pod can go to no peer: a part cannot follow it, or no peer accepts it; or None."""
+    """The reason against every peer: a part of a pod cannot follow, or none accepts it; or None."""
     found = obstacle(pod, placement)
     if found is not None or not placement.providers:
         return found
@@ -292,7 +292,7 @@ def placed_affinity(pod: Json, placement: Placement) -> Json | None:
 
 
 def _terms(pod: Json, placement: Placement) -> list[Json]:
-    """The node selector terms that the placement asks of this pod; none asks nothing."""
+    """The node selector terms of the placement for a pod; none selects every node."""
     terms = _placed_terms(pod, placement)
     if not _needs_storage(pod, placement):
         return terms
@@ -327,7 +327,7 @@ def _covers(toleration: Json) -> bool:
 
 
 def late_verdict(pod: Json, placement: Placement) -> SchedulingVerdict | None:
-    """Why an unscheduled pod of an offloaded namespace is kept off virtual nodes, or None.
+    """The reason why an unscheduled pod of an offloaded namespace avoids virtual nodes, or None.
 
     A toleration may be added to a pod at any time, an affinity only while the pod is gated; so
     one that slipped past admission in a namespace with a selector could land on a cluster that
@@ -353,7 +353,7 @@ def late_verdict(pod: Json, placement: Placement) -> SchedulingVerdict | None:
 
 
 def stayed(namespace: str, count: int) -> tuple[str, str]:
-    """The problem of pods that run here although their namespace is for peers only; the remedy.
+    """The problem of pods on own nodes in a namespace that is for peers only; the remedy.
 
     They were made before the namespace was offloaded, or while the webhook could not be reached.
     """
@@ -365,10 +365,10 @@ def stayed(namespace: str, count: int) -> tuple[str, str]:
 
 
 def late_patch(pod: Json, placement: Placement) -> Json | None:
-    """The merge patch that gives an unscheduled pod what the API still allows, or None.
+    """The merge patch with the changes that the API still allows to an unscheduled pod, or None.
 
     Gated pods get their affinity as well. The resource version in it makes the server refuse the
-    patch if somebody else has changed the pod meanwhile, since it replaces a whole list.
+    patch if another client has changed the pod meanwhile, since it replaces a whole list.
     """
     if left_alone(pod) or pod["spec"].get("nodeName") or late_verdict(pod, placement) is not None:
         return None

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 def requirement_holds(requirement: Json, labels: Mapping[str, str]) -> bool:
     """True if one expression (``key``, ``operator``, ``values``) holds for these labels.
 
-    An operator that Kubernetes does not know holds for nothing.
+    An operator that is unknown to Kubernetes holds for nothing.
     """
     operator, values = requirement.get("operator"), requirement.get("values") or []
     return holds(operator, values, labels.get(requirement.get("key", "")))
@@ -55,7 +55,7 @@ def selects(terms: Sequence[Json], name: str, labels: Mapping[str, str]) -> bool
 
 
 def product(left: Sequence[Json], right: Sequence[Json]) -> list[Json]:
-    """The terms that match exactly what both lists match: each of one with each of the other.
+    """The terms that match exactly where both lists match: each of one with each of the other.
 
     Expressions that both have appear once; terms that come out equal appear once.
     """

@@ -1,9 +1,9 @@
-"""Claims of Liqo's virtual StorageClass: the volume is where the first pod lands. Pure.
+"""Claims of Liqo's virtual StorageClass: the volume is in the cluster of the first pod. Pure.
 
 A claim whose pod was placed on a virtual node becomes a claim of the same name at that peer; one
 whose pod was placed on a real node becomes a claim of this cluster's own class, in a namespace of
-its own. Either way the volume that the claim gets here is only a stand-in with a node affinity,
-by which the scheduler places later pods where the data is. Names and paths are Liqo's.
+its own. In both cases the local volume of the claim is only a placeholder with a node affinity, by
+which the scheduler places later pods beside the data. Names and paths are Liqo's.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ from liqod.model.objects import quantities, selectors
 Json = dict[str, Any]
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-"""Annotation by which the scheduler says where a claim is wanted first."""
+"""Annotation in which the scheduler names the node of a claim's first pod."""
 PROVISIONER_NOTES: Final = (
     "volume.kubernetes.io/storage-provisioner",
     "volume.beta.kubernetes.io/storage-provisioner",
 )
-"""Annotations by which the volume controller says who is to provision a claim."""
+"""Annotations in which the volume controller names the provisioner of a claim."""
 PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
 DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-PLACEHOLDER: Final = "/tmp/liqo-placeholder"  # Liqo's; nobody mounts it
+PLACEHOLDER: Final = "/tmp/liqo-placeholder"  # Liqo's; no pod mounts it
 CONDITION: Final = "liqod.io/VolumeAtPeer"
-"""Condition of a claim here: whether a peer has a claim for it. Its reason is the peer's id."""
+"""Condition of a local claim: True if a peer has a claim for it. Its reason is the peer's id."""
 LARGEST: Final = quantities.parse("1Ei")
 """The largest capacity that a peer is believed."""
 MESSAGE_LIMIT: Final = 256
@@ -76,7 +76,7 @@ def volume_name(claim: Mapping[str, Any]) -> str:
 
 
 def problem(claim: Mapping[str, Any]) -> str:
-    """Why the virtual class cannot provision a claim, as a sentence; empty where it can."""
+    """The reason why the virtual class cannot provision a claim, a sentence; empty if it can."""
     spec = claim["spec"]
     for field in ("dataSource", "dataSourceRef", "selector", "volumeAttributesClassName"):
         if spec.get(field):
@@ -85,7 +85,7 @@ def problem(claim: Mapping[str, Any]) -> str:
 
 
 def requested(claim: Mapping[str, Any]) -> str:
-    """The size that a claim asks for."""
+    """The size that a claim requests."""
     return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
@@ -106,12 +106,12 @@ def remote_spec(
     """The spec of the claim at a peer.
 
     Args:
-        claim: the claim here.
+        claim: the local claim.
         classes: the StorageClasses that the peer offers, the one to take first.
-        there: the claim that is there already; its class cannot change.
+        there: the claim that the peer has already; its class cannot change.
 
     Raises:
-        ConfigError: the peer does not offer what is asked for.
+        ConfigError: the peer does not offer the requested class, or any.
     """
     spec, notes = claim["spec"], claim["metadata"].get("annotations") or {}
     modes = notes.get(labels.REMOTE_ACCESS_MODES)
@@ -134,7 +134,7 @@ def remote_spec(
 
 
 def peer_volume(claim: Mapping[str, Any], peer: str, reclaim: str) -> Json:
-    """The stand-in for a volume that lies at a peer."""
+    """The placeholder for a volume at a peer."""
     where = {"key": labels.REMOTE_CLUSTER_ID, "operator": "In", "values": [peer]}
     return _volume(
         claim,
@@ -155,7 +155,7 @@ def lies_at(volume: Mapping[str, Any]) -> str:
 
 
 def claim_condition(peer: str, taken: bool, message: str) -> Json:
-    """The condition that says what became of a claim at a peer."""
+    """The condition with the result of a claim at a peer."""
     return {
         "type": CONDITION,
         "status": "True" if taken else "False",
@@ -185,7 +185,7 @@ def believed(status: Mapping[str, Any]) -> Json | None:
 
 
 def real_claim(claim: Mapping[str, Any], node: str, real_class: str) -> Json:
-    """The claim of this cluster's own class that stands behind one whose pod is on a real node."""
+    """The claim of this cluster's own class that backs one whose pod is on a real node."""
     meta, spec = claim["metadata"], claim["spec"]
     return {
         "metadata": {
@@ -212,7 +212,7 @@ def home_volume(claim: Mapping[str, Any], real: Mapping[str, Any], reclaim: str)
     Args:
         claim: the claim of the virtual class.
         real: the real volume.
-        reclaim: what becomes of it afterwards.
+        reclaim: its reclaim policy.
     """
     spec = real["spec"]
     apart = (

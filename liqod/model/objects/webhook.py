@@ -1,10 +1,10 @@
-"""The admission webhook's values: its configuration, the review it answers, the pod that proves it.
+"""The admission webhook's values: its configuration, its reviews, the pod that probes it.
 
-Pure. The webhook is asked about all new pods of offloaded namespaces: to leave out those of
-DaemonSets by a match condition would take the API server a third of the time of asking, for each
-pod. Namespaces that fail closed have an entry of their own, by which their pods are refused where
-nobody answers. Another entry answers the probe, a pod of a dry run in liqod's own namespace that
-shows whether the API server reaches the webhook at all.
+Pure. The webhook gets all new pods of offloaded namespaces: to leave out those of DaemonSets by a
+match condition would take the API server a third of the time of a call, for each pod. Namespaces
+that fail closed have an entry of their own, by which their pods are refused while the webhook does
+not answer. Another entry answers the probe, a pod of a dry run in liqod's own namespace that shows
+whether the API server reaches the webhook at all.
 """
 
 import base64
@@ -28,7 +28,7 @@ NO_ENDPOINT: Final = "no pod of the Service it is called by is ready"
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes itself."""
 CHOSEN: Final = (labels.SCHEDULING_ENABLED, labels.FAIL_CLOSED)
-"""Labels by which namespaces are chosen: to be asked about, and to fail closed."""
+"""Labels that select namespaces: for calls of the webhook, and to fail closed."""
 PROBE: Final = labels.WEBHOOK_PROBE
 """Its value is a number used once; the webhook repeats it in an annotation of that name."""
 TIMEOUT_SECONDS: Final = 2
@@ -56,10 +56,10 @@ _REVIEW = msgspec.json.Decoder(_Review)
 
 
 def read_review(body: bytes) -> PodAdmission:
-    """The question in an AdmissionReview.
+    """The request in an AdmissionReview.
 
     Raises:
-        ProtocolError: it is none, or asks about no object.
+        ProtocolError: it is no review, or has no object.
     """
     try:
         request = _REVIEW.decode(body).request
@@ -201,14 +201,14 @@ def client_config(
     port: int,
     path: str = PATH,
 ) -> Json:
-    """Where the API server calls: ``url``, or ``service`` in the cluster; without its CA.
+    """The address that the API server calls: ``url``, or ``service``; without its CA.
 
     Args:
         advertise: ``host:port`` or an HTTPS URL, which wins; or empty.
         service: namespace and name of the Service, in a cluster.
         address: IP address of this host towards the API server.
-        port: TCP port that is listened on.
-        path: what is called there.
+        port: TCP port of the listener.
+        path: path of the URL.
     """
     if advertise:
         base = advertise if advertise.startswith("https://") else f"https://{advertise}"

@@ -1,8 +1,8 @@
 """Compares the capacity of a cluster's own nodes with the grants to its consumers. Pure.
 
-A grant is a promise and reserves nothing: a pod that does not fit waits for a place at the
-provider. So nothing is refused here; grants beyond the capacity are reported, to the consumer as
-well. An annotation of the slice names the resources for it, and not how much of them there is.
+A grant is a promise and reserves nothing: a pod that does not fit waits for a node at the provider.
+So this module refuses nothing; grants beyond the capacity are reported, to the consumer as well. An
+annotation of the slice names the resources for it, and not their amounts.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,7 +30,7 @@ def beyond(has: Mapping[str, int], granted: Iterable[Resources]) -> str:
     """The resources that are granted beyond the capacity, as a clause; empty for none.
 
     Args:
-        has: as :func:`of_nodes`; where it is empty nothing is known.
+        has: as :func:`of_nodes`; empty where it is unknown.
         granted: to each consumer.
     """
     given = _total(granted)
@@ -43,11 +43,11 @@ def beyond(has: Mapping[str, int], granted: Iterable[Resources]) -> str:
 
 
 def word(has: Mapping[str, int], granted: Resources | None) -> str:
-    """The annotation of a slice that is granted more than there is; empty for nothing.
+    """The annotation of a slice that is granted more than the capacity; empty for none.
 
     Args:
         has: as of :func:`beyond`.
-        granted: to this slice alone: what others have is not told; None for nothing.
+        granted: to this slice alone: grants to others are not shown; None for nothing.
     """
     return ",".join(sorted(_over(_amounts(granted or {}), has)))
 
@@ -56,8 +56,8 @@ def overcommit_warning(annotations: Mapping[str, str], granted: Resources) -> st
     """The warning of a slice that is granted more than its provider has; empty for none.
 
     Args:
-        annotations: of the slice, the provider's word among them.
-        granted: to it; what else the word names is passed over.
+        annotations: of the slice, with the provider's among them.
+        granted: to it; other resources in the annotation are ignored.
     """
     said = annotations.get(labels.BEYOND_NODES, "").split(",")
     names = sorted(name for name in granted if name and name in said)
@@ -67,7 +67,7 @@ def overcommit_warning(annotations: Mapping[str, str], granted: Resources) -> st
 
 
 def _over(given: Mapping[str, int], has: Mapping[str, int]) -> list[str]:
-    """The resources of which more is given than there is; none where nothing is known."""
+    """The resources that are granted beyond the capacity; none where it is unknown."""
     return quantities.over(given, has) if has else []
 
 

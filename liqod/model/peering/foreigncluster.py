@@ -38,13 +38,13 @@ REACHED = {
     "in-band": "in-band: through the tunnel",
     "channel": "by the channel to its daemon",
 }
-"""Each way to an API server, in words."""
+"""Each path to an API server, in words."""
 DEGRADED = "APIServerDegraded"
 """Reason of the condition where the API server answers and something small does not work."""
 UNUSABLE = "APIServerUnusable"
 """The same where something grave does not."""
 REFUSES, UNTRUSTED = "APIServerRefuses", "APIServerUntrusted"
-"""Reasons where it does not know us (any more), and where we do not know who answers."""
+"""Reasons where it does not accept us (any more), and where its certificate is not trusted."""
 ESTABLISHED, ERROR, PENDING = "Established", "Error", "Pending"
 READY, NOT_READY, SOME_NOT_READY = "Ready", "NotReady", "SomeNotReady"
 
@@ -79,7 +79,7 @@ def status(facts: PeerFacts, generation: int = 0) -> dict[str, Any]:
 
 
 def is_lost(status: Mapping[str, Any]) -> bool:
-    """True if a status says that the peer's API server does not answer."""
+    """True if the peer's API server does not answer, by a status."""
     return is_status(status.get("conditions"), API_SERVER, ERROR)
 
 

@@ -1,6 +1,6 @@
 """States of this cluster's daemon and its peers, by the objects of the API server. Pure.
 
-A daemon's notes are believed for as long as it runs: nothing here is good because it once was.
+A daemon's notes count only while it runs: no state is good only because it once was.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ NOT_KNOWN = "not known"
 STOPPED = "not known while this cluster's daemon does not run"
 """The same, of the layer of the doctor's."""
 UNACCEPTED = "not accepted"
-"""The condition of a tenant that has no way in: it was revoked, or has proved nothing (yet)."""
+"""The condition of a tenant without access: it was revoked, or has proved nothing (yet)."""
 
 
 def runs(snapshot: Snapshot) -> bool:
@@ -31,7 +31,7 @@ def runs(snapshot: Snapshot) -> bool:
 
 
 def daemon(snapshot: Snapshot) -> str:
-    """How this cluster's daemon is, in a few words."""
+    """The state of this cluster's daemon, in a few words."""
     if snapshot.leader_age is None:
         return "not running: it has never led here"
     if not runs(snapshot):
@@ -52,7 +52,7 @@ def older(definitions: Sequence[str]) -> str:
 
 
 def again(peer: str) -> str:
-    """How one peers anew with a peer, by either way in which the two may have met."""
+    """The step to peer anew with a peer, for each method by which the two may have met."""
     anew = "`liqod peer --remote-kubeconfig FILE` with a new kubeconfig of it"
     return f"`liqod peer {peer}` with the same options again, or {anew}"
 
@@ -68,7 +68,7 @@ def api_remedy(problem: LinkProblem, peer: str) -> str:
 
 
 def tenant(found: Tenant) -> str:
-    """The condition of a consumer's tenant: Active only where it has a way in."""
+    """The condition of a consumer's tenant: Active only where it has access."""
     asked = found.spec.tenant_condition
     free = found.spec.authz_policy == TOLERATE_NO_HANDSHAKE
     return UNACCEPTED if asked == ACTIVE and not free and not found.status.auth_params else asked
@@ -79,6 +79,6 @@ NO_WAY_IN = "it has no way in: it was revoked, or not accepted yet; the Tenant's
 
 
 def meant(peer: str, state: str) -> str:
-    """Explanation of a tenant that somebody cordoned or drained on purpose."""
+    """Explanation of a tenant that an operator cordoned or drained on purpose."""
     verb = "uncordon" if state == "Cordoned" else "activate"
     return f"{state.lower()} by hand: `liqod {verb} tenant {peer}` ends that"

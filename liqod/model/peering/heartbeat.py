@@ -1,8 +1,8 @@
 """Judges whether a peer's daemon runs, by the Lease that it renews. Pure.
 
 Clocks of two clusters are never compared: what counts is whether the Lease changed between two
-looks, measured here. How old a renewal is already when it is seen, its API server reports by its
-own clock alone (:class:`liqod.kube.leases.Look`); no daemon is called silent for that.
+looks, by the local clock. The age of a renewal when it is seen is reported by its API server, by
+that server's clock alone (:class:`liqod.kube.leases.Look`); no daemon counts as silent for that.
 """
 
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ State = Literal["unasked", "untold", "runs", "silent"]
 
 
 class HeartbeatVerdict(msgspec.Struct, frozen=True):
-    """How a peer's daemon is.
+    """The state of a peer's daemon.
 
     Attributes:
         state: in a word.
@@ -32,8 +32,8 @@ class Heartbeat(msgspec.Struct, frozen=True):
     """The content of the Lease.
 
     Attributes:
-        holder: who leads; empty where nobody does.
-        renewed: when it was renewed, as the Lease has it.
+        holder: the leader; empty where there is none.
+        renewed: time of the renewal, as in the Lease.
     """
 
     holder: str = ""
@@ -44,12 +44,12 @@ class HeartbeatView(msgspec.Struct, frozen=True):
     """The Lease as it was seen last.
 
     Attributes:
-        beat: what it says.
-        since: since when it was seen to say so, on this machine's clock.
-        looked: when that was looked at last, by the same clock.
-        renewed: when it was renewed last, or later than that, by the same clock; None while that
-            is not known.
-        quiet: seconds for which it is known not to have been renewed, at the last look.
+        beat: its content.
+        since: time of the first look with this content, on this machine's clock.
+        looked: time of the last look, by the same clock.
+        renewed: time of the last renewal, or later than that, by the same clock; None while that
+            is unknown.
+        quiet: seconds for which it was certainly not renewed, at the last look.
         moved: whether it was ever seen to change.
     """
 
@@ -72,10 +72,10 @@ def observe(
     """The Lease as it is seen after another look.
 
     Args:
-        before: what was known.
-        beat: what the Lease says.
+        before: the view before.
+        beat: the Lease's content.
         now: on this machine's clock.
-        ago: how old it is by its API server's clock; None where that is not known.
+        ago: its age by its API server's clock; None where that is unknown.
     """
     if before is not None and before.beat == beat:
         quiet = before.quiet + now - before.looked
@@ -84,13 +84,13 @@ def observe(
     if before is None:
         return HeartbeatView(beat, now, now, renewed, ago or 0.0)
     if ago is None or renewed is None or renewed < before.looked:
-        # It has changed since the last look, whatever clocks say: servers may differ among them.
+        # It has changed since the last look, by any clock: servers may differ in theirs.
         return HeartbeatView(beat, now, now, before.looked, moved=True)
     return HeartbeatView(beat, now, now, renewed, ago, moved=True)
 
 
 def judge(sight: HeartbeatView, now: float, silent_after: float = SILENT_AFTER) -> HeartbeatVerdict:
-    """How the daemon is by that.
+    """The state of the daemon, from the last look at its Lease.
 
     Args:
         sight: the Lease as it was seen last.

@@ -1,7 +1,7 @@
 """Readiness of a provider's nodes as it reports them to consumers: some, or none, are Ready.
 
 It is an annotation of the slices that it grants, which comes back with their status, and goes on to
-their virtual nodes. Where all are Ready nothing is reported, nor by Liqo; the number of nodes is
+their virtual nodes. Nothing is reported while all are Ready, nor by Liqo; the number of nodes is
 never reported. Pure.
 """
 
@@ -19,18 +19,18 @@ _TEXTS: Final = {
 
 
 def word(ready: Collection[bool]) -> str:
-    """The word to report for nodes, by the readiness of each; empty where all are Ready."""
+    """The state to report of nodes, by the readiness of each; empty where all are Ready."""
     if all(ready):
         return ""
     return SOME if any(ready) else NONE
 
 
 def reported(annotations: Mapping[str, str]) -> str:
-    """The word that a provider reports; empty where it reports none, or no known one."""
+    """The state that a provider reports; empty for none, or an unknown one."""
     found = annotations.get(labels.NODES_READY, "")
     return found if found in _TEXTS else ""
 
 
 def text(found: str) -> str:
-    """A word as a sentence."""
+    """A reported state as a sentence."""
     return _TEXTS.get(found, "")

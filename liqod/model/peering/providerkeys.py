@@ -1,13 +1,13 @@
-"""The keys that a provider has had, as its consumer notes those that followed. Pure.
+"""The keys that a provider has had, in the note of its consumer. Pure.
 
-A kubeconfig names the key by which the provider was first met; from there the note leads to the one
-that it has. Pairs of a key and of what it leads to, with spaces between: ``KEY>KEY KEY>KEY``.
+A kubeconfig names the provider's key at the first contact; from it the note leads to the present
+key. Pairs of a key and of its successor, with spaces between: ``KEY>KEY KEY>KEY``.
 """
 
 from typing import Final
 
 MOST: Final = 16
-"""Most keys that are known of one provider; one that has had more has to be peered with anew."""
+"""Most keys that are kept of one provider; one that has had more has to be peered with anew."""
 
 
 def _pairs(note: str | None) -> dict[str, str]:

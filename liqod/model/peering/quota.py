@@ -1,10 +1,10 @@
-"""Computes a pod's cost for a quota, and checks that it states its requests and limits.
+"""Computes a pod's cost for a quota, and checks that it has its requests and limits.
 
 The cost is the scheduler's (``k8s.io/component-helpers/resource``): containers and restartable
 init containers (sidecars) run together; every other init container runs alone, beside the sidecars
-started before it; the larger of both counts, and the runtime's overhead on top. Limits stand for
-requests that are not stated, as the API server fills them in. The spec is a consumer's: nothing in
-it is trusted.
+started before it; the larger of both counts, and the runtime's overhead on top. Limits replace
+missing requests, as the API server fills them in. The spec is a consumer's: nothing in it is
+trusted.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ Running = Mapping[str, Mapping[str, Any]]
 _STATED: Final = ("cpu", "memory")
 
 
-# No PodSpec: of a consumer's spec nothing but what is counted decides.
+# No PodSpec: of a consumer's spec only the counted fields decide.
 class _QuotaResources(msgspec.Struct, frozen=True):
     requests: dict[str, int | str] | None = None
     limits: dict[str, int | str] | None = None
@@ -47,7 +47,7 @@ def pod_cost(spec: Mapping[str, Any], running: Running | None = None) -> Amounts
 
     Args:
         spec: the pod's.
-        running: what its containers have now, which counts where it is more (a resize).
+        running: present resources of its containers, which count where they are more (a resize).
 
     Raises:
         ConfigError: the spec is none, or one of its quantities is not.
@@ -71,11 +71,11 @@ def pod_cost(spec: Mapping[str, Any], running: Running | None = None) -> Amounts
 
 
 def complaint(spec: Mapping[str, Any], enforcement: str) -> str:
-    """Why the pod does not state what the enforcement asks for, in one sentence; "" if it does.
+    """The request or limit that a pod lacks for an enforcement, in one sentence; "" for none.
 
-    ``Soft``: every container states requests of cpu and memory. ``Hard``: and its limits equal its
-    requests. Anything else asks for nothing. Resources of the pod as a whole are counted
-    (:func:`pod_cost`), but limit nobody: an API server that does not know the field drops it.
+    ``Soft``: every container has requests of cpu and memory. ``Hard``: and its limits equal its
+    requests. Any other enforcement requires nothing. Resources of the pod as a whole are counted
+    (:func:`pod_cost`), but are no limit: an API server without the field drops it.
 
     Raises:
         ConfigError: the spec is none, or one of its quantities is not.

@@ -1,7 +1,7 @@
-"""Decides whether a peer's pods are reachable, by which pods and endpoints are Ready. Pure.
+"""Decides whether a peer's pods are reachable, for the Ready of pods and endpoints. Pure.
 
 The carrier of the packets decides: the tunnel, regardless of the peer's API server and daemon; and
-where there is none, the answers of the API server, as on any node from which nothing is heard.
+where there is none, the answers of the API server, as on any node that sends no sign of life.
 """
 
 from typing import Final
@@ -19,10 +19,10 @@ class ReachFacts(msgspec.Struct, frozen=True):
 
     Attributes:
         tunnel: whether its pods are reached through a tunnel.
-        connected: whether packets get through that; None where nobody has looked.
-        probed: whether its API server is asked at all.
-        answers: whether that answers, and shows what runs there.
-        settled: whether all of it has had the time to be found out, since the daemon's start.
+        connected: whether packets pass through that; None where it is not checked.
+        probed: whether its API server is probed at all.
+        answers: whether that answers, and shows its objects.
+        settled: whether there was time to find all of it out, since the daemon's start.
     """
 
     tunnel: bool = False
@@ -33,13 +33,13 @@ class ReachFacts(msgspec.Struct, frozen=True):
 
 
 def unreachable(facts: ReachFacts) -> str | None:
-    """Why nothing gets through; empty where it does, None while that is not known."""
+    """The reason why no packet gets through; empty where it does, None while that is unknown."""
     if facts.tunnel and facts.connected:
         return THROUGH
     if facts.probed and not facts.tunnel:
         return THROUGH if facts.answers else SERVER
     if not facts.settled:
-        return None  # of a tunnel that is being made nothing else can be said
+        return None  # a tunnel that is being made has no other state
     if facts.tunnel and facts.connected is False:
         return TUNNEL
     return THROUGH if facts.answers or not facts.probed else SERVER

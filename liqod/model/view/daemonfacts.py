@@ -1,4 +1,4 @@
-"""Facts that only a running daemon knows of itself, in the form that viewers get them. Pure.
+"""Facts that only a running daemon has about itself, in the form that viewers get. Pure.
 
 They are part of the facts about its cluster and its peers (:mod:`liqod.model.view.facts`). Times
 are Unix seconds.
@@ -28,15 +28,15 @@ class ProcessFacts(msgspec.Struct, frozen=True, omit_defaults=True):
         kubernetes: version of this cluster's API server.
         state: ``starting``, ``leading``, ``standing by; NAME leads``, ``stopping``.
         pid: its process id.
-        started: when it started.
-        webhook: the verdict on the webhook's path: empty when unknown, ``reachable``, or why not.
+        started: time of its start.
+        webhook: the verdict on the webhook's path: empty if unknown, ``reachable``, or the reason.
         cpu: share of one core, over the last second.
         rss: resident bytes.
         lag: seconds by which the event loop was late, the worst of the last second.
         tasks: Trio tasks.
         viewers: clients of the inspector that watch.
-        key: SHA-256 of this cluster's public key, in hex; empty while it is not known.
-        met_at: where others meet this daemon, as ``host:port``; empty where it is met nowhere.
+        key: SHA-256 of this cluster's public key, in hex; empty while it is unknown.
+        met_at: endpoint of this daemon's handshake, as ``host:port``; empty for none.
     """
 
     cluster_id: str = ""
@@ -61,7 +61,7 @@ class ProcessFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PluginFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One plugin, or one thing it provides; attributes as in ``liqod plugins``.
+    """One plugin, or one object it provides; attributes as in ``liqod plugins``.
 
     Attributes:
         kind: ``reflector``, ``discovery``, ``network``, ``check`` or ``plugin``.
@@ -69,8 +69,8 @@ class PluginFacts(msgspec.Struct, frozen=True, omit_defaults=True):
         package: name of that package.
         state: ``active``, ``blocked`` or ``left out``.
         why: one sentence where it is not active.
-        failure: why it does not run now, though active.
-        retry_at: when that is tried again.
+        failure: the reason why it does not run now, though active.
+        retry_at: time of the next try.
     """
 
     name: str
@@ -110,12 +110,12 @@ class MeetingFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         requests: number of requests to borrow by phase, of others (``in``), and this cluster's.
-        answers: number of answers to those who asked, by answer.
-        refused: meetings that this daemon has ended, by the handshake's code.
+        answers: number of answers to requests, by answer.
+        refused: handshakes that this daemon has ended, by the handshake's code.
         channels: open channels by cluster id.
         streams: streams that are open in them.
-        received: bytes that came by all channels since the start.
-        sent: bytes that went by them.
+        received: bytes received on all channels since the start.
+        sent: bytes sent on them.
     """
 
     requests: Mapping[str, Mapping[str, int]] = {}
@@ -128,12 +128,12 @@ class MeetingFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteCounts(msgspec.Struct):
-    """Counts of one reflector's writes at one peer, and here.
+    """Counts of one reflector's writes at one peer, and in this cluster.
 
     Attributes:
-        done: what it wrote and removed since the start.
-        failed: how often it failed since the start.
-        error: why it last failed; empty once something has succeeded since.
+        done: objects written and removed since the start.
+        failed: failures since the start.
+        error: the last failure; empty after a later success.
     """
 
     done: int = 0
@@ -152,12 +152,12 @@ class WriteCounts(msgspec.Struct):
 
 
 class ReasonFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Why objects are not as they are to be at a peer, or here: a reason that a reflector gave.
+    """A reflector's reason why objects are not as wanted at a peer, or in this cluster.
 
     Attributes:
         code: the reason in a word.
         message: the reason in a sentence.
-        objects: how many objects it is given for.
+        objects: number of objects with it.
         example: one of them.
     """
 
@@ -174,24 +174,24 @@ class SightingFacts(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         cluster_id: its id.
-        plugin: who sees it.
-        seen: when it was first seen there.
+        plugin: the plugin that sees it.
+        seen: time when the source first showed it.
         peered: whether it is a peer already.
         kubeconfig: whether the sighting brings credentials to peer with.
-        waits: whether it could be peered with, if the operator said so.
-        step: what peering with it is at, while that is under way.
-        problem: why peering with it does not succeed.
-        retry_at: when that is tried again.
-        where: by which of its sources, such as the name of a service or of an object.
+        waits: whether it could be peered with, if the operator decided so.
+        step: the present step of peering with it, while that is under way.
+        problem: the reason why peering with it does not succeed.
+        retry_at: time of the next try.
+        where: the plugin's source, such as the name of a service or of an object.
         addresses: ``host:port`` at which its daemon takes the handshake.
-        key: SHA-256 of the key that has signed what it says of itself, in hex; empty where nothing
-            is signed, or the signature does not hold.
-        unverified: why what it says of itself does not hold.
-        proof: what vouches for the source, such as ``DNSSEC``.
+        key: SHA-256 of the key that has signed its advert, in hex; empty without a signature, or
+            with a bad one.
+        unverified: the reason why its advert is not valid.
+        proof: the proof of the source, such as ``DNSSEC``.
         conflict: whether different keys are shown for this id.
-        own: whether it is this cluster's own id, shown by somebody else.
-        free: what it could lend, as quantities by resource, where it says.
-        capabilities: what its daemon can do, by name.
+        own: whether it is this cluster's own id, shown by another cluster.
+        free: the resources that it could lend, as quantities, where it announces them.
+        capabilities: the functions of its daemon, by name.
         named: whether the configuration names its key, so that no words are to be compared.
     """
 

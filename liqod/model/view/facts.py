@@ -1,9 +1,8 @@
 """Facts about this cluster and each peer, in one value. Pure.
 
-It is filled from what the daemon has in memory (:mod:`liqod.inspect.memoryfacts`), or from the
-objects of the API server where no daemon can be asked (:mod:`liqod.model.view.objectfacts`). The
-doctor's checks, the rows of viewers, ``/metrics`` and the history read it. Unknown values are None,
-or empty.
+It is filled from the daemon's memory (:mod:`liqod.inspect.memoryfacts`), or from the objects of the
+API server where no daemon answers (:mod:`liqod.model.view.objectfacts`). The doctor's checks, the
+rows of viewers, ``/metrics`` and the history read it. Unknown values are None, or empty.
 """
 
 from collections.abc import Mapping
@@ -29,21 +28,21 @@ from liqod.model.view.snapshot import PodSummary
 from liqod.telemetry.histogram import Histogram
 
 REACHABLE: Final = "reachable"
-"""The verdict on the webhook's path where it works; any other says why not."""
+"""The verdict on the webhook's path where it works; any other is the reason."""
 LinkState = Literal["up", "down", "idle"]
-"""State of an API server's answers; ``idle`` where nobody asks it."""
+"""State of an API server's answers; ``idle`` where no request is sent."""
 LinkProblem = Literal["", "refused", "untrusted"]
-"""Why nothing can be asked of an API server, where that is not the way to it."""
+"""Reasons why an API server accepts no request, other than the path to it."""
 
 
 class Trip(msgspec.Struct, frozen=True):
-    """One request that was made to find something out.
+    """One request that was made as a probe.
 
     Attributes:
         ago: seconds since.
         took: seconds it took.
-        error: why it failed; empty if it did not.
-        refused: it failed as the server does not accept who asked.
+        error: the failure; empty for none.
+        refused: it failed as the server does not accept the client.
     """
 
     ago: float
@@ -53,13 +52,13 @@ class Trip(msgspec.Struct, frozen=True):
 
 
 class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """How this cluster's daemon is, as its Lease shows it to others.
+    """The state of this cluster's daemon, as its Lease shows it to others.
 
     Attributes:
-        runs: it does: who could not renew its Lease for long stops.
-        how: how it is, in a few words.
-        start: what to do to have it run.
-        standbys: who waits to take over.
+        runs: it runs: a daemon that could not renew its Lease for long stops.
+        how: its state, in a few words.
+        start: the step by which it is started.
+        standbys: the daemons that wait to take over.
     """
 
     runs: bool
@@ -73,42 +72,41 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         now: Unix time; 0 where the facts are of objects.
-        uninstalled: why liqod is not installed here; empty where it is.
-        definitions: custom resources that are missing; None: not known.
+        uninstalled: the reason why liqod is not installed; empty where it is.
+        definitions: custom resources that are missing; None: unknown.
         older: those that are older than a daemon of this version needs, while none runs.
         id_problem: of an id that cannot be this cluster's; None if it can.
         unread: kinds of objects that might not be read.
         daemon: its daemon, as others see it; None where that daemon itself fills these facts.
-        policies: admission policies that hold consumers and are missing, or deny nothing; None: not
-            known.
+        policies: admission policies for consumers that are missing, or deny nothing; None: unknown.
         api: the newest request to its API server.
-        skew: seconds by which its clock is ahead of ours; None: not known.
+        skew: seconds by which its clock is ahead of ours; None: unknown.
         version: its version.
         certificate: seconds of life left of the daemon's own certificate; None for tokens.
         silent: kinds that are not followed now, with the reason.
-        webhook: the verdict on the webhook's path: :data:`REACHABLE`, or why it does not work;
-            empty: not known.
-        proved: seconds since that path was last tried; None: not known.
+        webhook: the verdict on the webhook's path: :data:`REACHABLE`, or the reason why it does not
+            work; empty: unknown.
+        proved: seconds since that path was last tried; None: unknown.
         lag: the worst lateness of the event loop in the last minute, in seconds.
         leading: whether this daemon leads.
-        met_at: TCP port at which other clusters' daemons are met; None: they are not to be.
-        unmet: why they cannot be; empty where they can.
-        serving: why the cluster has not signed what virtual nodes show; empty where it has, None
-            where it was not asked to.
+        met_at: TCP port of the handshake with other clusters' daemons; None: there is none.
+        unmet: the reason why the handshake does not work; empty where it does.
+        serving: the reason why the cluster has not signed the certificate of virtual nodes; empty
+            where it has, None without a request.
         incoming: the requests to borrow from this cluster.
         outgoing: its own requests to others, and offers to lend.
-        overlay: the ways of its nodes to the gateway, as each reports its own.
-        overcommitted: what consumers are granted beyond its nodes' capacity, as a clause; empty
-            for nothing.
+        overlay: the paths of its nodes to the gateway, as each reports its own.
+        overcommitted: resources granted to consumers beyond its nodes' capacity, as a clause;
+            empty for none.
         stayed: pods on its own nodes, by the namespace whose pods are to run at peers only.
-        pods: those on virtual nodes of no known peer, as of :attr:`PeerFacts.pods`.
+        pods: those on virtual nodes of unknown peers, as of :attr:`PeerFacts.pods`.
         process: the daemon's own process; None where no daemon fills these facts.
         plugins: all plugins, by ``kind/name``.
         sightings: clusters that discovery sees, by ``plugin/cluster/source``.
-        sighted: how many sightings are kept, by plugin.
-        meetings: handshakes with other daemons; None while none are taken.
-        requests: to its API server; None: not known.
-        probed: what the check's own probe returned last; None: nothing yet.
+        sighted: number of kept sightings, by plugin.
+        meetings: handshakes with other daemons; None while none are accepted.
+        requests: to its API server; None: unknown.
+        probed: the last result of the check's own probe; None: none yet.
         settings: the check's own settings, as its ``config_type``.
     """
 
@@ -149,7 +147,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def webhook_reached(self) -> bool | None:
-        """True if the API server reaches the webhook; None: not known."""
+        """True if the API server reaches the webhook; None: unknown."""
         return self.webhook == REACHABLE if self.webhook else None
 
     @property
@@ -162,10 +160,10 @@ class NodeFacts(msgspec.Struct, frozen=True):
     """A virtual node.
 
     Attributes:
-        problem: why it is not as it is to be; empty if it is.
-        lease: the age of its lease in seconds; None: not known.
-        behind: why what runs there may not answer, as its provider reports of its nodes; empty
-            for nothing.
+        problem: its fault; empty for none.
+        lease: the age of its lease in seconds; None: unknown.
+        behind: the reason why its pods may not answer, as its provider reports of its nodes;
+            empty for none.
         kubelet: its kubelet runs.
         runs: its Node is kept; None where it is to have none.
     """
@@ -189,7 +187,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
         error: why the last one failed, if nothing has succeeded since.
         busy: keys that are worked on.
         done: keys that were worked on so far.
-        delays: how long keys took from when they were due; None: not known.
+        delays: delays of keys after they were due; None: unknown.
     """
 
     waiting: int = 0
@@ -206,14 +204,14 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about the link to a peer's API server.
 
     Attributes:
-        state: ``up``, ``down``, or ``idle`` where nothing is borrowed and nobody is asked.
-        reason: why, in one clause.
-        problem: what kind of reason that is, ``refused`` or ``untrusted``; empty for the way there.
-        path: the way that was taken last: ``direct``, or ``in-band`` through the tunnel.
-        since: when ``state`` last changed, in Unix seconds.
-        silence: seconds since anything last came back, from the host at least; None: nothing yet.
-        heard: when that was, in Unix seconds to a tenth.
-        answered: seconds since the server itself last answered; None: never, or not known.
+        state: ``up``, ``down``, or ``idle`` where nothing is borrowed and no request is sent.
+        reason: the reason, in one clause.
+        problem: the kind of that reason, ``refused`` or ``untrusted``; empty for the path.
+        path: the last path: ``direct``, or ``in-band`` through the tunnel.
+        since: time when ``state`` last changed, in Unix seconds.
+        silence: seconds since the last packet, from the host at least; None: nothing yet.
+        heard: time of that packet, in Unix seconds to a tenth.
+        answered: seconds since the server itself last answered; None: never, or unknown.
         rtt: seconds of the newest round trip; None where it was lost.
         p50: median of the round trips in the last ten minutes, in seconds.
         p95: 95th percentile of them.
@@ -221,15 +219,15 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
         loss: part of the last hundred probes that were lost one by one, 0 to 1, outages left out.
         lost: part of them that was lost in all.
         skew: seconds by which the peer's clock is ahead of ours.
-        version: version of the API server; empty: not known.
-        degraded: what does not work with the API server although it answers; empty for nothing.
-        grave: that is no small thing.
+        version: version of the API server; empty: unknown.
+        degraded: the fault of the API server although it answers; empty for none.
+        grave: that fault is no small one.
         daemon: the peer's daemon ``runs``, is ``silent``, is ``untold`` where the peer does not
-            show it, or ``unasked`` while that is not known yet.
-        daemon_why: why, in one clause, where it is silent.
-        daemon_renewed: seconds since it renewed its Lease, or less than that; None: not known.
-        daemon_quiet: seconds for which it is known not to have renewed it, at the last look.
-        daemon_looked: seconds since that was looked at; None: not known.
+            show it, or ``unasked`` while that is unknown yet.
+        daemon_why: the reason, in one clause, where it is silent.
+        daemon_renewed: seconds since it renewed its Lease, or less than that; None: unknown.
+        daemon_quiet: seconds for which it was certainly not renewed, at the last look.
+        daemon_looked: seconds since that look; None: unknown.
     """
 
     state: LinkState = "idle"
@@ -258,16 +256,16 @@ class LinkFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def why(self) -> str:
-        """Why it is as it is, with what does not work although it is up."""
+        """The reason for its state, with the fault that it has although it is up."""
         degraded = self.degraded if self.state == "up" else ""
         return ", but ".join(each for each in (self.reason, degraded) if each)
 
 
 class WorkFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is under way with a peer.
+    """The amount of work under way with a peer.
 
     Attributes:
-        lag: seconds from a change here to its write there, worst of the last second.
+        lag: seconds from a local change to its write at the peer, worst of the last second.
         backlog: keys that wait in its queues.
         oldest: seconds that the oldest of them is overdue.
         requests: requests to it under way.
@@ -288,14 +286,15 @@ class ReflectionFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         nodes: virtual nodes.
-        namespaces: number of namespaces mapped there.
-        unmapped: namespaces that are asked for and not mapped, with the seconds since.
-        refused: namespaces that it does not take, with the reason as a clause, and as a word.
+        namespaces: number of namespaces mapped at the peer.
+        unmapped: namespaces that are requested and not mapped, with the seconds since.
+        refused: namespaces that it does not accept, with the reason as a clause, and as a word.
         reflectors: their queues by name.
-        blind: kinds that cannot be read there, with the reason.
+        blind: kinds that cannot be read at the peer, with the reason.
         written: counts of each reflector's writes, by its name.
         mapped: the same by reflector and namespace, for namespaces that are mapped.
-        events: Events of objects there by type, and how writing them here ended; None: not known.
+        events: Events of remote objects by type, and the results of their local writes; None:
+            unknown.
     """
 
     nodes: tuple[NodeFacts, ...] = ()
@@ -315,49 +314,50 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         peer: its id.
         now: Unix time; 0 where the facts are of objects.
-        cluster: what is known of this cluster.
+        cluster: the facts about this cluster.
         lends: it lends to this cluster, or is to.
         borrows: it borrows from this cluster.
-        failure: why its task does not run; empty if it does.
-        retry_at: when that is tried again, in Unix seconds; 0 where nothing is.
-        tenant_namespace: its namespace here; empty: not known.
-        remote_namespace: this cluster's there; empty while there is no identity of its control
-            plane.
-        link: of the way to its API server.
-        work: how much is under way with it, as of the last second; None: not known.
-        pods_out: pods of this cluster there; None: not known.
-        pods_in: pods of that cluster here; None: not known.
-        role: what it is to this cluster, as its ForeignCluster has it.
+        failure: the reason why its task does not run; empty if it does.
+        retry_at: time of the next try, in Unix seconds; 0 for none.
+        tenant_namespace: its namespace in this cluster; empty: unknown.
+        remote_namespace: this cluster's at the peer; empty while there is no identity of its
+            control plane.
+        link: the path to its API server.
+        work: the work under way with it, as of the last second; None: unknown.
+        pods_out: pods of this cluster at the peer; None: unknown.
+        pods_in: pods of the peer in this cluster; None: unknown.
+        role: its role for this cluster, as in its ForeignCluster.
         server: URL of its API server, likewise; empty where nothing is borrowed.
-        proxy: HTTP proxy on the way to it.
-        pod_network: how its pods are reached, such as ``tunnel``.
+        proxy: HTTP proxy on the path to it.
+        pod_network: the path to its pods, such as ``tunnel``.
         leaving: this cluster is leaving it.
         conditions: of its ForeignCluster.
-        met: how the two have met (:mod:`liqod.model.view.requests`).
-        words: what both sides have shown then.
-        reflection: of the work there.
-        certificates: seconds of life left of each identity there.
-        identities: identities that are there.
-        replication: the queue of what is replicated there.
-        canary: the newest write there that changes nothing.
-        unfollowed: kinds of what is replicated that cannot be followed there, with the reason.
+        met: the method by which the two have met (:mod:`liqod.model.view.requests`).
+        words: the words that both sides have shown then.
+        reflection: the reflection at the peer.
+        certificates: seconds of life left of each identity at the peer.
+        identities: existing identities at the peer.
+        replication: the queue of replication to the peer.
+        canary: the newest write at the peer that changes nothing.
+        unfollowed: replicated kinds that cannot be watched at the peer, with the reason.
         denied: slices that it denied, with the reason.
-        beyond: slices that are granted more than its nodes have, with what it says of that.
-        ungrown: slices that are not granted what was asked for later, with the reason.
+        beyond: slices that are granted more than its nodes have, with its message about that.
+        ungrown: slices whose later requests for more are not granted, with the reason.
         unanswered: slices that it has not answered yet.
         lent_denied: slices lent to it that this cluster denied, with the reason.
         lent_ungrown: those that this cluster does not let grow, with the reason.
-        pods: those of this cluster there that wait, or that are of a DaemonSet.
-        reasons: why objects are not as they are to be there, or here, by a key of its own each.
-        former: it knows this cluster by its former key alone.
-        tenant: condition of the tenant here that is the peer's, as its Tenant has it or
+        pods: those of this cluster at the peer that wait, or that are of a DaemonSet.
+        reasons: the reasons why objects are not as wanted, on either side, each with its own key.
+        former: it has only the former key of this cluster.
+        tenant: condition of the peer's tenant in this cluster, as its Tenant has it or
             :data:`liqod.model.peering.healthsummary.UNACCEPTED`; empty where there is none.
         tenant_ready: that Tenant was accepted.
-        network: what is known of the network that is joined with it; None where none is to be.
-        joined: the same as its objects have it; None where they have nothing, or were not read.
-        requests: to its API server, by identity; None: not known.
-        usage: why it did not report what its guests use; empty where it did, None: nobody asked.
-        probed: what the check's own probe returned last; None: nothing yet.
+        network: the facts about the network that is joined with it; None where none is to be.
+        joined: the same from its objects; None where they have none, or were not read.
+        requests: to its API server, by identity; None: unknown.
+        usage: the reason why it did not report the usage of its guests; empty where it did, None
+            without a request.
+        probed: the last result of the check's own probe; None: none yet.
         settings: the check's own settings, as its ``config_type``.
     """
 

@@ -22,9 +22,9 @@ def counted(count: int, what: str) -> str:
 
 
 def measured(value: float, unit: str) -> str:
-    """A value with its unit, which is a word, in the size that people read.
+    """A value with its unit, which is a word, scaled for people.
 
-    Bytes are counted in powers of a thousand; what has no unit is a number.
+    Bytes are counted in powers of a thousand; a value without a unit is a number.
     """
     if unit == "seconds":
         return f"{_short(1000 * value)} ms" if value < 1 else f"{_short(value)} s"

@@ -16,8 +16,8 @@ from liqod.model.view.rows import CheckRow, Ladder, Pulse, WidePeerRow
 from liqod.model.view.state import LiveState
 
 Condition = Literal["up", "degraded", "silent", "down", "idle", "leaving", "failed"]
-"""How a peer is: ``silent`` is a link that counts as up without a round trip lately, ``idle`` a
-peer that only borrows from here, ``failed`` one whose task does not run."""
+"""State of a peer: ``silent`` is a link that counts as up without a round trip lately, ``idle`` a
+peer that only borrows from this cluster, ``failed`` one whose task does not run."""
 Level = Literal["well", "notice", "warning", "critical"]
 
 NO_PEERS = "no peers yet"
@@ -27,13 +27,13 @@ BAD: tuple[Condition, ...] = ("failed", "down", "silent", "degraded")
 
 
 class Worst(msgspec.Struct, frozen=True):
-    """One trouble, how bad it is, the peer that it is about, and what to do.
+    """One problem, its level, its peer, and its remedy.
 
     Attributes:
-        level: how bad it is.
-        what: the trouble, without the peer's id.
+        level: its level.
+        what: the problem, without the peer's id.
         peer: its id; empty for this cluster's own.
-        remedy: the step that ends it; empty where none is known.
+        remedy: the step that ends it; empty for none.
     """
 
     level: Level
@@ -43,12 +43,12 @@ class Worst(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The sentence that stands alone: with the peer's id."""
+        """The complete sentence: with the peer's id."""
         return f"{self.peer}: {self.what}" if self.peer else self.what
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """Peers by how they are, clusters seen, who waits to be let in, offloaded pods out and in."""
+    """Counts of peers by state, seen clusters, waiting requests, and offloaded pods out and in."""
 
     up: int = 0
     degraded: int = 0
@@ -60,7 +60,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 def condition(peer: WidePeerRow, pulse: Pulse | None, now: float) -> Condition:
-    """How a peer is."""
+    """The state of a peer."""
     if peer.state == "leaving":
         return "leaving"
     if peer.failure:
@@ -78,7 +78,7 @@ def condition(peer: WidePeerRow, pulse: Pulse | None, now: float) -> Condition:
 
 
 def conditions(state: LiveState, now: float) -> dict[str, Condition]:
-    """How each peer is."""
+    """The state of each peer."""
     pulses = state.pulses
     return {name: condition(peer, pulses.get(name), now) for name, peer in state.peers.items()}
 
@@ -104,7 +104,7 @@ def first_failing(ladder: Ladder | None) -> CheckRow | None:
 
 
 def began(peer: WidePeerRow, pulse: Pulse | None, how: Condition) -> float:
-    """Since when a peer is as it is; 0 where that is not known."""
+    """The time since when a peer has its state; 0 where that is unknown."""
     if how == "degraded":
         return peer.layer_since
     if how == "silent" and pulse is not None and pulse.heard is not None:
@@ -136,7 +136,7 @@ def worst(state: LiveState, now: float) -> Worst:
 
 
 def every(state: LiveState, now: float) -> tuple[Worst, ...]:
-    """All that is wrong, as ``liqod status`` and ``liqod doctor`` have it, the worst first.
+    """All problems, as in ``liqod status`` and ``liqod doctor``, the worst first.
 
     Before it are peers that no problem reports yet, such as one that has just gone silent.
     """
@@ -157,7 +157,7 @@ def _own(state: LiveState, now: float) -> Worst | None:
 
 
 def _problem(found: Problem, gone: Iterable[str], now: float = 0.0) -> Worst:
-    """One problem; ``gone`` are the peers that are out of reach, ``now`` where ages are shown."""
+    """One problem; ``gone`` are the unreachable peers, ``now`` is for ages."""
     bad: Level = (
         "critical" if found.peer in gone or (not found.peer and found.rank < 3) else "warning"
     )

@@ -2,7 +2,7 @@
 
 The package that keeps the network fills :class:`NetworkFacts` from memory; the doctor's layers
 (:mod:`liqod.plugins.checks.network`) find by it the part that fails first. :class:`JoinedFacts` and
-the nodes' ways are filled here, from objects.
+the nodes' paths are filled in this module, from objects.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,13 +26,13 @@ from liqod.resources.networking import (
 
 
 class NodeWay(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A node's way to the gateway.
+    """A node's path to the gateway.
 
     Attributes:
         name: of the Node.
-        missing: what it lacks, such as ``route to 10.71.0.0/16``.
+        missing: its missing parts, such as ``route to 10.71.0.0/16``.
         told: seconds since it last reported; None: never.
-        problem: why it cannot be set up; empty where nothing blocks it.
+        problem: the reason why it cannot be set up; empty where nothing blocks it.
     """
 
     name: str
@@ -42,13 +42,13 @@ class NodeWay(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PodTrip(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A packet from a pod here to a pod there, and back.
+    """A packet from a local pod to a pod of the peer, and back.
 
     Attributes:
         ago: seconds since.
         took: seconds it took.
-        error: why it did not come back; empty where it did.
-        way: from where to where, as text.
+        error: the reason why it did not come back; empty where it did.
+        way: its source and its destination, as text.
     """
 
     ago: float
@@ -58,7 +58,7 @@ class PodTrip(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 ALIVE: Final = 1.5
-"""Seconds since the last probe came back within which the tunnel is said to answer."""
+"""Seconds since the last probe came back within which the tunnel counts as answering."""
 QUIET: Final = 30.0
 """Seconds for which a working tunnel may receive nothing: one sends something every 25 s."""
 
@@ -67,57 +67,57 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The facts about the network of one peer.
 
     Attributes:
-        problem: what this daemon lacks to join networks (a right, a program); empty for nothing.
-        waits: what is waited for before there can be a tunnel; empty for nothing.
-        configured: the ranges of both sides are known.
-        gateways: whether the gateway that is there works, by its side (``server``, ``client``).
-        stands: whether packets get through; None while nobody has looked.
+        problem: the missing right or program for joining networks; empty for none.
+        waits: the step that a tunnel waits for; empty for none.
+        configured: both sides have their ranges.
+        gateways: whether the existing gateway works, by its side (``server``, ``client``).
+        stands: whether packets get through; None while that is not checked.
         why: the reason, as a clause.
-        own: ranges of this cluster's and how the peer sees them, by its own word, in the same form;
-            empty where it has not said so, as Liqo does not.
-        aliases: ranges of the peer's and how they are seen here, such as
+        own: ranges of this cluster's and their aliases at the peer, as that reports, in the same
+            form; empty without a report, as from Liqo.
+        aliases: ranges of the peer's and their local aliases, such as
             ``10.244.0.0/16 as 10.71.0.0/16``.
         backend: name of the tunnel's backend.
         encrypted: whether it encrypts.
         side: ``server`` or ``client``.
         path: kernel, userspace, websocket …; with the name of the cluster that passes packets on,
             where one does, such as ``userspace, relayed by hub``.
-        api: how the peer's API server is reached, ``direct`` or ``in-band``; empty where it is not
-            asked.
-        candidates: where the other gateway may be reached, the preferred one first.
-        endpoint: where it is reached now; empty where that is not known.
+        api: the path to the peer's API server, ``direct`` or ``in-band``; empty where no request
+            is sent.
+        candidates: possible endpoints of the other gateway, the preferred one first.
+        endpoint: its present endpoint; empty where that is unknown.
         port: at which this side listens; 0 where it does not.
         transport: ``UDP`` or ``TCP``.
-        device: why there is no tunnel on this machine (its process, its interface); empty where
-            there is one.
-        underlay: what sending to the other gateway fails with; empty where it does not.
-        heard: seconds since anything came from the other gateway; None: nothing yet.
+        device: the reason why there is no tunnel on this machine (its process, its interface);
+            empty where there is one.
+        underlay: the error of sending to the other gateway; empty for none.
+        heard: seconds since the last packet of the other gateway; None: none yet.
         arrived: seconds since datagrams came to this machine that may be the other gateway's and
-            were not good, as with a wrong key; None where none did, or nobody has looked.
+            were not good, as with a wrong key; None where none did, or that is not checked.
         received: bytes from it.
         sent: bytes to it.
         handshake: seconds since keys were last agreed on; None: never, or not applicable.
         echo: seconds since the last probe through the tunnel came back; None: none yet.
         rtt: seconds it took.
-        loss: part of the last hundred probes that were lost; None: not known.
+        loss: part of the last hundred probes that were lost; None: unknown.
         mtu: of the tunnel, in bytes.
         passes: size of the largest packet that has come back; None: not tried yet.
-        missing: links, addresses, routes and rules that this machine lacks, or that somebody takes
-            away again and again, as text.
+        missing: links, addresses, routes and rules that this machine lacks, or that another program
+            removes again and again, as text.
         translation: the same of the packet filter's tables.
         mended: links, addresses, routes and rules that were put back within the last minute, as
             text.
         translated: the same of the packet filter's tables.
         gateway: name of the node with the active gateway.
         standbys: names of the others that could be.
-        nodes: the ways of the other nodes.
+        nodes: the paths of the other nodes.
         spoofed: packets dropped since their source was not the peer's.
         strangers: packets dropped since their destination is not to be reached.
         flooded: packets dropped since there were too many for the gateway itself.
-        guards: chains of this machine's own that drop what passes through it, unless a rule of
-            theirs lets it, such as ``ip filter FORWARD``.
+        guards: chains of this machine's own that drop forwarded packets, unless a rule of theirs
+            accepts them, such as ``ip filter FORWARD``.
         pods: the newest trip from pod to pod; None: none yet.
-        untried: why there is none, a clause; empty where one is on its way.
+        untried: the reason why there is none, a clause; empty where one is under way.
     """
 
     problem: str = ""
@@ -192,17 +192,17 @@ class JoinedFacts(msgspec.Struct, frozen=True, kw_only=True):
         state: Connected, Connecting, Error; empty where there is no tunnel.
         latency: of a round trip, as text; empty where none was made.
         side: ``server`` where this cluster is dialled, ``client`` where it dials.
-        backend: what makes the tunnel.
-        endpoints: where the server is.
+        backend: its backend.
+        endpoints: of the server.
         mtu: of the tunnel, in bytes; 0 for the usual.
-        own: this cluster's ranges, as the peer is told them.
+        own: this cluster's ranges, as sent to the peer.
         ranges: the peer's, as it uses them itself.
-        aliases: those under which they are seen here, in the same order.
-        pods: whether a packet goes from a pod's address here to one there and back, as
-            :data:`liqod.apimachinery.labels.PODS`; empty where nobody says.
+        aliases: their local aliases, in the same order.
+        pods: whether a packet goes from a local pod's address to one of the peer's and back, as
+            :data:`liqod.apimachinery.labels.PODS`; empty without a report.
         gateway: name of the node that has the tunnels, where one of several has them.
         standbys: names of the others.
-        problems: what is in the way, sentences.
+        problems: the obstacles, as sentences.
     """
 
     state: str = ""
@@ -221,7 +221,7 @@ class JoinedFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fault(self) -> str:
-        """Why it does not work, as its Connection has it, as a clause; empty if it does."""
+        """The reason why it does not work, from its Connection, as a clause; empty if it does."""
         if self.state != "Connected":
             return f"the tunnel is {self.state or 'not there yet'}"
         path = podpath.read(self.pods)
@@ -229,7 +229,7 @@ class JoinedFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 FOLLOWS = 0.0
-"""Seconds since a node was last seen, where nothing speaks against it."""
+"""Seconds since a node was last seen, where it has no fault."""
 
 
 def ways(
@@ -237,12 +237,12 @@ def ways(
     nodes: Iterable[InternalNode],
     refused: Mapping[str, str] | None = None,
 ) -> tuple[NodeWay, ...]:
-    """The ways of all nodes but the gateway, by name; none where there is no overlay.
+    """The paths of all nodes but the gateway, by name; none where there is no overlay.
 
     Args:
         fabric: the InternalFabric.
         nodes: the InternalNodes.
-        refused: why a Node is not among them, or a range of one is not, by its name.
+        refused: the reason why a Node, or a range of one, is missing from them, by its name.
     """
     if fabric is None or fabric.spec is None:
         return ()

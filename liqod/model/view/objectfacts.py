@@ -1,7 +1,7 @@
-"""Fills facts from the objects of one cluster, where no daemon can be asked. Pure.
+"""Fills facts from the objects of one cluster, where no daemon answers. Pure.
 
-A daemon's notes on an object are believed for as long as that daemon runs, and are as old as it
-may take to find otherwise. A daemon that can be asked says more, which is filled from its state
+A daemon's notes on an object are believed while that daemon runs, and may be as old as the time it
+needs to find a change. A daemon that answers gives more, which is filled from its state
 (:func:`of_state`).
 """
 
@@ -49,7 +49,7 @@ from liqod.resources.offloading import NamespaceCondition
 RENEWED = PEER_DAEMON_EVERY + SILENT_AFTER + PROBE_EVERY
 """Seconds within which a peer's daemon has renewed its Lease that is noted to run."""
 NO_NODE = "there is no such Node"
-"""The problem of a virtual node that is not there."""
+"""The problem of a virtual node that does not exist."""
 PROBLEMS: dict[str, LinkProblem] = {REFUSES: "refused", UNTRUSTED: "untrusted"}
 """Kinds of a link's failure by the reason of the condition."""
 
@@ -103,7 +103,7 @@ def peers(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
 
 
 def everyone(snapshot: Snapshot, known: ClusterFacts) -> tuple[PeerFacts, ...]:
-    """The facts about each peer, and about whom else objects name; arguments as :func:`peers`."""
+    """The facts about each peer, and other clusters in objects; arguments as :func:`peers`."""
     by_peer = _ByPeer(snapshot)
     clusters = {each.spec.cluster_id: each for each in snapshot.foreign_clusters}
     return tuple(
@@ -219,11 +219,11 @@ class _ByPeer:
 
 
 def node_problem(node: VirtualNode, unready: str) -> str:
-    """The reason why a virtual node is not as it is to be; empty where it is.
+    """The fault of a virtual node; empty for none.
 
     Args:
-        node: the VirtualNode: why its Node cannot be as it should says more than how that is.
-        unready: why its Node is not Ready; empty if it is.
+        node: the VirtualNode: the reason for a fault of its Node helps more than the Node's state.
+        unready: the reason why its Node is not Ready; empty if it is.
     """
     said = (each.message for each in node.status.conditions if each.type == NODE and each.message)
     return next(said, unready)
@@ -242,7 +242,7 @@ def virtual_node(node: VirtualNode, unready: str = "") -> NodeFacts:
 
 
 def _waits(pod: PodSummary) -> bool:
-    """True if something is said of a pod that waits; pods of DaemonSets are counted in any case."""
+    """True if a pod that waits is shown; pods of DaemonSets are counted in any case."""
     return bool(pod.daemon_set or (pod.reason and not pod.ready))
 
 
@@ -250,11 +250,11 @@ class SliceFacts(NamedTuple):
     """The facts of one slice.
 
     Attributes:
-        peer: with whom it is shared.
+        peer: the other cluster.
         lent: it is lent to that peer, else borrowed from it.
-        denied: why it was denied; empty if it was not.
-        ungrown: why it is not granted what was asked for later; empty if it is.
-        beyond: what its provider says where it grants more than its nodes have; empty for nothing.
+        denied: the reason why it was denied; empty if it was not.
+        ungrown: the reason why a later request for more is not granted; empty if it is.
+        beyond: its provider's message where it grants more than its nodes have; empty for none.
         answered: there is any verdict on it.
     """
 
@@ -303,7 +303,7 @@ def of_slices(found: Iterable[SliceFacts]) -> dict[str, Any]:
 
 
 def _link(found: ForeignCluster) -> LinkFacts:
-    """The way to a peer's API server, and its daemon, as they are noted."""
+    """The path to a peer's API server, and its daemon, from the notes on an object."""
     degraded = (each.message for each in found.status.conditions if each.reason == DEGRADED)
     link = _daemon(found.metadata.annotations.get(labels.PEER_DAEMON, ""), next(degraded, ""))
     for condition in found.status.conditions:

@@ -1,7 +1,7 @@
-"""The overview that ``liqod status`` shows: the tables of listed objects, and the problems.
+"""The overview of ``liqod status``: the tables of listed objects, and the problems.
 
 :func:`overview` makes it of the objects of the API server and of their facts. It holds no secrets
-and needs no daemon, so the answer to "why" is there when the daemon is not.
+and needs no daemon, so the reasons are available without one.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ from liqod.resources.authentication import ACTIVE
 
 
 class WaitingPod(msgspec.Struct, frozen=True):
-    """A pod of this cluster on one of the peer's virtual nodes that is not ready, and why."""
+    """A pod of this cluster on a virtual node of the peer that is not ready, with the reason."""
 
     namespace: str
     name: str
@@ -35,14 +35,14 @@ class WaitingPod(msgspec.Struct, frozen=True):
 
 
 class Detail(msgspec.Struct, frozen=True):
-    """Everything that is known of one peer beyond the overview.
+    """The details of one peer beyond the overview.
 
     Attributes:
         server: URL of the peer's API server.
-        namespace: the peer's tenant namespace here.
+        namespace: the peer's tenant namespace in this cluster.
         conditions: of the ForeignCluster and of the modules in use.
         slices: borrowed and lent ones.
-        certificates: days that each certificate from the peer is still good for, by identity.
+        certificates: days that each certificate from the peer is still valid, by identity.
         waiting: pods on the peer's virtual nodes that are not ready.
     """
 
@@ -55,9 +55,9 @@ class Detail(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """Everything that ``status`` shows, by the custom resources or by what the daemon knows alone;
-    ``detail`` only of a peer that was asked for, ``unread`` the kinds that might not be read;
-    ``key`` is SHA-256 of this cluster's own, ``met_at`` where others meet its daemon.
+    """The content of ``status``, from the custom resources or from the daemon's own facts;
+    ``detail`` only of a requested peer, ``unread`` the kinds that might not be read;
+    ``key`` is SHA-256 of this cluster's own, ``met_at`` the endpoint of its daemon's handshake.
     """
 
     cluster_id: str

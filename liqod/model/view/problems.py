@@ -1,8 +1,8 @@
 """The problems of a cluster and its peers: the faults that checks find, in one list. Pure.
 
 ``liqod status``, ``liqod doctor`` and ``liqod top`` read it, so that they agree on the problems,
-and the commands on their exit status. The faults of the checks of objects and the failing layers
-of the daemon's doctor come together here; a problem that both see is reported once.
+and the commands on their exit status. This module joins the faults of the checks of objects and the
+failing layers of the daemon's doctor; a problem that both see is reported once.
 """
 
 from collections.abc import Iterable
@@ -34,7 +34,7 @@ OWN = {
     "webhook": 3,
     "plugins": 3,
 }
-"""How bad it is that a layer of this cluster's fails; others are of rank 2."""
+"""Rank of the failure of a layer of this cluster's; others are of rank 2."""
 PEERS = {"task": 1, "api": 1, "daemon": 1, "credentials": 1, "reflection": 3, "replication": 2}
 """The same of a peer's."""
 
@@ -43,12 +43,12 @@ class Fault(msgspec.Struct, frozen=True):
     """One fault that a check has found, such as that of one object.
 
     Attributes:
-        what: what is wrong, as a clause that stands alone.
-        remedy: what to do.
+        what: the fault, as a complete clause.
+        remedy: the step that ends it.
         objects: the objects that have it, as ``name`` or ``namespace/name``.
-        rank: how bad it is, 0 is worst; from :data:`HINTS` on it is a hint, and a layer does not
-            fail by it; None: as bad as that its layer fails.
-        peer: whose it is, if not of the peer of the facts.
+        rank: its severity, 0 is worst; from :data:`HINTS` on it is a hint, and a layer does not
+            fail by it; None: that of the failure of its layer.
+        peer: its peer, if not the peer of the facts.
     """
 
     what: str
@@ -64,16 +64,16 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, order=True):
-    """Something to mend.
+    """A problem to mend.
 
     Attributes:
-        rank: how bad it is; 0 is worst.
-        peer: whose it is; empty for this cluster's own.
-        what: what is wrong.
-        remedy: what to do.
+        rank: its severity; 0 is worst.
+        peer: its peer; empty for this cluster's own.
+        what: the fault.
+        remedy: the step that ends it.
         layer: the doctor's layer that it is about; empty for none.
-        at: when the evidence was had, in Unix seconds; 0 where it has just been read.
-        since: since when it is so; 0 where that is not known.
+        at: time of the evidence, in Unix seconds; 0 where it has just been read.
+        since: time of its beginning; 0 where that is unknown.
         objects: the objects that have it, as ``name`` or ``namespace/name``.
     """
 
@@ -103,7 +103,7 @@ def since_text(problem: Problem, now: float) -> str:
 
 
 def rank(peer: str, layer: str) -> int:
-    """How bad it is that a layer of a peer fails, or of this cluster where no peer is named."""
+    """The rank of the failure of a layer of a peer, or of this cluster where no peer is named."""
     return (PEERS if peer else OWN).get(layer, 2)
 
 
@@ -129,12 +129,12 @@ def merged(found: Iterable[Problem], ladders: Iterable[Ladder]) -> tuple[Problem
     """All problems, the worst first.
 
     Args:
-        found: by the objects, and by what else a daemon says of itself.
-        ladders: what the doctor found, of the daemon or by the API server alone.
+        found: from the objects, and from a daemon's other facts about itself.
+        ladders: the doctor's findings, of the daemon or by the API server alone.
     """
     listed = dict.fromkeys(found)
     layers = of_ladders(ladders)
-    # Of a network the doctor knows which part it is; the Connection only that it does not work.
+    # The doctor names the failing part of a network; the Connection shows only that it fails.
     parts = {each.peer for each in layers if _group(each.layer) == NETWORK}
     kept = [each for each in listed if not (each.layer == NETWORK and each.peer in parts)]
     told = {(each.peer, _group(each.layer)) for each in kept if each.layer}

@@ -1,7 +1,7 @@
 """Removes keys, tokens and passwords from objects and text. Pure.
 
 The result is fit for a bug report: names, conditions and figures stay, values that may be secret
-are replaced by a word that says so.
+are replaced by a marker.
 """
 
 import re
@@ -19,7 +19,7 @@ SECRET_KEYS = re.compile(
 HARMLESS = frozenset(
     {"secretName", "kubeconfigSecretRef", "secretRef", "secretKeyRef", "imagePullSecrets"}
 )
-"""Fields with such names that only say which Secret is meant."""
+"""Fields with such names that only name a Secret."""
 WORDS = (
     r"(?:password|passwd|passphrase|pwd|secret|token|credential|signature|"
     r"(?:api|access|account|private)[-_]?key)"
@@ -71,7 +71,7 @@ def scrub(text: str) -> str:
 
 
 def without_invitations(text: str) -> str:
-    """The text without the secrets of invitations, to show users what they typed."""
+    """The text without the secrets of invitations, to show users their input."""
     return INVITATION.sub(HIDDEN, text)
 
 

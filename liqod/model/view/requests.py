@@ -16,7 +16,7 @@ from liqod.resources.peering import REACHED
 
 AGREED: Final = ("Accepted", "Done")
 KUBECONFIG: Final = "kubeconfig"
-"""Way in which two clusters have met where no request is kept: by a kubeconfig."""
+"""Method by which two clusters have met where no request is kept: a kubeconfig."""
 UNKNOWN: Final = "-"
 
 
@@ -25,22 +25,21 @@ class RequestRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         name: of the IncomingPeering or OutgoingPeering.
-        cluster_id: who asks, or who is asked; empty while that is not known.
-        words: what both sides show, for two people to compare.
-        asked: quantities by resource; empty for what the lender grants by default.
-        granted: likewise what is granted.
+        cluster_id: the other cluster; empty while that is unknown.
+        words: the words that both sides show, for two people to compare.
+        asked: requested quantities by resource; empty for the lender's default grant.
+        granted: the granted ones, likewise.
         state: its phase, such as ``Waiting``; empty before it has crossed.
-        decision: ``Accept`` or ``Deny`` of an operator; empty while nobody has decided.
-        always: whether the decision is good for later requests, too.
+        decision: ``Accept`` or ``Deny`` of an operator; empty before the decision.
+        always: whether the decision also applies to later requests.
         source: the address that it comes from, or that was reached.
-        reason: what is waited for, who has decided, or why the answer is no.
-        since: when it was made.
-        expires: when it is forgotten if nothing comes of it, as Kubernetes writes times.
-        lends: whether this cluster dials the other one to lend to it, and does not ask it.
-        met: whether the other side is being talked with; ``reason`` then says what to do with the
-            words.
-        by: how the two have met: ``invitation``; ``discovery`` or ``policy``, of those that are
-            seen; ``address``, which somebody gave; ``request`` of the other one.
+        reason: the awaited step, the source of the decision, or the reason of a denial.
+        since: time of its creation.
+        expires: time when it is deleted without a result, as Kubernetes writes times.
+        lends: whether this cluster dials the other one to lend to it, and requests nothing.
+        met: whether the two are connected; ``reason`` then has the next step with the words.
+        by: the method by which the two have met: ``invitation``; ``discovery`` or ``policy``, of
+            clusters that are seen; ``address``, which a user gave; ``request`` of the other one.
     """
 
     name: str
@@ -106,7 +105,7 @@ def outgoing(found: OutgoingPeering) -> RequestRow:
 
 
 def _way(found: OutgoingPeering) -> str:
-    """The source of the cluster that is asked: invitation, policy, address or discovery."""
+    """The source of the requested cluster: invitation, policy, address or discovery."""
     if found.spec.invitation_secret:
         return "invitation"
     if labels.SOUGHT in found.metadata.labels:
@@ -119,8 +118,8 @@ def _texts(resources: Mapping[str, int | str]) -> dict[str, str]:
 
 
 def met(peer: str, requests: Iterable[RequestRow] | None) -> tuple[str, str]:
-    """How a peer was met (``invitation``, ``discovery``, ``address``, ``policy``, ``request``,
-    ``kubeconfig``), several with commas between them; and the words that both sides have shown.
+    """The methods of meeting a peer (``invitation``, ``discovery``, ``address``, ``policy``,
+    ``request``, ``kubeconfig``), with commas between them; and the words that both sides showed.
 
     Args:
         peer: its id.

@@ -1,10 +1,10 @@
-"""Rows that the inspector shows: of peers, the objects between them, and the daemon's activity.
+"""Rows of the inspector: peers, the objects between them, and the daemon's activity.
 
 Rows that ``liqod status`` has too extend its structs. Values that change each second
 (:class:`Pulse`) are apart from those that change with an event (:class:`WidePeerRow`), so that a
 hundred peers at rest cost a viewer little. The daemon's tasks, queues, watches and requests are
-asked for when somebody looks, and are not part of the state that is sent with each change. Times
-are Unix seconds; a value that is unknown is None.
+fetched when a viewer shows them, and are not part of the state that is sent with each change.
+Times are Unix seconds; a value that is unknown is None.
 """
 
 from typing import Any, Literal
@@ -16,18 +16,18 @@ from liqod.model.view.snapshot import PodSummary
 Verdict = Literal["ok", "failing", "unknown", "skipped"]
 """``unknown``: not found out yet; ``skipped``: a layer below fails, or the check does not apply."""
 GLYPHS: dict[Verdict, str] = {"ok": "✓", "failing": "✗", "unknown": "?", "skipped": "·"}
-"""How a verdict is drawn."""
+"""The symbol of each verdict."""
 BAD = ("failed", "reason", "problem", "refused")
-"""Facts of an event that say why something is not as it should be."""
+"""Facts of an event that give the reason of a fault."""
 NOTHING: tuple[Any, ...] = (None, "", [], {})
-"""Values of facts that are not worth a word."""
+"""Values of facts that are not shown."""
 
 
 class PeerRow(msgspec.Struct, frozen=True):
     """One peer. ``certificate_days`` is None where this cluster holds no certificate of it;
-    ``daemon`` is ``up``, why it seems not to run, or ``-`` where the peer does not show it; ``met``
-    how the two have met (:mod:`liqod.model.view.requests`), ``words`` what both sides have shown
-    then.
+    ``daemon`` is ``up``, the reason why it seems not to run, or ``-`` where the peer does not show
+    it; ``met`` is the method by which the two have met (:mod:`liqod.model.view.requests`), and
+    ``words`` are those that both sides have shown then.
     """
 
     id: str
@@ -44,7 +44,7 @@ class PeerRow(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One virtual node: whose it is, whether it is ready, what it offers and what runs there."""
+    """One virtual node: its peer, its readiness, its capacity and its pods."""
 
     name: str
     peer: str
@@ -56,7 +56,7 @@ class NodeRow(msgspec.Struct, frozen=True):
 
 
 class NamespaceRow(msgspec.Struct, frozen=True):
-    """One offloaded namespace; ``clusters`` holds what is true of each selected peer."""
+    """One offloaded namespace; ``clusters`` holds the state at each selected peer."""
 
     name: str
     strategy: str
@@ -82,11 +82,11 @@ class SliceRow(msgspec.Struct, frozen=True):
         name: the slice's.
         direction: ``borrowed`` from the peer, or ``lent`` to it.
         class_name: its class.
-        asked: the quantities asked for.
+        asked: the requested quantities.
         granted: the quantities granted.
         authentication: the provider's verdict on the identity: Accepted, Denied, or nothing yet.
         resources: the provider's verdict on the resources, likewise.
-        why: what the provider says to its verdicts.
+        why: the provider's reasons for its verdicts.
         cordoned: whether the provider accepts no new pods on it.
     """
 
@@ -109,8 +109,8 @@ class Amount(Row, frozen=True):
     """One resource borrowed from a peer: quantities as Kubernetes writes them, and their ratio.
 
     Attributes:
-        granted: what the peer granted, summed over slices.
-        used: what pods on its virtual nodes request.
+        granted: the amount that the peer granted, summed over slices.
+        used: the amount that pods on its virtual nodes request.
         part: used of granted, None where nothing was granted.
     """
 
@@ -120,20 +120,20 @@ class Amount(Row, frozen=True):
 
 
 class WidePeerRow(PeerRow, frozen=True, omit_defaults=True):
-    """One peer, beyond what ``liqod status`` has of it.
+    """One peer, with more than ``liqod status`` has of it.
 
     Attributes:
         server: URL of its API server; empty where nothing is borrowed.
-        tenant_namespace: its namespace here.
-        link: ``up``, ``down``, or ``idle`` where nothing is borrowed and nobody is asked.
-        since: when ``link`` last changed.
-        reason: why the link is as it is, in one clause.
+        tenant_namespace: its namespace in this cluster.
+        link: ``up``, ``down``, or ``idle`` where nothing is borrowed and no request is sent.
+        since: time when ``link`` last changed.
+        reason: the reason for the link's state, in one clause.
         version: version of its API server.
         layer: the first failing layer by the doctor; empty when all is well.
         verdict: that layer's evidence in one sentence.
-        layer_since: since when it fails.
-        failure: why its task does not run, where it does not.
-        retry_at: when that is tried again.
+        layer_since: time since when it fails.
+        failure: the reason why its task does not run, where it does not.
+        retry_at: time of the next try.
         quota: by resource name.
         conditions: of its ForeignCluster.
     """
@@ -157,13 +157,13 @@ class Pulse(Row, frozen=True):
     """The values of one peer that change each second.
 
     Attributes:
-        heard: when something last came back from it.
+        heard: time when the last packet came back from it.
         rtt: seconds of the newest round trip to its API server.
         p50: median of the round trips in the last ten minutes.
         p95: 95th percentile of them.
         jitter: mean difference between one round trip and the next.
         loss: part of the last hundred probes without an answer in time, 0 to 1.
-        lag: seconds from a change here to its write there, worst of the last minute.
+        lag: seconds from a local change to its write at the peer, worst of the last minute.
         backlog: keys that wait in its queues.
         oldest: seconds that the oldest of them is overdue.
         requests: requests to it under way now.
@@ -192,10 +192,10 @@ class CheckRow(Row, frozen=True):
         layer: its name, such as ``api``; unique within a ladder.
         title: the same in a few words.
         verdict: whether it works.
-        since: since when the verdict is this one.
-        evidence: what was seen, with figures.
-        remedy: what to do about it; empty unless it fails.
-        at: when it was last checked.
+        since: time since when the verdict is this one.
+        evidence: the observation, with figures.
+        remedy: the step that ends the fault; empty unless it fails.
+        at: time of the last check.
     """
 
     layer: str
@@ -215,7 +215,7 @@ class Ladder(Row, frozen=True):
 
 
 class Slice(SliceRow, frozen=True, omit_defaults=True):
-    """One slice of resources, with the peer it is shared with and its namespace here."""
+    """One slice of resources, with its peer and its namespace in this cluster."""
 
     peer: str = ""
     namespace: str = ""
@@ -225,8 +225,8 @@ class PodRow(PodSummary, frozen=True, omit_defaults=True):
     """One pod of this cluster that is on a virtual node.
 
     Attributes:
-        peer: whose node that is.
-        since: when it was created.
+        peer: the peer of that node.
+        since: time of its creation.
         restarts: of its containers together.
         ip: its address.
     """
@@ -245,9 +245,9 @@ class Reflection(Row, frozen=True):
         waiting: keys in its queue.
         busy: keys that are worked on.
         oldest: seconds that the oldest waiting key is overdue.
-        done: what it wrote and removed since the start.
-        failed: how often it failed since the start.
-        error: why it last failed; empty once something has succeeded since.
+        done: objects written and removed since the start.
+        failed: failures since the start.
+        error: the last failure; empty after a later success.
     """
 
     peer: str
@@ -261,13 +261,13 @@ class Reflection(Row, frozen=True):
 
 
 class EventRow(Row, frozen=True):
-    """One thing that a component decided.
+    """One decision of a component.
 
     Attributes:
         sequence: rises by one with each event of a daemon's life.
-        at: when.
-        topic: what it is about, dotted, such as ``peer.link``.
-        peer: whom it concerns, if anybody.
+        at: its time.
+        topic: its topic, dotted, such as ``peer.link``.
+        peer: the peer that it is about, if any.
         facts: JSON values.
     """
 
@@ -300,11 +300,11 @@ class Line(Row, frozen=True):
     """One line of the daemon's log.
 
     Attributes:
-        at: when.
+        at: its time.
         level: ``debug``, ``info``, ``warning``, ``error`` or ``critical``.
         text: the sentence with its data; tracebacks are left in the log itself.
-        peer: whom it concerns, if anybody.
-        logger: which part of the program speaks.
+        peer: the peer that it is about, if any.
+        logger: the part of the program that wrote it.
     """
 
     at: float
@@ -319,10 +319,10 @@ class Task(Row, frozen=True):
 
     Attributes:
         depth: 0 for the root; a child follows its parent and is one deeper.
-        peer: whom it works for, if anybody.
+        peer: the peer that it works for, if any.
         waits: the function it waits in, such as ``KeyedQueue._next``; empty while it runs.
         where: file and line of that in liqod's own code.
-        age: seconds since it was first seen by a look at the tasks; None when this is the first.
+        age: seconds since the first look at the tasks that saw it; None when this is the first.
         waiting: seconds that it has been seen at that same place.
         children: tasks below it.
     """
@@ -351,13 +351,13 @@ class Watching(Row, frozen=True):
     """One watch.
 
     Attributes:
-        kind: what is watched.
-        namespace: where; empty for all.
-        server: of which API server.
-        objects: how many it holds.
+        kind: the watched kind.
+        namespace: its namespace; empty for all.
+        server: its API server.
+        objects: number of objects that it holds.
         heard: seconds since the last byte; None before the first.
-        problem: why it is not following.
-        suspect: why a list of it is not believed.
+        problem: the reason why it does not follow changes.
+        suspect: the reason why a list of it is not believed.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""The clusters that are seen, as `liqod discover` shows them: one for each id, and what to do."""
+"""The clusters that are seen, as in `liqod discover`: one for each id, with the next step."""
 
 from collections.abc import Iterable
 
@@ -31,10 +31,10 @@ class Cluster(msgspec.Struct, frozen=True, kw_only=True):
         key: SHA-256 of the one key that has signed its adverts, in hex; empty without one.
         peer: whether it is a peer already.
         since: unix time since when it is seen.
-        offers: what it could lend, as quantities by resource, where it says.
-        capabilities: what its daemon can do, by name.
-        next: what to do about it, in a sentence; empty for nothing.
-        sources: who shows it, the oldest first.
+        offers: the resources that it could lend, as quantities, where it announces them.
+        capabilities: the functions of its daemon, by name.
+        next: the next step with it, in a sentence; empty for none.
+        sources: the sources that show it, the oldest first.
     """
 
     id: str
@@ -85,7 +85,7 @@ def _cluster(name: str, rows: list[SightingFacts]) -> Cluster:
 
 
 def verified(rows: list[SightingFacts]) -> str:
-    """How far the identity of a cluster is verified, in a word."""
+    """The verification of a cluster's identity, in a word."""
     if any(row.conflict for row in rows):
         return "conflict"
     if any(row.key for row in rows):

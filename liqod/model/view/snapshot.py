@@ -19,15 +19,15 @@ from liqod.resources.networking import Connection
 
 
 class PodSummary(msgspec.Struct, frozen=True):
-    """The summary of a pod: its place, and whether and why it is not ready.
+    """The summary of a pod: its node, its readiness, and the reason for a missing one.
 
     Attributes:
         node: the node it is bound to.
         phase: ``status.phase``.
         ready: whether its condition Ready is True.
-        reason: why it waits, where something says so.
+        reason: the reason why it waits, where one is given.
         daemon_set: the DaemonSet that owns it, if one does.
-        unplaced: whether no node has a place for it; of one on a virtual node, no node there.
+        unplaced: whether no node has a place for it; of one on a virtual node, no node of the peer.
     """
 
     namespace: str
@@ -41,7 +41,7 @@ class PodSummary(msgspec.Struct, frozen=True):
 
 
 class GuestSummary(PodSummary, frozen=True):
-    """A pod that runs here for a consumer.
+    """A pod that runs in this cluster for a consumer.
 
     Attributes:
         consumer: the consumer's id.
@@ -55,35 +55,35 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         cluster_id: its id.
-        cluster_uid: the UID of its namespace kube-system; empty where that is not known.
+        cluster_uid: the UID of its namespace kube-system; empty where that is unknown.
         id_problem: of an id that cannot be this cluster's; None if it can.
         definitions: the custom resources that are missing.
         older: those that are older than a daemon of this version needs, which waits then.
-        leader: who holds the daemon's Lease; empty when nobody does.
-        leader_age: seconds since that Lease was renewed or let go, by no clock but one; None when
-            there is none.
-        leader_gone: why that daemon does not run although its Lease is fresh; empty otherwise.
-        start: how a daemon is made to run here.
-        standbys: who waits to take over.
+        leader: holder of the daemon's Lease; empty for none.
+        leader_age: seconds since that Lease was renewed or released, by one clock only; None
+            without a Lease.
+        leader_gone: the reason why that daemon does not run although its Lease is fresh; empty
+            otherwise.
+        start: the step by which a daemon is started.
+        standbys: the daemons that wait to take over.
         webhook: the verdict on the webhook's configuration; empty when unknown.
-        stayed: how many pods run on this cluster's own nodes of each namespace whose strategy is
-            Remote.
+        stayed: number of pods on this cluster's own nodes, by namespace with the strategy Remote.
         nodes: readiness of each virtual Node by name: empty when Ready, else its message.
         expiries: seconds of life left of each peer's certificates, by (peer, identity).
-        guests: pods here that belong to a consumer.
-        connections: how the tunnels to peers are.
+        guests: pods in this cluster that belong to a consumer.
+        connections: the Connections of tunnels to peers.
         fabrics: the overlay of this cluster's own nodes, where there is one.
-        internal_nodes: what each of these says of itself.
-        incoming: who has asked to borrow from this cluster.
-        outgoing: whom this cluster has asked.
+        internal_nodes: the report of each of these nodes.
+        incoming: the requests to borrow from this cluster.
+        outgoing: the requests of this cluster to others.
         requests_read: whether these two could be read.
         key: SHA-256 of this cluster's public key, in hex; empty where it cannot be read.
-        former: the peers that know this cluster by its former key alone.
-        met_at: where others meet this cluster's daemon; empty where it says nothing of that.
+        former: the peers that have only the former key of this cluster.
+        met_at: endpoint of this cluster's daemon for the handshake; empty without one.
         policies: the admission policies of liqod's that are missing.
         unread: the kinds that the reader may not read.
-        capacity: what this cluster's own nodes have for pods, in billionths; empty where that is
-            not known.
+        capacity: resources of this cluster's own nodes for pods, in billionths; empty where they
+            are unknown.
     """
 
     cluster_id: str

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Everything that is shown.
+    """The whole state that a viewer shows.
 
     Attributes:
         daemon: the process.
@@ -42,15 +42,15 @@ class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
         nodes: virtual nodes by name.
         namespaces: offloaded ones by name.
         pods: offloaded ones by ``namespace/name``.
-        guests: pods that run here for consumers, by ``namespace/name``.
+        guests: pods that run in this cluster for consumers, by ``namespace/name``.
         slices: by ``namespace/name``.
         reflections: by ``peer/reflector``.
-        reasons: why objects are not as they are to be, by ``peer/reflector/code`` and a number.
+        reasons: reasons why objects are not as wanted, by ``peer/reflector/code`` and a number.
         plugins: by ``kind/name``.
         sightings: by ``plugin/cluster`` and the source, where there are several.
-        incoming: who asks to borrow from this cluster, by the name of the IncomingPeering.
-        outgoing: whom this cluster asks, by the name of the OutgoingPeering.
-        problems: what ``liqod status`` names, worst first.
+        incoming: requests to borrow from this cluster, by the name of the IncomingPeering.
+        outgoing: requests of this cluster, by the name of the OutgoingPeering.
+        problems: those of ``liqod status``, worst first.
     """
 
     daemon: ProcessFacts = ProcessFacts()
@@ -73,7 +73,7 @@ class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A change of the state: of each table the rows that changed, None where a row has gone.
+    """A change of the state: of each table the rows that changed, None for a removed row.
 
     ``daemon`` and ``problems`` are whole, or None where they did not change. Events and lines are
     new ones; they are not part of the state.
@@ -141,7 +141,7 @@ def diff(old: LiveState, new: LiveState) -> Delta:
 
 
 def difference(before: Mapping[str, T], after: Mapping[str, T]) -> dict[str, T | None]:
-    """The rows that are new or other than before, and None for those that have gone."""
+    """The rows that are new or changed, and None for removed ones."""
     rows: dict[str, T | None] = {key: row for key, row in after.items() if before.get(key) != row}
     rows.update(dict.fromkeys(before.keys() - after.keys()))
     return rows

@@ -40,7 +40,7 @@ REASONS = 100
 
 
 class CountedPod(msgspec.Struct, frozen=True):
-    """A pod's row, and what the pod takes of a quota."""
+    """A pod's row, and the pod's cost for a quota."""
 
     row: PodRow
     cost: Amounts
@@ -64,15 +64,15 @@ def counted(pod: LivePod) -> CountedPod:
 
 
 def readiness(node: Node) -> tuple[str, str]:
-    """A node's name and why it is not Ready, empty when it is."""
+    """A node's name and the reason why it is not Ready, empty when it is."""
     return node.metadata.name, unready(node.status)
 
 
 def usefulness(node: Node) -> tuple[str, str]:
-    """A virtual node's name and why nothing can run there, empty where something can.
+    """A virtual node's name and the reason why no pod can run on it, empty where one can.
 
-    One that is Ready may still have room for no pod: the scheduler takes a node that names no
-    ``pods`` for one that has none.
+    One that is Ready may still accept no pod: the scheduler reads a node without ``pods`` as one
+    with none.
     """
     name, problem = readiness(node)
     pods = node.status.allocatable.get("pods", 0)
@@ -93,7 +93,7 @@ def quotas(
 
     Args:
         nodes: the virtual nodes.
-        costs: of each offloaded pod its node, and what it takes of a quota.
+        costs: of each offloaded pod its node, and its cost for a quota.
     """
     peers: dict[str, str] = {}
     granted: dict[str, list[Amounts]] = {}
@@ -154,9 +154,9 @@ def peer(
 
     Args:
         row: as ``liqod status`` has it.
-        facts: what its objects and the daemon tell of it.
+        facts: from its objects and from the daemon.
         quota: by resource.
-        ladder: what the doctor found.
+        ladder: the doctor's findings.
     """
     failing = first_failing(ladder)
     return WidePeerRow(
@@ -227,7 +227,7 @@ def reflections(report: Report) -> dict[str, Reflection]:
 
 
 def reasons(report: Report) -> dict[str, ReasonFacts]:
-    """Why objects are not as they are to be, the first of all peers."""
+    """The reasons why objects are not as wanted, the first of all peers."""
     every = (each.reasons.items() for each in report.peers.values())
     return dict(islice(chain.from_iterable(every), REASONS))
 
@@ -256,7 +256,7 @@ def conditions(cluster: ForeignCluster) -> Iterable[ConditionRow]:
 
 
 def owner(item: ResourceSlice) -> tuple[str, bool]:
-    """The peer that a slice is shared with, and whether it is lent to it."""
+    """The peer of a slice, and whether the slice is lent to it."""
     marks, spec = item.metadata.labels, item.spec
     if marks.get(labels.REPLICATED) == labels.TRUE:
         return marks.get(labels.ORIGIN_ID, spec.consumer_cluster_id), True

@@ -1,6 +1,6 @@
-"""Place of a cluster's daemon: the paths of its sockets, and what its Lease notes. Pure.
+"""Place of a cluster's daemon: the paths of its sockets, and the notes on its Lease. Pure.
 
-A person learns from it how to start the daemon, and how to ask it.
+It names the steps by which a person starts the daemon, and sends it requests.
 """
 
 import glob
@@ -16,7 +16,7 @@ DEPLOYMENT = "liqod"
 
 
 class Whereabouts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a daemon runs.
+    """The process of a daemon, from its Lease.
 
     Attributes:
         host: name of the machine, or of the pod.
@@ -57,7 +57,7 @@ def start(found: Whereabouts, namespace: str) -> str:
 
 
 def daemon_step(found: Whereabouts, namespace: str, verb: str) -> str:
-    """The step by which the daemon itself answers a command; empty where its place is not known."""
+    """The step by which the daemon itself answers a command; empty where its place is unknown."""
     if found.pod:
         return (
             f"it runs in the cluster: `kubectl -n {namespace} exec -it deployment/{DEPLOYMENT} -- "
@@ -71,7 +71,7 @@ SHARED = PurePosixPath("/run/liqod")
 
 
 def folders(environ: Mapping[str, str]) -> tuple[PurePosixPath, ...]:
-    """Where daemons of this machine may have their sockets, the likeliest first."""
+    """The folders where daemons of this machine may have their sockets, the likeliest first."""
     own = environ.get("XDG_RUNTIME_DIR", "")
     places = [environ.get("RUNTIME_DIRECTORY", ""), str(SHARED), f"{own}/liqod" if own else ""]
     return tuple(dict.fromkeys(PurePosixPath(place) for place in places if place))
@@ -83,7 +83,7 @@ def file_name(cluster_id: str) -> str:
 
 
 def patterns(environ: Mapping[str, str], cluster_id: str = "") -> tuple[str, ...]:
-    """Shell patterns of the sockets that may be there, the likeliest first.
+    """Shell patterns of the sockets that may exist, the likeliest first.
 
     Beside each folder are those of systemd's template units: ``/run/liqod-rome`` beside
     ``/run/liqod``.
