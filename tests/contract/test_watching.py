@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from liqod.apimachinery.kinds import CONFIG_MAPS, PODS
+from liqod.apimachinery.kinds import CONFIG_MAPS, NODES, PODS
 from tests.contract.api import PARTIAL
 
 
@@ -110,6 +110,23 @@ async def test_field_selector(api):
         }
         await api.call("POST", api.path(PODS, "p", "binding"), binding)
         assert await events.take(1) == [("ADDED", "p")]
+
+
+async def test_cordoned_nodes(api):
+    name = f"node-{api.namespace}"
+    cordoned = {"fieldSelector": f"metadata.name={name},spec.unschedulable=true"}
+    await api.client.create(NODES, {"metadata": {"name": name}})
+    try:
+        async with watching(api, NODES, **cordoned) as events:
+            await api.client.patch(NODES, name, {"spec": {"unschedulable": True}})
+            assert await events.take(1) == [("ADDED", name)]
+            # Whatever controllers change of it meanwhile.
+            await api.client.patch(NODES, name, {"spec": {"unschedulable": False}})
+            while (event := await events.take(1)) == [("MODIFIED", name)]:
+                pass
+            assert event == [("DELETED", name)]
+    finally:
+        await api.client.delete(NODES, name)
 
 
 async def test_initial_events_end(api):
