@@ -176,7 +176,8 @@ class Candidate:
         self._responder.publish(mine.claim, at_work=active, epoch=mine.epoch)
         if mine.claim is None or not mine.is_sure:
             return  # a life before this one may have left tunnels at work: nothing is known yet
-        self._role.gateway = mine.claim.holder
+        # Where nobody holds it, the next gateway is not known yet, and nothing is led elsewhere.
+        self._role.gateway = mine.claim.holder or self._role.gateway
         self._role.standbys = mine.company if active else mine.claim.others
         held = mine.lease_left(at)
         changes = self._role.now.active is not active
@@ -191,11 +192,9 @@ class Candidate:
         endpoints, reached = said.endpoints, said.reached
         if active and self._role.now.active:
             endpoints = self._role.now.endpoints  # its own word, which comes back
-        first = reached.get(mine.claim.holder, "")
-        others = (reached[each] for each in sorted(reached) if each != mine.claim.holder)
+        first = reached.get(self._role.gateway, "")
+        others = (reached[each] for each in sorted(reached) if each != self._role.gateway)
         addresses = tuple(dict.fromkeys(each for each in (first, *others) if each))
-        if not mine.claim.holder:
-            addresses = self._role.now.addresses  # the next gateway is not known yet
         self._role.set(GatewayState(active, self._fence.mark, endpoints, addresses))
 
     async def _hold(self, held: float | None, at: float) -> None:

@@ -1,8 +1,8 @@
 """Two daemons of one cluster, each on a real node of its own, of which one is the gateway.
 
 Both become candidates, the one at work is unplugged, comes back, and the one that took over is
-killed. Each test goes on from where the one before ended, and gets there by itself where it is the
-first, as on new clusters.
+killed, and then cordoned. Each test goes on from where the one before ended, and gets there by
+itself where it is the first, as on new clusters.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def followed(clusters: Joined, both: None) -> None:
 
 @pytest.fixture
 def stands_by(clusters: Joined, pods: dict[str, str], followed: None) -> None:
-    """The second node is there again."""
-    if "rome-2" not in notes(clusters.members["rome"]).get(STANDBYS, ""):
+    """The second node is there again; the Lease names it also while it is unplugged."""
+    if not answers(clusters.members["rome"], "rome-2", aliased(clusters, "rome", "milan", pods)):
         come_back(clusters, pods)
 
 
@@ -173,3 +173,35 @@ def test_a_gateways_daemon_that_is_killed_loses_no_packet(
     now = lease(rome)["spec"]
     assert (now["holderIdentity"], now["leaseTransitions"]) == ("rome", before["leaseTransitions"])
     assert [each.lost for each in found] == [0, 0], found
+
+
+@pytest.mark.usefixtures("stands_by")
+def test_a_cordoned_gateway_gives_way(clusters: Joined, pods: dict[str, str]) -> None:
+    """To one whose daemon leads, and to one whose daemon does not: there and back."""
+    rome = clusters.members["rome"]
+    gives_way(clusters, pods, "rome", "rome-2")
+    assert is_gateway(rome, "rome-2")
+    gives_way(clusters, pods, "rome-2", "rome")
+    assert is_gateway(rome, "rome")
+
+
+def gives_way(clusters: Joined, pods: dict[str, str], node: str, other: str) -> None:
+    """Cordons the gateway's node under traffic, and uncordons it, which moves nothing."""
+    rome = clusters.members["rome"]
+    wait_until("company", lambda: other in notes(rome).get(STANDBYS, ""), 30)
+    epoch = lease(rome)["spec"]["leaseTransitions"]
+    try:
+        with flowing(clusters, pods) as found:
+            time.sleep(1.0)
+            rome.plane.kubectl("cordon", node)
+            wait_until("another gateway", lambda: is_gateway(rome, other), 15)
+            alias = aliased(clusters, "rome", "milan", pods)
+            for each in (node, other):
+                wait_until("milan", lambda each=each: answers(rome, each, alias), 15)
+    finally:
+        rome.plane.kubectl("uncordon", node)
+    print(f"the node {node} cordoned: from rome {found[0]}; from milan {found[1]}")
+    time.sleep(2.0)
+    assert lease(rome)["spec"]["leaseTransitions"] == epoch + 1
+    for flow in found:
+        assert flow.gap < MOST, flow
