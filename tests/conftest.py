@@ -21,6 +21,7 @@ from tests.testbed import (
     virtualtime,
 )
 from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by these names
+    a_debian,
     conncheck,
     control_plane,
     control_planes,

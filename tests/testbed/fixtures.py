@@ -15,7 +15,17 @@ from typing import NoReturn
 
 import pytest
 
-from tests.testbed import beforehand, evidence, netns, node, packages, programs, rootfs, wheels
+from tests.testbed import (
+    beforehand,
+    debian,
+    evidence,
+    netns,
+    node,
+    packages,
+    programs,
+    rootfs,
+    wheels,
+)
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import Unavailable
 
@@ -27,6 +37,7 @@ BUILT: dict[str, Callable[[], object]] = {
     "conncheck": programs.find_conncheck,
     "kubectl": programs.find,
     "installation": wheels.find,
+    "debian": debian.find,
 }
 """Builders of the programs that fixtures hand over, by the fixture's name."""
 FAILED = pytest.StashKey[bool]()
@@ -172,6 +183,15 @@ def installation() -> wheels.Installation:
     """Both distributions, and an environment that they are installed into."""
     try:
         return wheels.find()
+    except Unavailable as reason:
+        give_up(reason)
+
+
+@pytest.fixture(scope="session", name="debian")
+def a_debian() -> debian.Debian:
+    """A root of Debian's, and liqod's packages for it."""
+    try:
+        return debian.find()
     except Unavailable as reason:
         give_up(reason)
 

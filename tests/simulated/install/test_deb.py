@@ -1,0 +1,154 @@
+"""The package for Debian, in a root of Debian's own and under systemd as PID 1 (needs root)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from liqod.apimachinery.kinds import NODES
+from tests.simulated.processes import sites
+from tests.testbed.daemon import toml
+from tests.testbed.debian import NEWER, Debian, Machine, booted
+
+pytestmark = pytest.mark.long
+
+UNIT = "liqod.service"
+SETTINGS = {
+    "webhook": {"host": "127.0.0.1", "port": 0},
+    "kubelet": {"host": "127.0.0.1", "listen": "127.0.0.1", "port": 0},
+    "handshake": {"host": "127.0.0.1", "port": 0},
+    "health": {"port": 0},
+    "network": {"enabled": False},
+}
+"""Those of a daemon beside others on one machine."""
+WATCHED = "[Service]\nWatchdogSec=8\n"
+OTHERS = ("/packages", "/proc", "/sys", "/dev", "/run", "/tmp", "/var/log", "/var/cache")
+"""Folders that are nobody's, or that others write meanwhile."""
+KEPT = ("/etc/.pwd.lock", "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-")
+"""What Debian's own programs keep of each change of users."""
+
+
+def files(machine: Machine) -> set[str]:
+    """The files and folders of a machine that a package could leave behind."""
+    pruned = [word for each in OTHERS for word in ("-path", each, "-prune", "-o")]
+    found = machine.run("find", "/", "-xdev", *pruned, "-print").splitlines()
+    theirs = ("/var/lib/dpkg/", "/var/lib/systemd/", "/var/tmp/systemd-private", "/root")
+    return {each for each in found if not each.startswith(theirs)} - set(KEPT)
+
+
+def states(machine: Machine) -> tuple[str, str]:
+    return machine.shows(UNIT, "ActiveState"), machine.shows(UNIT, "StatusText")
+
+
+async def until(machine: Machine, seen: Callable[[], bool]) -> None:
+    """Wait until something is so; fails with what the daemon has logged."""
+    for _ in range(240):
+        if await trio.to_thread.run_sync(seen):
+            return
+        await trio.sleep(0.25)
+    pytest.fail(f"{states(machine)}\n{machine.log(UNIT)[-4000:]}")
+
+
+def leads(machine: Machine, other_than: str = "0") -> bool:
+    """True if the daemon leads its cluster, as another process than one before."""
+    state, text = states(machine)
+    leading = state == "active" and text.startswith("leading")
+    return leading and machine.shows(UNIT, "MainPID") != other_than
+
+
+def test_lintian_finds_nothing(debian: Debian):
+    said = subprocess.run(
+        ["lintian", "--allow-root", "--fail-on=warning,error", str(debian.package)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (said.returncode, said.stdout) == (0, ""), said.stderr
+
+
+def test_a_copy_gives_the_same_package(debian: Debian):
+    assert debian.package.read_bytes() == debian.again.read_bytes()
+
+
+async def test_a_machine_installs_runs_upgrades_and_purges_it(debian: Debian, tmp_path: Path):
+    layer = tmp_path / "layer"
+    layer.mkdir()
+    async with sites(tmp_path, "rome", "milan") as (rome, milan):
+        await milan.start()
+        with booted(debian, layer) as machine:
+            before = await trio.to_thread.run_sync(files, machine)
+            await trio.to_thread.run_sync(install, machine, debian)
+            configure(machine, rome.daemon.kubeconfig)
+            await trio.to_thread.run_sync(machine.run, "systemctl", "start", UNIT)
+            await until(machine, partial(leads, machine))
+            user = await milan.user_for("rome")
+            await rome.liqod("peer", "--remote-kubeconfig", str(user))
+            nodes = await rome.admin.list(NODES)
+            assert any("milan" in each["metadata"]["name"] for each in nodes)
+
+            await reload(machine)
+            await restart_by(machine, "STOP", "watchdog")
+            await restart_by(machine, "KILL", "killed")
+            await upgrade(machine, debian)
+            await trio.to_thread.run_sync(machine.run, "systemctl", "stop", UNIT)
+            assert machine.shows(UNIT, "Result") == "success"
+            await trio.to_thread.run_sync(machine.run, "dpkg", "--purge", "liqod")
+            assert await trio.to_thread.run_sync(files, machine) - before == set()
+            assert "liqod" not in (machine.root / "etc/passwd").read_text()
+
+
+def install(machine: Machine, debian: Debian) -> None:
+    """Without a kubeconfig nothing starts, and nothing fails."""
+    machine.run("dpkg", "--install", f"/packages/{debian.package.name}")
+    assert machine.shows(UNIT, "ActiveState") == "inactive"
+    assert machine.shows(UNIT, "ConditionResult") == "no"
+    assert machine.run("systemctl", "is-enabled", UNIT).strip() == "enabled"
+    assert machine.run("systemctl", "list-units", "--failed", "--no-legend") == ""
+    assert "liqod peer" in machine.run("liqod", "peer", "--help")
+    for each in (UNIT, "liqod@rome.service", "liqod-node.service"):
+        machine.run("systemd-analyze", "verify", "--man=no", each)
+    machine.run("systemd-analyze", "security", "--threshold=15", "--no-pager", UNIT)
+
+
+def configure(machine: Machine, kubeconfig: Path) -> None:
+    """What an administrator does, and a watchdog that this test need not wait for."""
+    folder = machine.root / "etc/liqod"
+    (folder / "kubeconfig").write_text(kubeconfig.read_text())
+    (folder / "kubeconfig").chmod(0o640)
+    (folder / "liqod.toml").write_text(toml(SETTINGS))
+    dropin = machine.root / "run/systemd/system/liqod.service.d"
+    machine.run("mkdir", "-p", f"/{dropin.relative_to(machine.root)}")
+    machine.run("sh", "-c", f"printf '{WATCHED}' > /run/systemd/system/liqod.service.d/test.conf")
+    machine.run("systemctl", "daemon-reload")
+
+
+async def reload(machine: Machine) -> None:
+    """The same process reads the configuration again."""
+    process = machine.shows(UNIT, "MainPID")
+    await trio.to_thread.run_sync(machine.run, "systemctl", "reload", UNIT)
+    await until(machine, lambda: "reloaded; peers" in machine.log(UNIT))
+    assert machine.shows(UNIT, "MainPID") == process
+
+
+async def restart_by(machine: Machine, signal: str, said: str) -> None:
+    """What ends or stops the process has systemd start another."""
+    process = machine.shows(UNIT, "MainPID")
+    machine.run("kill", f"-{signal}", process)
+    await until(machine, partial(leads, machine, process))
+    assert said in machine.log(UNIT)
+
+
+async def upgrade(machine: Machine, debian: Debian) -> None:
+    """The daemon runs on until the newer one takes its place; its configuration stays."""
+    process = machine.shows(UNIT, "MainPID")
+    ours = (machine.root / "etc/liqod/liqod.toml").read_text()
+    newer = f"/packages/{debian.newer.name}"
+    await trio.to_thread.run_sync(machine.run, "dpkg", "--install", newer)
+    await until(machine, partial(leads, machine, process))
+    assert (machine.root / "etc/liqod/liqod.toml").read_text() == ours
+    assert NEWER in machine.run("dpkg-query", "--show", "--showformat=${Version}", "liqod")

@@ -1,0 +1,226 @@
+"""Debian in a root of its own: what `make deb` makes is installed there, under systemd as PID 1.
+
+The root is made once, by mmdebstrap of Debian's own packages, and kept in the cache; each test has
+a layer of its own above it. The packages are assembled once of the distributions of `wheels`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from deploy import deb, lock
+from deploy.wheels import Unbuildable
+from tests.testbed import packages, programs, wheels
+from tests.testbed.errors import TestbedError, Unavailable
+
+TITLE = "a root of Debian and liqod's package"
+PROGRAMS = {
+    "mmdebstrap": "mmdebstrap",
+    "systemd-nspawn": "systemd-container",
+    "lintian": "lintian",
+}
+"""Programs that make the root and judge the package, and their packages."""
+INCLUDED = ("systemd", "systemd-sysv", "dbus", "python3", "procps")
+NEWER = "999"
+"""The version of the second package."""
+BOOT = 120.0
+EPOCH = 1_700_000_000
+
+
+class Debian(NamedTuple):
+    """The folder of a root and the folder of packages."""
+
+    root: Path
+    built: Path
+
+    @property
+    def package(self) -> Path:
+        """The package."""
+        return self.built / deb.chosen().file
+
+    @property
+    def again(self) -> Path:
+        """The same package, of distributions that were built of a copy."""
+        return self.built / "again" / deb.chosen().file
+
+    @property
+    def newer(self) -> Path:
+        """A package of the same files with a later version."""
+        return self.built / deb.chosen()._replace(version=NEWER).file
+
+
+def find() -> Debian:
+    """The root and the packages, made where they are not there."""
+    if os.geteuid() != 0:
+        raise Unavailable("a root of Debian takes root")
+    packages.provide(PROGRAMS)
+    try:
+        release = deb.chosen().release
+    except Unbuildable as reason:
+        raise Unavailable(str(reason)) from reason
+    root = programs.cache() / f"debian-{release}-{_digest(*INCLUDED)}"
+    programs.builds.make(root, TITLE, partial(_make_root, root, release))
+    installation = wheels.find()
+    sources = [*Path(deb.__file__).parent.glob("*.py"), *deb.WRITTEN.iterdir(), lock.LOCK]
+    sources += sorted(deb.UNITS.iterdir())
+    texts = [each.read_text() for each in sorted(sources)]
+    built = programs.cache() / f"deb-{_digest(installation.folder.name, *texts)}"
+    programs.builds.make(built, TITLE, partial(_assemble, installation, built))
+    return Debian(root, built)
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _make_root(root: Path, release: str) -> None:
+    programs.say(f"making a root of Debian's {release} (a minute)")
+    scratch = root.with_name(f".{root.name}")
+    shutil.rmtree(scratch, ignore_errors=True)
+    wanted = ["--variant=minbase", f"--include={','.join(INCLUDED)}", "--quiet"]
+    command = ["mmdebstrap", *wanted, release, str(scratch)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"mmdebstrap makes no root: {done.stderr.strip()[-500:]}")
+    scratch.rename(root)
+
+
+def _assemble(installation: wheels.Installation, built: Path) -> None:
+    programs.say("assembling Debian packages")
+    for each in programs.cache().glob("deb-*"):
+        if each.is_dir() and time.time() - each.stat().st_mtime > wheels.UNUSED:
+            shutil.rmtree(each, ignore_errors=True)
+    scratch = built.with_name(f".{built.name}")
+    shutil.rmtree(scratch, ignore_errors=True)
+    (scratch / "again").mkdir(parents=True)
+    package = deb.chosen()
+    target = lock.Target(package.python, deb.ARCHITECTURES[package.architecture])
+    try:
+        locked = lock.wheels(target)
+    except lock.Undownloadable as reason:
+        raise Unavailable(str(reason)) from reason
+    newer = package._replace(version=NEWER)
+    for made, folder, each in (
+        (package, installation.built, scratch),
+        (package, installation.again, scratch / "again"),
+        (newer, installation.built, scratch),
+    ):
+        (own,) = folder.glob("liqod-*.whl")
+        (each / made.file).write_bytes(deb.assemble(made, own, locked, EPOCH))
+    scratch.rename(built)
+
+
+class Machine:
+    """A machine of Debian's that has booted, in namespaces and with this machine's network.
+
+    Args:
+        root: its files.
+        init: its PID 1, as this machine numbers it.
+    """
+
+    def __init__(self, root: Path, init: int) -> None:
+        self.root = root
+        self._init = init
+
+    def enter(self, *words: str) -> list[str]:
+        """The command line of a program that runs there."""
+        return ["nsenter", f"--target={self._init}", "--all", *words]
+
+    def run(self, *words: str) -> str:
+        """The output of a program there; raises `TestbedError` where it fails."""
+        return _run(self.enter(*words))
+
+    def shows(self, unit: str, name: str) -> str:
+        """A property of a unit."""
+        return self.run("systemctl", "show", "--value", f"--property={name}", unit).strip()
+
+    def log(self, unit: str) -> str:
+        """What a unit has logged."""
+        return self.run("journalctl", "--unit", unit, "--output=cat", "--no-pager")
+
+
+def _run(command: Sequence[str]) -> str:
+    done = subprocess.run(
+        command,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise TestbedError(f"{' '.join(command)}: {done.returncode}: {done.stdout.strip()}")
+    return done.stdout
+
+
+@contextmanager
+def layered(debian: Debian, folder: Path) -> Iterator[Path]:
+    """A root that a test may change, in which its packages are in /packages.
+
+    Args:
+        debian: the root below.
+        folder: where what is changed lies.
+    """
+    parts = {name: folder / name for name in ("upperdir", "workdir", "root")}
+    for each in parts.values():
+        each.mkdir()
+    options = [f"{name}={parts[name]}" for name in ("upperdir", "workdir")]
+    named = ",".join([f"lowerdir={debian.root}", *options])
+    _run(["mount", "-t", "overlay", "liqod-test", "-o", named, str(parts["root"])])
+    try:
+        (parts["root"] / "packages").mkdir()
+        for each in (debian.package, debian.newer):
+            shutil.copy(each, parts["root"] / "packages")
+        yield parts["root"]
+    finally:
+        subprocess.run(["umount", "--lazy", str(parts["root"])], check=False)
+
+
+@contextmanager
+def booted(debian: Debian, folder: Path) -> Iterator[Machine]:
+    """A machine with such a root, from its boot to its end."""
+    with layered(debian, folder) as root, (folder / "boot.log").open("wb") as log:
+        name = f"liqod-{secrets.token_hex(4)}"
+        words = ["--quiet", "--register=no", "--keep-unit", f"--machine={name}", "--boot"]
+        process = subprocess.Popen(
+            ["systemd-nspawn", *words, f"--directory={root}"],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            yield _wait(process, root, folder / "boot.log")
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+def _wait(process: subprocess.Popen[bytes], root: Path, log: Path) -> Machine:
+    deadline = time.monotonic() + BOOT
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while process.poll() is None and time.monotonic() < deadline:
+        for child in children.read_text().split():
+            machine = Machine(root, int(child))
+            try:
+                machine.run("systemctl", "is-active", "multi-user.target")
+            except TestbedError:
+                continue
+            return machine
+        time.sleep(0.2)
+    raise Unavailable(f"systemd does not boot in namespaces here: {log.read_text()[-500:]}")
