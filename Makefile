@@ -10,6 +10,7 @@
 #             clusters; `python -m benchmarks.NAME --help`: offload, peers, meeting, rest, reflection
 # make wheels  both distributions into dist/, as sdist and wheel: the same bytes from the same commit
 # make deb    liqod as a Debian package into dist/; RELEASE=trixie ARCH=arm64 for another than this one
+# make chart  writes deploy/helm/liqod anew from the manifests of `liqod install`
 # make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
 
@@ -18,7 +19,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test fast soak lint format bench wheels deb screenshots clean programs
+.PHONY: help demo test fast soak lint format bench wheels deb chart screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -59,6 +60,9 @@ wheels: $(VENV)/.liqod-dev
 
 deb: $(VENV)/.liqod-dev
 	@$(RUN) -m deploy.deb dist "$(RELEASE)" "$(ARCH)"
+
+chart: $(VENV)/.liqod-dev
+	@$(RUN) -m deploy.chart
 
 screenshots: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.viewer.screenshots

@@ -26,6 +26,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     control_plane,
     control_planes,
     coredns,
+    helms,
     installation,
     kubectl,
     namespace,

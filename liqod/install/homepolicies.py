@@ -23,7 +23,7 @@ def policies(own: str) -> list[Manifest]:
         own: the namespace where liqod keeps what is the whole cluster's.
     """
     mark = f"namespaceObject.metadata.?labels[?'{labels.TENANT_NAMESPACE}'].orValue('')"
-    names = sorted({own, labels.LIQO_NAMESPACE})
+    names = [own, labels.LIQO_NAMESPACE]  # also where it is the same: a text of one shape
     return policy(
         OFFLOADINGS_POLICY,
         rules=[rule("offloading.liqo.io", ["namespaceoffloadings"], ["CREATE"])],

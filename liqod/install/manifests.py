@@ -53,6 +53,13 @@ MANAGED: Final = {
     labels.MANAGED_BY_LIQOD: labels.TRUE,
 }
 """Labels of everything that an installation makes: what ``uninstall`` and an upgrade go by."""
+HELM: Final = "Helm"
+"""Value of ``app.kubernetes.io/managed-by`` on everything that Helm makes, of whatever chart."""
+OF_LIQO: Final = (
+    f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER},"
+    f"{labels.MANAGED_BY_LIQOD}!={labels.TRUE}"
+)
+"""Selects the objects that Liqo's own chart has made, and not those of liqod's."""
 PRUNED: Final[tuple[tuple[Kind, bool], ...]] = (
     (ADMISSION_POLICY_BINDINGS, False),
     (ADMISSION_POLICIES, False),
@@ -116,7 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cluster_id: str = ""
     namespace: str = labels.LIQO_NAMESPACE
     in_cluster: bool = False
-    image: str = f"liqod:{__version__}"
+    image: str = workload.IMAGE
     network: bool = True
     replicas: int = 1
     server: str = ""

@@ -43,7 +43,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, NotFound
-from liqod.install.manifests import INSTALLER, SELECTOR, Options, manifests
+from liqod.install.manifests import OF_LIQO, SELECTOR, Options, manifests
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
 from liqod.install.verbs import POLL
@@ -86,8 +86,6 @@ API_SERVICES: Final = Kind(
     "apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False
 )
 CRON_JOBS: Final = Kind("batch", "v1", "CronJob", "cronjobs")
-OF_LIQO: Final = f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}"
-"""Selects the objects that Liqo's chart has made."""
 KUBELETS: Final = f"{labels.OFFLOADING_COMPONENT}={labels.VIRTUAL_KUBELET}"
 """Selects the Deployments of virtual kubelets, and their pods."""
 OF_KUBELETS: Final = f"{labels.APP_MANAGED_BY}={labels.APP_LIQO}"

@@ -25,7 +25,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden
 from liqod.install import installerrights, rights
 from liqod.install.installerrights import InstallerRight
-from liqod.install.manifests import INSTALLER, SELECTOR, Manifest, Options
+from liqod.install.manifests import HELM, OF_LIQO, SELECTOR, Manifest, Options
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
@@ -37,10 +37,12 @@ OLDEST: Final = (1, 30)
 APART: Final = 60.0
 """Seconds by which clocks may differ: a certificate begins that long before it is signed
 (:data:`liqod.identity.certificates.SKEW`), and Leases bear more."""
+RELEASE: Final = "meta.helm.sh/release-name"
+"""Annotation by which Helm knows what it has made."""
 RESERVED: Final = ("default", *SYSTEM)
 """Namespaces that no uninstallation could delete."""
 
-Reason = Literal["version", "rights", "liqo", "installed", "namespace", "clock"]
+Reason = Literal["version", "rights", "liqo", "helm", "installed", "namespace", "clock"]
 
 
 class InstallRefusal(msgspec.Struct, frozen=True):
@@ -162,6 +164,7 @@ async def _of_place(client: Client, namespace: str) -> InstallRefusal | None:
     """The refusal of a cluster in which liqod, or something else, has this place."""
     return (
         await _beside_liqo(client)
+        or await by_helm(client)
         or await _beside_another(client, namespace)
         or await _in_namespace(client, namespace)
     )
@@ -169,8 +172,7 @@ async def _of_place(client: Client, namespace: str) -> InstallRefusal | None:
 
 async def _beside_liqo(client: Client) -> InstallRefusal | None:
     """The refusal where a controller of Liqo's runs."""
-    selector = f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER}"
-    found = await client.list(DEPLOYMENTS, Selection(labels=selector), decode=Partial)
+    found = await client.list(DEPLOYMENTS, Selection(labels=OF_LIQO), decode=Partial)
     if not found:
         return None
     metadata = found[0].metadata
@@ -180,6 +182,22 @@ async def _beside_liqo(client: Client) -> InstallRefusal | None:
         "would reconcile the same objects",
         "`liqod migrate --dry-run` shows how liqod takes over",
     )
+
+
+async def by_helm(client: Client) -> InstallRefusal | None:
+    """The refusal where the chart has installed liqod: Helm would put back what others change."""
+    selector = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE},{labels.APP_MANAGED_BY}={HELM}"
+    accounts = await client.list(SERVICE_ACCOUNTS, Selection(labels=selector), decode=Partial)
+    for each in accounts:
+        release = each.metadata.annotations.get(RELEASE, "liqod")
+        place = each.metadata.namespace
+        return InstallRefusal(
+            "helm",
+            f"Helm has installed liqod here (release {release} in the namespace {place})",
+            f"use `helm upgrade {release}`, or `helm uninstall {release}` first, each with "
+            f"`--namespace {place}`",
+        )
+    return None
 
 
 async def _beside_another(client: Client, namespace: str) -> InstallRefusal | None:

@@ -37,7 +37,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, NotFound
 from liqod.identity import signingrequests
-from liqod.install import rights
+from liqod.install import refusals, rights
 from liqod.install.manifests import SELECTOR
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.verbs import POLL
@@ -67,10 +67,12 @@ STOPPED_WITHIN: Final = 30.0
 """Seconds that a daemon may take to release its Lease, or to be found dead."""
 GONE_WITHIN: Final = 60.0
 """Seconds that namespaces may take to go."""
+_OURS: Final = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
+"""Selects what an installation makes, by whatever means."""
 OURS: Final = (
     SELECTOR,
     f"{labels.MANAGED}={labels.TRUE}",
-    f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}",
+    _OURS,
     labels.PEERING_USER,
 )
 """Selectors of what installation, daemon and ``generate peering-user`` make."""
@@ -108,10 +110,11 @@ async def uninstall(
         The names of nodes on which something may be left, since they did not answer.
 
     Raises:
-        ConfigError: the cluster is peered, the daemon still runs, or something does not go.
+        ConfigError: Helm has installed it, the cluster is peered, the daemon still runs, or
+            something does not go.
     """
     progress("looking for peers")
-    await refuse_while_peered(client)
+    await refuse(client)
     progress("stopping the daemon")
     await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
     await daemon_stopped(client, namespace, progress)
@@ -119,7 +122,7 @@ async def uninstall(
     await _delete_all(client, DAEMON_SETS, SELECTOR, namespace)
     await directpods.take_over(client)
     progress("withdrawing the webhook")
-    await _delete_all(client, MUTATING_WEBHOOKS, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}")
+    await _delete_all(client, MUTATING_WEBHOOKS, _OURS)
     progress("removing what is left in the custom resources")
     for definition in DEFINITIONS:
         await _clear(client, definition.resource.KIND)
@@ -151,12 +154,16 @@ async def peers_left(client: Client) -> list[str]:
     return sorted(found)
 
 
-async def refuse_while_peered(client: Client) -> None:
-    """Make sure that nothing is lent or borrowed any more.
+async def refuse(client: Client) -> None:
+    """Make sure that the installation is not Helm's, and that nothing is lent or borrowed any more.
 
     Raises:
-        ConfigError: something is, or a peer is still being left; with whom.
+        ConfigError: it is Helm's, or something is lent or borrowed, or a peer is still being left;
+            with whom.
     """
+    helms = await refusals.by_helm(client)
+    if helms is not None:
+        raise ConfigError(str(helms))
     peers = await peers_left(client)
     if peers:
         raise ConfigError(
@@ -295,13 +302,13 @@ async def _empty(client: Client, namespace: str) -> None:
 
 
 async def _purge(client: Client) -> None:
-    for definition in await _find(client, CUSTOM_RESOURCES, SELECTOR):
+    for definition in await _find(client, CUSTOM_RESOURCES, _OURS):
         await client.delete(CUSTOM_RESOURCES, definition.metadata.name, uid=definition.metadata.uid)
     left: list[Partial] = []
 
     async def gone() -> bool:
         nonlocal left
-        left = await _find(client, CUSTOM_RESOURCES, SELECTOR)
+        left = await _find(client, CUSTOM_RESOURCES, _OURS)
         return not left
 
     await poll_until(

@@ -15,6 +15,8 @@ from liqod.model.view import whereabouts
 from liqod.model.view.whereabouts import DEPLOYMENT
 
 NAME: Final = DEPLOYMENT
+IMAGE: Final = f"liqod:v{__version__}"
+"""Where nobody names another; ``liqoctl`` reads the version in it."""
 STAND_IN: Final = "liqo-controller-manager"
 """Name of the Deployment without pods, where the daemon runs outside the cluster."""
 SERVER_ARGUMENT: Final = "--api-server-address-override"
@@ -85,7 +87,7 @@ def stand_in(namespace: str, server: str) -> Manifest:
         namespace: liqod's own.
         server: URL of the API server as peers reach it; empty if it is not known.
     """
-    container = {"name": COMPONENT, "image": f"liqod:v{__version__}", "args": ["run"]}
+    container = {"name": COMPONENT, "image": IMAGE, "args": ["run"]}
     if server:
         container["args"] = [f"{SERVER_ARGUMENT}={server}"]
     return {

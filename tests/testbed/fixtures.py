@@ -35,6 +35,7 @@ BUILT: dict[str, Callable[[], object]] = {
     "wireguard": programs.find_wireguard,
     "coredns": programs.find_coredns,
     "conncheck": programs.find_conncheck,
+    "helms": programs.find_helms,
     "kubectl": programs.find,
     "installation": wheels.find,
     "debian": debian.find,
@@ -167,6 +168,15 @@ def coredns() -> str:
 def conncheck() -> str:
     """The check of Liqo's gateways, built from Liqo's own module."""
     return _built("conncheck")
+
+
+@pytest.fixture(scope="session")
+def helms() -> dict[int, str]:
+    """Helm, by its major version."""
+    try:
+        return dict(zip(programs.HELMS, map(str, programs.find_helms()), strict=True))
+    except Unavailable as reason:
+        give_up(reason)
 
 
 @pytest.fixture(scope="session")

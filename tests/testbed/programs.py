@@ -4,7 +4,8 @@ Kubernetes publishes no package that holds an API server, but it is a Go module:
 etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
 cores), `go/coredns` is CoreDNS, `go/metrics-server` metrics-server (three minutes), `go/wireguard`
 the userspace WireGuard (half a minute; several times as fast as Debian's), `go/liqoctl` Liqo's
-command (four minutes) and, out of the same module, its check of connections. The results are kept
+command (four minutes) and, out of the same module, its check of connections, `go/helm3` and
+`go/helm4` Helm (two minutes each on idle cores). The results are kept
 outside the checkout under a hash of everything that went in, so a second run finds them. The order
 is `KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`),
 then a build.
@@ -177,10 +178,36 @@ def find_liqos() -> tuple[Path, Path]:
     return find_liqoctl(), find_conncheck()
 
 
+HELMS = (3, 4)
+"""The major versions of Helm that there is a module for."""
+
+
+def find_helm(major: int) -> Path:
+    """The newest Helm of a major version; raises `Unavailable` like `find`."""
+    folder = MODULES / f"helm{major}"
+    modfile = folder / "go.mod"
+    module = f"helm.sh/helm/v{major}"
+    version = _required(modfile.read_text(), module)
+    flags = f"-s -w -X {module}/internal/version.version={version}"
+    if major == 3:
+        # Without it Helm 3 renders for Kubernetes 1.20 where it asks no cluster.
+        minor = _required(modfile.read_text(), "k8s.io/client-go").split(".")[1]
+        flags += f" -X {module}/pkg/chartutil.k8sVersionMinor={minor}"
+        flags += f" -X {module}/pkg/lint/rules.k8sVersionMinor={minor}"
+    package = f"{module}/cmd/helm"
+    recipe = Recipe(f"Helm {version}", folder, modfile, flags, f"helm{major}", (), package)
+    return builds.provide(recipe) / f"helm{major}"
+
+
+def find_helms() -> tuple[Path, ...]:
+    """Both, one after the other: the second takes from the first what both are made of."""
+    return tuple(map(find_helm, HELMS))
+
+
 def beside(minors: Sequence[str]) -> list[Callable[[], object]]:
     """All that tests run beside each other, for the given minors; none waits for another."""
     planes = [partial(find, minor) for minor in minors]
-    return [*planes, find_coredns, find_wireguard, find_metrics_server, find_liqos]
+    return [*planes, find_coredns, find_wireguard, find_metrics_server, find_liqos, find_helms]
 
 
 def cache() -> Path:

@@ -28,16 +28,16 @@ async def uninstall(
 ) -> None:
     """Take everything of liqod's out of a cluster.
 
-    Refused while it is peered. Stop the daemon first, unless it runs in the cluster. Custom
-    resource definitions stay without --purge. Garbage that a killed daemon left of its peers'
-    networks on this machine goes too, where that may be done.
+    Refused while it is peered, or where Helm has installed it. Stop the daemon first, unless it
+    runs in the cluster. Custom resource definitions stay without --purge. Garbage that a killed
+    daemon left of its peers' networks on this machine goes too, where that may be done.
 
     \b
     Examples:
       liqod uninstall --purge
     """
     async with frame.client() as client:
-        await removal.refuse_while_peered(client)
+        await removal.refuse(client)
         mine = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
         found = await client.list(NAMESPACES, Selection(labels=mine), decode=Partial)
         own_id = await _own_id(client, liqo_namespace)

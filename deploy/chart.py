@@ -1,0 +1,261 @@
+"""``make chart``: what the Helm chart ``deploy/helm/liqod`` has of an installation.
+
+The templates are the manifests of ``liqod install --in-cluster``, made with words in the places
+that values set; each word is then replaced by the expression that reads the value. What depends on
+a switch is made with it and without it, and the template chooses. Beside these files the folder has
+some that are written by hand: the values with their comments, helpers, and objects that only the
+chart has.
+"""
+
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import yaml
+
+from deploy import chartschema
+from liqod import __version__
+from liqod.install import workload
+from liqod.install.manifests import Manifest, Options, printable, render
+from liqod.install.refusals import OLDEST
+from liqod.resources.crdmanifests import crd_manifests
+
+ROOT: Final = Path(__file__).parents[1]
+CHART: Final = ROOT / "deploy" / "helm" / "liqod"
+MADE: Final = "# Made by `make chart` from the manifests of `liqod install`.\n"
+KEPT: Final = "helm.sh/resource-policy"
+"""Annotation of what Helm leaves at the end: with definitions all objects go, with the namespace of
+volumes what is in them."""
+SUMMED: Final = "checksum/config"
+"""Annotation of the daemon's pods: another configuration makes other pods."""
+
+_NAMESPACE: Final = "word-of-the-namespace"
+_CLUSTER: Final = "word-of-the-cluster"
+_IMAGE: Final = "word-of-the-image"
+_SERVER: Final = "word-of-the-server"
+_PRIORITY: Final = "word-of-the-priority"
+_REPLICAS: Final = 104729
+_OPTIONAL: Final = "word-of-what-is-optional-"
+_FIELD: Final = "word-of-what-is-set-"
+_SUM: Final = "word-of-the-sum"
+_BASE: Final = Options(
+    cluster_id=_CLUSTER,
+    namespace=_NAMESPACE,
+    in_cluster=True,
+    image=_IMAGE,
+    replicas=_REPLICAS,
+    server=_SERVER,
+)
+SWITCHES: Final = {
+    "network": ".Values.networking.enabled",
+    "cluster_profiles": ".Values.clusterProfiles",
+    "storage": ".Values.storage",
+}
+"""Options that are true or false, each with the value that chooses."""
+FILES: Final = {
+    "CustomResourceDefinition": "definitions",
+    "ValidatingAdmissionPolicy": "policies",
+    "ValidatingAdmissionPolicyBinding": "policies",
+    "Secret": "configuration",
+    "Deployment": "daemon",
+    "DaemonSet": "daemon",
+    "Service": "daemon",
+}
+"""Templates by the kind of what is in them; all others are ``installation``."""
+
+
+def files() -> dict[str, str]:
+    """The text of each file that is made, by its path in the chart."""
+    templates: dict[str, str] = {}
+    for manifest, text in _pieces():
+        name = f"templates/{FILES.get(manifest['kind'], 'installation')}.yaml"
+        templates[name] = templates.get(name, MADE) + text
+    return {
+        "Chart.yaml": _about(),
+        "values.schema.json": json.dumps(chartschema.schema(), indent=2) + "\n",
+        "templates/rules.yaml": _rules(),
+        "dashboard.json": (ROOT / "deploy" / "grafana-dashboard.json").read_text(),
+        **templates,
+    }
+
+
+def _about() -> str:
+    oldest = ".".join(map(str, OLDEST))
+    about = {
+        "apiVersion": "v2",
+        "name": "liqod",
+        "description": "One daemon that joins Kubernetes clusters peer to peer",
+        "type": "application",
+        "version": __version__,
+        "appVersion": f"v{__version__}",
+        "kubeVersion": f">={oldest}.0-0",
+    }
+    return MADE + yaml.safe_dump(about, sort_keys=False)
+
+
+def _rules() -> str:
+    """The alerts of ``deploy/monitoring.yaml``."""
+    documents = yaml.safe_load_all((ROOT / "deploy" / "monitoring.yaml").read_text())
+    [rule] = [each for each in documents if each["kind"] == "PrometheusRule"]
+    rule["metadata"]["namespace"] = _NAMESPACE
+    return MADE + _if(".Values.monitoring.prometheusRule", _template(rule))
+
+
+def _pieces() -> Iterable[tuple[Manifest, str]]:
+    """Each object with its template, in the order in which they are applied."""
+    by_switch = {
+        name: (_made(_with(name, on=True)), _made(_with(name, on=False))) for name in SWITCHES
+    }
+    everything = _made(
+        msgspec.structs.replace(_BASE, network=True, cluster_profiles=True, storage=True)
+    )
+    for identity, manifest in everything.items():
+        if manifest["kind"] == "Namespace" and manifest["metadata"]["name"] == _NAMESPACE:
+            continue  # Helm makes it, or whoever runs Helm.
+        text = _configured(manifest) if manifest["kind"] == "Secret" else _template(manifest)
+        for name, (on, off) in by_switch.items():
+            if identity not in off:
+                text = _if(SWITCHES[name], text)
+            elif on[identity] != off[identity] and manifest["kind"] != "Secret":
+                text = _if(SWITCHES[name], text, _template(off[identity]))
+        yield manifest, text
+
+
+def _with(name: str, *, on: bool) -> Options:
+    return msgspec.structs.replace(_BASE, **{name: on})
+
+
+def _made(options: Options) -> dict[tuple[str, str, str], Manifest]:
+    """Manifests by kind, namespace and name."""
+    made = {}
+    for each in printable(options, crd_manifests()):
+        metadata = each["metadata"]
+        made[each["kind"], metadata.get("namespace", ""), metadata["name"]] = each
+    return made
+
+
+def _if(condition: str, text: str, otherwise: str = "") -> str:
+    other = f"{{{{- else }}}}\n{otherwise}" if otherwise else ""
+    return f"{{{{- if {condition} }}}}\n{text}{other}{{{{- end }}}}\n"
+
+
+def _configured(secret: Manifest) -> str:
+    """The Secret of the configuration, whose text is made of values.
+
+    It is in ``data``, in which Helm finds a key that is to go; ``stringData`` is never read back.
+    """
+    text = _template({key: value for key, value in secret.items() if key != "stringData"})
+    return text + (
+        "data:\n"
+        f'  {workload.CONFIG_FILE}: {{{{ include "liqod.configuration" . | b64enc | quote }}}}\n'
+        "  {{- if and .Values.apiServer.address .Values.apiServer.ca }}\n"
+        f"  {workload.CA_FILE}: {{{{ .Values.apiServer.ca | b64enc | quote }}}}\n"
+        "  {{- end }}\n"
+    )
+
+
+def _template(manifest: Manifest) -> str:
+    """The template of one object."""
+    if manifest["kind"] == "Deployment":
+        manifest = _settable(manifest)
+    if manifest["kind"] == "DaemonSet":
+        manifest = _in_pods(manifest, {f"{_OPTIONAL}imagePullSecrets": None})
+    if manifest["kind"] in ("CustomResourceDefinition", "Namespace"):
+        metadata = manifest["metadata"]
+        kept = {**metadata, "annotations": {**metadata["annotations"], KEPT: "keep"}}
+        manifest = {**manifest, "metadata": kept}
+    return _expressed(render([manifest]).replace("{{", '{{ "{{" }}'))
+
+
+def _settable(deployment: Manifest) -> Manifest:
+    """The Deployment with words in the places of its pods that values set."""
+    pod = deployment["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    container = {key: value for key, value in container.items() if key != "resources"} | {
+        f"{_FIELD}resources": None
+    }
+    changed = _in_pods(
+        deployment,
+        {
+            "containers": [container],
+            "priorityClassName": f"{_PRIORITY}-{pod['priorityClassName']}",
+            **{
+                f"{_OPTIONAL}{name}": None
+                for name in ("imagePullSecrets", "nodeSelector", "tolerations")
+            },
+        },
+    )
+    template = changed["spec"]["template"]
+    template["metadata"] = {**template["metadata"], _SUM: None}
+    return changed
+
+
+def _in_pods(manifest: Manifest, fields: dict[str, Any]) -> Manifest:
+    spec = manifest["spec"]
+    template = {**spec["template"], "spec": {**spec["template"]["spec"], **fields}}
+    return {**manifest, "spec": {**spec, "template": template}}
+
+
+def _expressed(text: str) -> str:
+    """The template of a text: each word replaced by the expression that reads its value."""
+    text = re.sub(rf"^( *)({_OPTIONAL}|{_FIELD})(\w+): null$", _nested, text, flags=re.M)
+    text = re.sub(rf"^( *){_SUM}: null$", _sum, text, flags=re.M)
+    for pattern, expression in _EXPRESSIONS:
+        text = re.sub(pattern, expression, text, flags=re.M)
+    return text
+
+
+def _nested(found: re.Match[str]) -> str:
+    """A field whose value is a map or a list; one that is optional is not there without it."""
+    indent, word, name = found.groups()
+    value = f"| nindent {len(indent) + 2} }}}}"
+    if word == _FIELD:
+        return f"{indent}{name}: {{{{- toYaml .Values.{name} {value}"
+    return (
+        f"{indent}{{{{- with .Values.{name} }}}}\n"
+        f"{indent}{name}: {{{{- toYaml . {value}\n"
+        f"{indent}{{{{- end }}}}"
+    )
+
+
+def _sum(found: re.Match[str]) -> str:
+    """The annotation by which another configuration makes other pods."""
+    indent = found[1]
+    return (
+        f"{indent}{{{{- if or .Values.config .Values.apiServer.ca }}}}\n"
+        f"{indent}annotations:\n"
+        f'{indent}  {SUMMED}: {{{{ print (include "liqod.configuration" .) .Values.apiServer.ca '
+        "| sha256sum }}\n"
+        f"{indent}{{{{- end }}}}"
+    )
+
+
+_EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (
+    (rf": {_NAMESPACE}$", ": {{ .Release.Namespace | quote }}"),
+    (_NAMESPACE, "{{ .Release.Namespace }}"),
+    (_CLUSTER, "{{ .Values.clusterID | quote }}"),
+    (_IMAGE, f'{{{{ .Values.image | default "{workload.IMAGE}" | quote }}}}'),
+    (str(_REPLICAS), "{{ .Values.replicas }}"),
+    (
+        rf"^( *)(- .*){_SERVER}$",
+        r"\1{{- with .Values.apiServer.address }}\n\1\2{{ . }}\n\1{{- end }}",
+    ),
+    (rf"{_PRIORITY}-(.*)$", r'{{ .Values.priorityClassName | default "\1" | quote }}'),
+)
+"""Patterns, and the expressions that take their place."""
+
+
+def main() -> None:
+    """Write what is made into the chart's folder."""
+    for name, text in files().items():
+        path = CHART / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    print(f"{CHART.relative_to(ROOT)} written")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,313 @@
+"""The chart by real Helm: what it renders is what `liqod install` makes, and its releases come and
+go."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from deploy.chart import CHART, KEPT
+from liqod.config import parse
+from liqod.install.manifests import Options, printable
+from liqod.resources.crdmanifests import crd_manifests
+from tests.cluster.test_install import DEFINITIONS, fresh
+from tests.testbed import programs
+from tests.testbed.api import wait_until
+from tests.testbed.errors import TestbedError
+from tests.testbed.federation import Member
+from tests.testbed.processes import plain_environment
+
+pytestmark = pytest.mark.cluster
+
+Identity = tuple[str, str, str]
+DEADLINE = 120
+DEPLOYMENT = "/apis/apps/v1/namespaces/liqo/deployments/liqod"
+KEEPER = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-keeper"
+SECRET = "/api/v1/namespaces/liqo/secrets/liqod"
+RELEASES = "sh.helm.release.v1.liqod"
+
+
+class Helm:
+    """Helm of one major version.
+
+    Args:
+        program: its path.
+        home: a folder for what it keeps.
+    """
+
+    def __init__(self, program: str, home: Path) -> None:
+        self._program = program
+        self._home = home
+
+    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+        """Runs it; raises `TestbedError` on failure."""
+        answer = subprocess.run(
+            [self._program, *arguments],
+            env={**plain_environment(), "HOME": str(self._home)},
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE,
+        )
+        if check and answer.returncode:
+            raise TestbedError(f"helm {' '.join(arguments)}: {answer.stderr}")
+        return answer
+
+    def template(self, *arguments: str, namespace: str = "liqo") -> str:
+        """What the chart renders in the cluster `rome`."""
+        named = ("--namespace", namespace, "--set", "clusterID=rome")
+        return self.run("template", "liqod", str(CHART), *named, *arguments).stdout
+
+    def at(self, member: Member, *arguments: str, check: bool = True) -> str:
+        """What it prints of a cluster, as its administrator; of a failure, what that says."""
+        where = ("--kubeconfig", str(member.plane.kubeconfig), "--namespace", "liqo")
+        answer = self.run(*arguments, *where, check=check)
+        return answer.stdout if check else answer.stderr
+
+
+@pytest.fixture(params=programs.HELMS, ids="helm{}".format)
+def helm(request: pytest.FixtureRequest, helms: dict[int, str], tmp_path: Path) -> Helm:
+    """Each major version of Helm."""
+    return Helm(helms[request.param], tmp_path)
+
+
+@pytest.fixture(scope="module")
+def member() -> Iterator[Member]:
+    """A cluster into which nothing is installed but by Helm, and which each test leaves like that.
+
+    The definitions stay there.
+    """
+    yield from fresh("genoa", 9)
+
+
+def objects(documents: list[dict[str, Any]]) -> dict[Identity, dict[str, Any]]:
+    """Manifests by kind, namespace and name, without what only Helm reads; Secrets as text."""
+    found = {}
+    for each in documents:
+        metadata = each["metadata"]
+        metadata.get("annotations", {}).pop(KEPT, None)
+        if each["kind"] == "Secret" and "data" in each:
+            data = each.pop("data")
+            each["stringData"] = {
+                key: base64.b64decode(text).decode() for key, text in data.items()
+            }
+        found[each["kind"], metadata.get("namespace", ""), metadata["name"]] = each
+    assert len(found) == len(documents)
+    return found
+
+
+def rendered(text: str) -> dict[Identity, dict[str, Any]]:
+    """What Helm rendered."""
+    return objects([each for each in yaml.load_all(text, yaml.CSafeLoader) if each])
+
+
+def installed(options: Options) -> dict[Identity, dict[str, Any]]:
+    """What `liqod install --in-cluster` prints, but the namespace of the release."""
+    made = objects(printable(options, crd_manifests()))
+    del made["Namespace", "", options.namespace]
+    return made
+
+
+CASES: dict[str, tuple[tuple[str, ...], Options]] = {
+    "nothing": ((), Options()),
+    "without networks": (
+        ("--set", "networking.enabled=false", "--set", "replicas=2"),
+        Options(network=False, replicas=2),
+    ),
+    "everything": (
+        (
+            *("--set", "storage=true,clusterProfiles=true,image=registry.example/liqod:1"),
+            *("--set", "apiServer.address=https://rome.example:6443"),
+        ),
+        Options(
+            storage=True,
+            cluster_profiles=True,
+            image="registry.example/liqod:1",
+            server="https://rome.example:6443",
+        ),
+    ),
+    "another namespace": ((), Options(namespace="joined")),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_is_rendered_is_what_an_installation_makes(helm: Helm, case: str) -> None:
+    arguments, options = CASES[case]
+    wanted = installed(msgspec.structs.replace(options, cluster_id="rome", in_cluster=True))
+    text = helm.template(*arguments, namespace=options.namespace)
+    found = rendered(text)
+    assert found.keys() == wanted.keys()
+    for identity, each in wanted.items():
+        assert found[identity] == each, identity
+    assert text == helm.template(*arguments, namespace=options.namespace)
+
+
+def test_settings_become_the_daemons_configuration(helm: Helm, tmp_path: Path) -> None:
+    settings = {
+        "health": {"host": "0.0.0.0", "port": 18000},
+        "guests": {"max_bytes": 33554432},
+        "certificates": {"renew_at": 0.5},
+        "provider": {"node_labels": {"example.com/zone": 'a "b" <c>'}, "storage_classes": []},
+        "peers": [{"id": "milan", "pod_cidrs": ["10.1.0.0/16"], "node_labels": {"a.b/c": "d"}}],
+    }
+    values = tmp_path / "values.yaml"
+    values.write_text(yaml.safe_dump({"config": settings}))
+    authority = "-----BEGIN CERTIFICATE-----\nAA==\n"
+    ca = tmp_path / "ca.crt"
+    ca.write_text(authority)
+    found = rendered(
+        helm.template(
+            *("--values", str(values), "--set-file", f"apiServer.ca={ca}"),
+            *("--set", "apiServer.address=https://rome.example:6443,storage=true"),
+        )
+    )
+    data = found["Secret", "liqo", "liqod"]["stringData"]
+    assert data["api-server-ca.crt"] == authority
+    parse(data["liqod.toml"])
+    assert tomllib.loads(data["liqod.toml"]) == {
+        **settings,
+        "api_server": {
+            "advertise": "https://rome.example:6443",
+            "ca_file": "/etc/liqod/api-server-ca.crt",
+        },
+        "storage": {"enabled": True},
+    }
+    pods = found["Deployment", "liqo", "liqod"]["spec"]["template"]
+    assert pods["metadata"]["annotations"].keys() == {"checksum/config"}
+
+
+def test_places_of_pods_can_be_set(helm: Helm) -> None:
+    found = rendered(
+        helm.template(
+            *("--set", "nodeSelector.disk=ssd,priorityClassName=high"),
+            *("--set", "imagePullSecrets[0].name=pull,tolerations[0].operator=Exists"),
+            *("--set", "resources.limits.memory=1Gi"),
+        )
+    )
+    spec = found["Deployment", "liqo", "liqod"]["spec"]["template"]["spec"]
+    assert spec["nodeSelector"] == {"disk": "ssd"}
+    assert spec["priorityClassName"] == "high"
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["containers"][0]["resources"] == {
+        "requests": {"cpu": "50m", "memory": "96Mi"},
+        "limits": {"memory": "1Gi"},
+    }
+    workloads = [one for key, one in found.items() if key[0] in ("Deployment", "DaemonSet")]
+    assert len(workloads) == 3
+    for each in workloads:
+        assert each["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "pull"}]
+
+
+def test_more_objects_come_by_value(helm: Helm) -> None:
+    few = rendered(helm.template("--set", "networking.enabled=false"))
+    switches = ("serviceMonitor", "prometheusRule", "dashboard")
+    told = ",".join(f"monitoring.{each}=true" for each in switches)
+    more = rendered(
+        helm.template(
+            "--set", f"networking.enabled=false,{told},podDisruptionBudget=true,networkPolicy=true"
+        )
+    )
+    added = {key: each for key, each in more.items() if key not in few}
+    assert added.keys() == {
+        ("Service", "liqo", "liqod-metrics"),
+        ("ServiceMonitor", "liqo", "liqod"),
+        ("PrometheusRule", "liqo", "liqod"),
+        ("ConfigMap", "liqo", "liqod-dashboard"),
+        ("PodDisruptionBudget", "liqo", "liqod"),
+        ("NetworkPolicy", "liqo", "liqod"),
+    }
+    rules = (CHART.parents[1] / "monitoring.yaml").read_text()
+    [wanted] = [one for one in yaml.safe_load_all(rules) if one["kind"] == "PrometheusRule"]
+    assert added["PrometheusRule", "liqo", "liqod"]["spec"] == wanted["spec"]
+    dashboard = added["ConfigMap", "liqo", "liqod-dashboard"]["data"]["liqod.json"]
+    assert yaml.safe_load(dashboard)["panels"]
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        ("clusterId=rome", "clusterId"),
+        ("clusterID=Rome_1", "clusterID"),
+        ("monitoring.servicemonitor=true", "servicemonitor"),
+        ("config.provider.pod_securty=restricted", "pod_securty"),
+        ("config.provider.pod_security=tight", "pod_security"),
+        ("replicas=0", "replicas"),
+        ("monitoring.serviceMonitor=true", "config.health.host"),
+    ],
+)
+def test_a_wrong_value_is_refused(helm: Helm, value: str, named: str) -> None:
+    arguments = ("liqod", str(CHART), "--namespace", "liqo", "--set", f"clusterID=rome,{value}")
+    refused = helm.run("template", *arguments, check=False)
+    assert refused.returncode != 0
+    assert named in refused.stderr
+
+
+def test_a_place_or_an_id_that_is_missing_is_named(helm: Helm) -> None:
+    refused = helm.run("template", "liqod", str(CHART), "--namespace", "liqo", check=False)
+    assert "clusterID" in refused.stderr
+    refused = helm.run("template", "liqod", str(CHART), "--set", "clusterID=rome", check=False)
+    assert "the namespace default is Kubernetes' own" in refused.stderr
+
+
+def test_helms_own_check_finds_nothing(helm: Helm) -> None:
+    helm.run("lint", "--strict", str(CHART), "--namespace", "liqo", "--set", "clusterID=rome")
+
+
+def configuration(member: Member) -> str:
+    """The daemon's configuration in the cluster."""
+    return base64.b64decode(member.api.get(SECRET)["data"]["liqod.toml"]).decode()
+
+
+def test_a_release_comes_changes_goes_back_and_goes(helm: Helm, member: Member) -> None:
+    before = {each for each in member.inventory() if not kept(each)}
+    named = (str(CHART), "--set", "clusterID=genoa")
+    helm.at(member, "install", "liqod", *named, "--create-namespace")
+    assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
+    assert member.api.exists(KEEPER)
+    assert configuration(member) == ""
+    change = "replicas=2,networking.enabled=false,config.provider.pod_security=restricted"
+    helm.at(member, "upgrade", "liqod", *named, "--set", change)
+    assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 2
+    assert not member.api.exists(KEEPER)
+    assert configuration(member) == '[provider]\npod_security = "restricted"\n'
+
+    helm.at(member, "rollback", "liqod", "1")
+    assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
+    assert member.api.exists(KEEPER)
+    assert configuration(member) == ""
+
+    refused = member.liqod("install", "--cluster-id", "genoa", check=False)
+    assert "Helm has installed liqod here (release liqod in the namespace liqo)" in refused.stderr
+    refused = member.liqod("uninstall", "--yes", check=False)
+    assert "helm uninstall liqod" in refused.stderr
+
+    helm.at(member, "uninstall", "liqod")
+    assert member.names(DEFINITIONS), "with them all objects would go"
+    member.plane.kubectl("delete", "namespace", "liqo", "--wait=false")
+    wait_until(
+        "nothing but definitions",
+        lambda: {each for each in member.inventory() if not kept(each)} == before,
+        60,
+    )
+
+
+def kept(item: Any) -> bool:
+    """True of what Helm leaves, and of what Kubernetes itself adds meanwhile."""
+    return "customresourcedefinitions" in item.resource
+
+
+def test_where_a_command_has_installed_helm_says_so(helm: Helm, member: Member) -> None:
+    member.liqod("install", "--cluster-id", "genoa")
+    named = (str(CHART), "--set", "clusterID=genoa")
+    refused = helm.at(member, "install", "liqod", *named, check=False)
+    assert "invalid ownership metadata" in refused
+    assert member.api.exists("/apis/apps/v1/namespaces/liqo/deployments/liqo-controller-manager")
+    member.liqod("uninstall", "--yes", "--purge")
+    assert not member.names(DEFINITIONS)
