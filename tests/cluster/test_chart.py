@@ -19,8 +19,7 @@ from liqod.config import parse
 from liqod.install.manifests import Options, printable
 from liqod.resources.crdmanifests import crd_manifests
 from tests.cluster.test_install import DEFINITIONS, fresh
-from tests.testbed import programs
-from tests.testbed.api import wait_until
+from tests.testbed import inventory, programs
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member
 from tests.testbed.processes import plain_environment
@@ -80,10 +79,7 @@ def helm(request: pytest.FixtureRequest, helms: dict[int, str], tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def member() -> Iterator[Member]:
-    """A cluster into which nothing is installed but by Helm, and which each test leaves like that.
-
-    The definitions stay there.
-    """
+    """A cluster into which nothing is installed but by Helm, and which each test leaves like that."""
     yield from fresh("genoa", 9)
 
 
@@ -266,7 +262,7 @@ def configuration(member: Member) -> str:
 
 
 def test_a_release_comes_changes_goes_back_and_goes(helm: Helm, member: Member) -> None:
-    before = {each for each in member.inventory() if not kept(each)}
+    before = member.inventory()
     named = (str(CHART), "--set", "clusterID=genoa")
     helm.at(member, "install", "liqod", *named, "--create-namespace")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
@@ -290,17 +286,9 @@ def test_a_release_comes_changes_goes_back_and_goes(helm: Helm, member: Member) 
 
     helm.at(member, "uninstall", "liqod")
     assert member.names(DEFINITIONS), "with them all objects would go"
-    member.plane.kubectl("delete", "namespace", "liqo", "--wait=false")
-    wait_until(
-        "nothing but definitions",
-        lambda: {each for each in member.inventory() if not kept(each)} == before,
-        60,
-    )
-
-
-def kept(item: Any) -> bool:
-    """True of what Helm leaves, and of what Kubernetes itself adds meanwhile."""
-    return "customresourcedefinitions" in item.resource
+    member.liqod("uninstall", "--yes", "--purge")
+    member.plane.kubectl("delete", "namespace", "liqo")
+    inventory.wait_for(member.api, before, 60)
 
 
 def test_where_a_command_has_installed_helm_says_so(helm: Helm, member: Member) -> None:

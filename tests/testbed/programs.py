@@ -5,7 +5,7 @@ etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 mi
 cores), `go/coredns` is CoreDNS, `go/metrics-server` metrics-server (three minutes), `go/wireguard`
 the userspace WireGuard (half a minute; several times as fast as Debian's), `go/liqoctl` Liqo's
 command (four minutes) and, out of the same module, its check of connections, `go/helm3` and
-`go/helm4` Helm (two minutes each on idle cores). The results are kept
+`go/helm4` Helm (some two minutes each). The results are kept
 outside the checkout under a hash of everything that went in, so a second run finds them. The order
 is `KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`),
 then a build.
