@@ -79,7 +79,7 @@ def helm(request: pytest.FixtureRequest, helms: dict[int, str], tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def member() -> Iterator[Member]:
-    """A cluster into which nothing is installed but by Helm, and which each test leaves like that."""
+    """A cluster into which nothing is installed yet, and which each test leaves like that."""
     yield from fresh("genoa", 9)
 
 
