@@ -176,6 +176,15 @@ ELSEWHERE = {
         "netns/test_failover.py",
         "test_a_gateway_that_is_unplugged_is_followed_by_its_silence",
     ),
+    f"{GATEWAY}: its node is cordoned or drained, where [others stand by]"
+    "(network.md#when-the-gateway-is-gone) on nodes that are not": (
+        "netns/test_failover.py",
+        "test_a_gateway_whose_node_is_cordoned_gives_way",
+    ),
+    f"{GATEWAY}: its node is drained, where nobody stands by": (
+        "netns/test_liqod_node.py",
+        "test_another_node_becomes_the_gateway",
+    ),
     f"{GATEWAY}: its node, where nobody stands by": (
         "netns/test_liqod_node.py",
         "test_another_node_becomes_the_gateway",
