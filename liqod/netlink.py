@@ -40,8 +40,8 @@ class NetlinkRefused(NetworkError):
     """The kernel refuses a request.
 
     Attributes:
-        errno: why, as in :mod:`errno`.
-        doing: what was to be done, where that is known.
+        errno: the reason, as in :mod:`errno`.
+        doing: the change that was to be made, where known.
     """
 
     def __init__(self, code: int, hint: str = "") -> None:
@@ -55,7 +55,7 @@ class NetlinkRefused(NetworkError):
 
 
 class _Interrupted(Exception):
-    """The kernel's state changed while it was read: what was read may be of both."""
+    """The kernel's state changed while it was read: the result may be of both."""
 
 
 class Netlink:
@@ -68,7 +68,7 @@ class Netlink:
             )
             self._socket.setsockopt(_SOL_NETLINK, _EXT_ACK, 1)
             if family == ROUTE:
-                # The kernel filters dumps by what they ask for, and says where it cannot.
+                # The kernel filters dumps by their request, and reports where it cannot.
                 self._socket.setsockopt(_SOL_NETLINK, _STRICT, 1)
             self._socket.bind((0, 0))
             self._socket.settimeout(DEADLINE)
@@ -88,7 +88,7 @@ class Netlink:
         self._socket.close()
 
     def request(self, kind: int, flags: int, body: bytes) -> None:
-        """Asks for a change and waits until it is made.
+        """Requests a change and waits until it is made.
 
         Raises:
             Refused: it is not.
@@ -122,7 +122,7 @@ class Netlink:
         raise NetworkError("netlink: the kernel's state changes faster than it can be read")
 
     def batch(self, messages: list[tuple[int, int, bytes]]) -> None:
-        """Sends messages at once, of which the last asks for an answer.
+        """Sends messages at once, of which the last requests an answer.
 
         Raises:
             Refused: one of them was.
@@ -158,7 +158,7 @@ class Netlink:
             try:
                 data = self._socket.recv(BUFFER)
             except OSError as error:
-                # Also after the deadline. Whatever comes yet belongs to no later request's number.
+                # Also after the deadline. Later messages belong to no later request's number.
                 raise NetworkError(f"netlink: no answer: {error}") from error
             for kind, flags, sequence, body in messages(data):
                 if sequence != self._sequence and not any_sequence:
@@ -233,13 +233,13 @@ def read_text(data: bytes | None) -> str:
 
 
 def _judge(flags: int, body: bytes) -> None:
-    """Raises what an answer says, if it is not that all is well."""
+    """Raises the error in an answer, if it has one."""
     code = -struct.unpack_from("=i", body)[0]
     if code == 0:
         return
     hint = ""
     if flags & _TLVS:
-        # What was asked is repeated first: its header only where it is capped.
+        # The request is repeated first: its header only where it is capped.
         size = 4 + (HEADER.size if flags & _CAPPED else struct.unpack_from("=I", body, 4)[0])
         hint = read_text(attributes(body, (size + 3) & ~3).get(1))
     raise NetlinkRefused(code, hint)

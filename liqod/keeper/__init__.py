@@ -2,6 +2,6 @@
 
 On a host programs and network namespaces outlive the daemon that made them. In a pod they end with
 its container: so a second, small pod on the same node (:mod:`.server`) begins the programs and
-holds the namespaces open, and the daemon asks it to (:mod:`.keeperclient`), by a socket that is
+holds the namespaces open, at the daemon's request (:mod:`.keeperclient`), by a socket that is
 root's alone.
 """

@@ -1,4 +1,4 @@
-"""How a daemon asks the keeper of its tunnels, in a thread that may block; for hosts, that none is.
+"""A daemon's client of its tunnels' keeper, in a thread that may block; hosts have no keeper.
 
 Everything that outlives the daemon goes through here where there is a keeper, by the same calls
 that are made where there is none.
@@ -18,7 +18,7 @@ DaemonSet liqod-keeper on this node?"
 
 
 class Begun:
-    """A program that the keeper has begun; what :class:`subprocess.Popen` says of one."""
+    """A program that the keeper has begun, with the interface of :class:`subprocess.Popen`."""
 
     def __init__(self, keeper: "KeeperClient", process: int) -> None:
         self.pid = process
@@ -55,7 +55,7 @@ class KeeperClient:
         Args:
             command: with the program's path first.
             environment: besides ``PATH``.
-            stdin: what it reads.
+            stdin: its standard input.
             keep: open files that it gets under the numbers that they have here.
         """
         asked = {
@@ -114,7 +114,7 @@ class KeeperClient:
         return bool(answer["forsaken"])
 
     def attend(self) -> None:
-        """Be known to be here until this process ends. Raises OSError."""
+        """Register this process with the keeper until it ends. Raises OSError."""
         if self._path not in _attended:
             place = Path(self._path).with_suffix(LOCK)
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

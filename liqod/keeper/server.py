@@ -1,8 +1,8 @@
 """The keeper: begins programs that carry packets, ends them, and holds network namespaces open.
 
-It decides nothing and reads no configuration. Only root on this machine may ask, who could do all
-of it anyway. It needs ``CAP_NET_ADMIN`` for what it begins, and ``/dev/net/tun``. When it ends, so
-do the tunnels of this node, until a daemon has made them anew.
+It decides nothing and reads no configuration. Only root on this machine may send requests, and it
+could do all of it anyway. Its programs need ``CAP_NET_ADMIN`` and ``/dev/net/tun``. With it end
+the tunnels of this node, until a daemon has made them anew.
 """
 
 import contextlib
@@ -23,9 +23,9 @@ from liqod.runtime.unixpeer import unix_peer
 DEFAULT: Final = "/run/liqod-network/keeper.sock"
 OWN: Final = "/proc/self/ns/net"
 PATIENCE: Final = 2.0
-"""Seconds for a program to end when it is asked to, before it is killed."""
+"""Seconds for a program to end on request, before it is killed."""
 ASKER: Final = 5.0
-"""Seconds for whoever connects to say what is wanted."""
+"""Seconds for a client to send its request."""
 
 
 class KeptProgram:
@@ -63,7 +63,7 @@ class KeeperServer:
         self._lock: Path | None = None
 
     def answer(self, asked: Message, files: Sequence[int]) -> tuple[Message, list[int]]:
-        """Do what is asked; the answer, and files that go along.
+        """Do a request; the answer, and files that go along.
 
         Args:
             asked: with ``do``, one of the names below.
@@ -101,7 +101,7 @@ class KeeperServer:
             program.poll()
 
     def _start(self, asked: Message, files: Sequence[int]) -> int:
-        """Begin a program; files are the asker's namespace, its standard input, and what it keeps.
+        """Begin a program; files are the client's namespace, its standard input, those kept.
 
         It runs in the keeper's own namespace, which has to be the asker's.
         """
@@ -169,7 +169,7 @@ class KeeperServer:
             os.umask(0o077)
             listener.bind(str(beside))
             listener.listen()
-            # Whoever finds it there is answered.
+            # A client that finds it there is answered.
             beside.rename(place)
             while True:
                 connection, _ = listener.accept()
@@ -239,7 +239,7 @@ def main() -> None:
         place.unlink(missing_ok=True)
         sys.exit(0)
 
-    # Whatever else whoever began it has left open would be its programs' too.
+    # Other files left open by the parent process would be its programs' too.
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     place = Path(os.environ.get(VARIABLE) or DEFAULT)
     # As process 1 of a container, signals without a handler do not end it.

@@ -32,15 +32,15 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
         providers: the backends that were loaded.
         tunnels: of each backend that may be used and works here, how one of its tunnels is had.
         listening: how the servers of a backend listen, where it is not the usual.
-        stands_by: those of the backends whose tunnels can be quiet.
+        stands_by: the backends whose tunnels can be quiet on a standby.
         datapath: the kernel's part of peers' networks.
-        prober: asks the other side of a tunnel if it is there, and answers when asked.
+        prober: probes the other side of a tunnel, and answers its probes.
         gauge: measures the networks; None where nothing does.
         proxy: leads peers to whom it was granted to this cluster's API server.
         role: whether it is the gateway.
         node_reachability: how the other nodes reach it.
         folder: where its programs find each other; None where no networks can be joined.
-        timings: how often networks are measured, and how soon one that nobody knows is removed.
+        timings: how often networks are measured, and how soon an unknown one is removed.
     """
 
     problem: str = ""
@@ -60,7 +60,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOWHERE = GatewayHost(problem="this daemon joins no networks")
-"""Of a daemon that was not asked to."""
+"""The host of a daemon that is not configured as a gateway."""
 
 
 async def take_down(machine: GatewayHost, names: PeerNames) -> None:
@@ -73,7 +73,7 @@ async def take_down(machine: GatewayHost, names: PeerNames) -> None:
     for build in machine.tunnels.values():
         try:
             await build(names).down()
-        except LiqodError as error:  # nobody's tunnel is in the way of what else is to go
+        except LiqodError as error:  # no tunnel prevents the removal of the rest
             failed.append(error)
     if machine.datapath is not None:
         await machine.datapath.remove(names)

@@ -30,7 +30,7 @@ from liqod.runtime.supervise import Failure, Supervision
 FOLDER: Final = "/run/liqod-network"
 """Where backends keep what must last until the machine starts anew."""
 NOBODY: Final = PeerNames("liqod", "nobody")
-"""By these names it is asked what a backend lacks here; nothing is made."""
+"""Interface names by which a backend's requirements are checked; nothing is made."""
 
 log = logging.getLogger(__name__)
 

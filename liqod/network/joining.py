@@ -1,4 +1,4 @@
-"""A peer's network as one task of the peer: what of it fails is reported and tried again, no more.
+"""A peer's network as one task of the peer: a failure of it is reported and retried, no more.
 
 Lending and borrowing do not wait for it, and go on without it: where this machine lacks rights or
 tools, where an older installation gave none to the daemon, and where the objects are not there.
@@ -39,11 +39,11 @@ def _unknown() -> str:
 async def join(
     peer: Peer, machine: GatewayHost, *, api: Callable[[], str] = _unknown, leads: bool = True
 ) -> NoReturn:
-    """Keep the network of one peer, where one is asked for, until cancelled.
+    """Keep the network of one peer, where one is requested, until cancelled.
 
     Args:
         machine: this machine.
-        api: the way by which its API server was reached last; empty while it was not.
+        api: the path by which its API server was reached last; empty while it was not.
         leads: whether this daemon leads; one that stands by judges as the leader does, and writes
             nothing but how the tunnel is, where it has that.
     """
@@ -126,4 +126,4 @@ class StandbyGateways(Gateways):
         self._ends.set(self._ends_of(one, port, keys, taken))
 
     async def _refuse(self, one: Object, why: GatewayRefusal) -> None:
-        """The leader says so."""
+        """The report of the leader."""

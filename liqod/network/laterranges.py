@@ -1,7 +1,7 @@
 """Takes up ranges that a peer's gateway reports after the networks were joined.
 
 Its Configuration here is written by ``liqod peer`` alone, whose user may no more once its cluster
-is accepted. A message through the tunnel is the word of the holder of the peer's key, as that was.
+is accepted. A message through the tunnel comes from the holder of the peer's key, as that did.
 It only adds: a range that was once reported stays.
 """
 
@@ -26,7 +26,7 @@ async def take_up(peer: Peer, told: ClusterCidrs) -> str:
     """Add the ranges that a peer reports to its Configuration; why not, empty where they are there.
 
     Args:
-        told: its ranges, by its own word.
+        told: its ranges, as it reports them.
 
     Raises:
         LiqodError: as the client raises; Conflict where somebody else has written it meanwhile.
@@ -58,7 +58,7 @@ async def take_up(peer: Peer, told: ClusterCidrs) -> str:
 
 
 def too_large(had: ClusterCidrs, wanted: ClusterCidrs) -> str:
-    """Say why a later range is not taken: each takes as much of the pools here as it is large."""
+    """Report the reason a later range is refused: each takes its size of this cluster's pools."""
     for before, now in ((had.pod, wanted.pod), (had.external, wanted.external)):
         for text in now[len(before) :]:
             if problem := rangechecks.malformed(text):

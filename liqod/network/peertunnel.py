@@ -4,7 +4,7 @@ Others give the desired state: the peer's Configuration the ranges (:class:`Peer
 gateways and keys both ends (:mod:`.gateway.tunnelendpoints`). Here it is applied, watched, and
 taken down. All that is made outlives the daemon, so that the next one finds it and no packet is
 lost; so nothing ends with this task: only the objects' state ends anything, and before that the API
-server itself is asked.
+server itself is queried.
 """
 
 import logging
@@ -47,13 +47,13 @@ from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
 
 RETRIES = Backoff(first=0.5, last=30.0)
-"""Seconds between tries of what the machine refuses."""
+"""Seconds between tries of a change that the machine refuses."""
 QUARREL = 0.5
-"""Seconds between two applications where somebody takes away again what was mended."""
+"""Seconds between two applications where another program removes each repair."""
 DOUBT = 5.0
-"""Seconds until it is asked again whether something has ended."""
+"""Seconds until the API server is queried again for an end."""
 LAST_RESORT = 60.0
-"""Seconds of silence after which a websocket is tried that was said to be offered no more."""
+"""Seconds of silence after which a websocket is tried that is reported as offered no more."""
 
 Wait = Callable[[], Awaitable[None]]
 log = logging.getLogger(__name__)
@@ -107,7 +107,7 @@ class PeerTunnel:
         self._laid: tuple[DesiredTunnel, int] | None = None
         """The network that was applied last, and the size of packets in bytes that it is for."""
         self._path = ""
-        """The way of the tunnel when that was known last, as the backend reported it."""
+        """The path of the tunnel as the backend reported it last."""
         self._stuck = ""
         """The kernel's refusal of the data path; empty for none."""
         self._measures = self._path_metrics()
@@ -141,7 +141,7 @@ class PeerTunnel:
             self._stirred.set()
 
     async def _try(self) -> float:
-        """Settle, and say so where that fails; seconds until the next look."""
+        """Settle, and report a failure of it; seconds until the next look."""
         try:
             pause = await self._settle()
         except LiqodError as error:
@@ -178,7 +178,7 @@ class PeerTunnel:
         return inf
 
     def _desired(self) -> DesiredTunnel | str:
-        """The desired network, or what it waits for."""
+        """The desired network, or the object it waits for."""
         ends, network, machine = self._ends.now, self._peer.network, self._machine
         if ends.gateway is None or ends.keys is None or not ends.peer_key:
             return ends.waits
@@ -216,7 +216,7 @@ class PeerTunnel:
         await self._lay(wanted, datapath)
         if self._up != wanted:
             await self._measures.find_own(wanted.ranges)
-            # What is lent, opened or offered meanwhile changes nothing of a tunnel that stands.
+            # Addresses lent, opened or offered meanwhile do not change an established tunnel.
             same = self._up is not None and is_same(self._up, wanted)
             if not same or self._connections.state.state == "Error":
                 self._report(
@@ -228,7 +228,7 @@ class PeerTunnel:
         self._attend(wanted.gateway.side, lends=lends, active=wanted.active)
 
     async def _have_nothing(self, wanted: DesiredTunnel) -> None:
-        """Stand by with a tunnel that cannot be quiet: it is made when this machine takes over."""
+        """Be a standby whose tunnel cannot be quiet: it is made when this machine takes over."""
         self._release()
         await take_down(self._machine, self._names)
         self._tunnel, self._again_at = None, inf
@@ -348,7 +348,7 @@ class PeerTunnel:
         self._measures.nudge()
 
     def _facts(self) -> NetworkFacts:
-        """The facts of the network, for those who look."""
+        """The facts of the network, for its viewers."""
         network, last, role = self._peer.network, self._last, self._machine.role
         silent = trio.current_time() - last[1] if last is not None and last[1] >= 0 else None
         found = facts(
@@ -369,7 +369,7 @@ class PeerTunnel:
     def _on_probe(self, result: ProbeResult) -> None:
         seen = self._last[1] if self._last is not None else -1.0
         if result.alive or (self._last is not None and self._last[0].alive):
-            # Told when it turns: until then there was an answer, but for the time that doubt takes.
+            # Reported when it turns: until then there was an answer, but for the doubt's time.
             seen = trio.current_time() - (0.0 if result.alive else DEADLINE)
         self._last = (result, seen)
         if result.hello.own.pod and result.hello.own != self._learned:
@@ -387,7 +387,7 @@ class PeerTunnel:
                 self._offers = None  # it may be otherwise by now, and nothing else is left to try
                 self._stirred.set()
             if self._silent_since == inf:
-                # The tunnel may know other endpoints, or have to agree on keys anew: at once.
+                # The tunnel may have other endpoints, or have to agree on keys anew: at once.
                 self._silent_since = trio.current_time() - DEADLINE
                 self._again_at = trio.current_time()
                 self._stirred.set()
@@ -396,9 +396,9 @@ class PeerTunnel:
             )
 
     def _report(self, state: TunnelState, *, judged: bool = True) -> None:
-        """Report the path's state; what was just made is not judged, until the probes have it."""
+        """Report the path's state; a new tunnel is not judged until the probes have a result."""
         if not self._machine.role.now.active and state.state != "Error":
-            return  # the gateway says it
+            return  # the gateway reports it
         self._connections.report(msgspec.structs.replace(state, pods=self._pods()))
         nothing = self._up is None and not self._ends.now.gateway
         stands = None if nothing or not judged else False
@@ -412,18 +412,18 @@ class PeerTunnel:
         return PodPath("failed", unseen) if unseen else self._measures.pods
 
     async def _learn(self, told: ClusterCidrs) -> None:
-        """Take up what the peer's gateway reports of its ranges."""
+        """Take up the ranges that the peer's gateway reports."""
         if not self._machine.role.now.active:
             return
         try:
             problem = await laterranges.take_up(self._peer, told)
         except LiqodError as error:
-            problem, self._learned = str(error), ClusterCidrs()  # it is told again
+            problem, self._learned = str(error), ClusterCidrs()  # it is reported again
         if problem and self._seldom.allows(problem):
             log.warning("ranges that %s has told: %s", self._peer.id, problem)
 
     def _unseen(self) -> str:
-        """Why not all of this cluster's pods reach the peer's, by that gateway's word."""
+        """The reason not all of this cluster's pods reach the peer's, by that gateway's report."""
         if self._up is None or self._last is None:
             return ""
         own = self._up.ranges.own
@@ -458,7 +458,7 @@ class PeerTunnel:
         log.info("the network of %s is taken down", self._peer.id)
 
     async def _forget_key(self) -> None:
-        """Delete the private key of what was taken down, once nothing of the joining is there."""
+        """Delete the private key of a tunnel taken down, once nothing of the joining is there."""
         context, place = self._peer.context, self._peer.tenant_namespace
         if self._keyed and not await is_there(context.client, place, *chain(*MADE_OF)):
             await keysecrets.forget(context.client, self._peer.id, context.namespace)

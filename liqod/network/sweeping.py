@@ -7,7 +7,7 @@ first, or while no daemon ran, the private key of its tunnel shows that there ma
 Garbage that has no key either is swept once, when a daemon leads (:func:`sweep`): objects that were
 restored from an older copy, a namespace that was deleted by hand. It is found by this cluster's
 mark. Nothing is taken away on one look: what is unknown has to be so twice, a minute apart, by the
-API server's own word, in a list that is not empty by mistake.
+API server's own answer, in a list that is not empty by mistake.
 """
 
 import logging
@@ -79,7 +79,7 @@ class NetworkGarbageCollector(Controller[str]):
             yield from _peer_of(change.old)
 
     async def reconcile(self, peer: str) -> float | None:
-        """Take down what is left of a peer that surely is gone."""
+        """Take down the rest of a peer that surely is gone."""
         client, own = self._context.client, self._context.namespace
         name = ids.gateway_resource(peer)
         if (own, name) not in self._keys.store:
@@ -107,7 +107,7 @@ async def sweep(
     kernel: KernelDatapath,
     working: Collection[str] = (),
 ) -> list[str]:
-    """Take down what is here of peers that have been unknown for a minute; their marks.
+    """Take down the rest of peers that have been unknown for a minute; their marks.
 
     Args:
         machine: this machine.
@@ -115,7 +115,7 @@ async def sweep(
         working: the ids of the peers whose tasks run, as a view.
 
     Raises:
-        LiqodError: it cannot be asked, or something does not go; it may be called again.
+        LiqodError: it cannot be queried, or a part cannot be removed; it may be called again.
     """
     first = {names.hash for names in await kernel.leftovers(await known_peers(context, working))}
     if not first:
@@ -165,7 +165,7 @@ async def sweep_once(
 
 
 async def sweep_all(own_id: str) -> list[str]:
-    """Take down everything of a cluster's networks on this machine; what was removed.
+    """Take down everything of a cluster's networks on this machine; the removed parts.
 
     For an installation that ends: there is no peer any more, and no daemon that knows which
     backends there were.

@@ -1,7 +1,7 @@
 """The wall around every call of a plugin: timed, named, and nothing that it raises gets through.
 
 A plugin runs on the daemon's one event loop: while a function of it does not come back, every peer
-waits. That cannot be interrupted, so it is measured (:class:`CallGuard`), said while it lasts
+waits. That cannot be interrupted, so it is measured (:class:`CallGuard`), reported while it lasts
 (:mod:`liqod.loopwatchdog`, which finds the culprit by :mod:`liqod.plugins.currentplugin`), and not
 done again
 for a while: a plugin that is slow again and again is parked. One that fails is not parked as a
@@ -47,7 +47,7 @@ LASTING = ("discovery", "network")
 """Kinds of plugins that run on and on: that one could be made is no sign that it works."""
 
 RESTING_ONLY = ("reflector", "probe")
-"""Kinds of which failures say nothing by themselves: one object's may be followed by others'
+"""Kinds of which failures prove nothing by themselves: one object's may be followed by others'
 successes, and what a probe raises may be the fault of whom it asks."""
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ class CallGuard:
 
         Raises:
             PluginError: it raised; the text names the plugin and what it raised. A cancellation,
-                too: what does not wait is not cancelled.
+                too: a call that does not wait is not cancelled.
         """
         answer = self._call(function, *args, **named)
         if self.failures and self.kind not in LASTING:
@@ -144,10 +144,10 @@ class CallGuard:
         *args: P.args,
         **named: P.kwargs,
     ) -> R:
-        """Call a plain function of the plugin, and look at what it returns.
+        """Call a plain function of the plugin, and check its result.
 
         Args:
-            odd: why something is not what it is to return, in a clause; None where it is.
+            odd: the reason a result is not valid, in a clause; None where it is.
             function, args, named: as of :meth:`call`.
 
         Raises:
@@ -166,7 +166,7 @@ class CallGuard:
         began = perf_counter()
         try:
             wrong = odd(answer)
-        except BaseException as error:  # the wall: whatever is inside may raise what it likes
+        except BaseException as error:  # the wall: the code inside may raise anything
             wrong = f"it cannot be looked at: {described(error)}"
         finally:
             gauge.took(perf_counter() - began)
@@ -197,15 +197,15 @@ class CallGuard:
         """Await a function of the plugin, behind the same wall; the time is the loop's to share.
 
         Args:
-            function: what is awaited.
-            args: what it is given.
-            odd: why something is not what it is to give, in a clause; None where it is.
+            function: the awaited function.
+            args: its arguments.
+            odd: the reason a result is not valid, in a clause, or None.
             within: seconds in which it has to come back.
 
         Raises:
             LiqodError: as the plugin raises on purpose.
             PluginError: it raised anything else, has not come back in time, was parked meanwhile,
-                or what was awaited of it before has not ended yet.
+                or an earlier call of it has not ended yet.
             trio.Cancelled: the caller is cancelled.
         """
         if self.left:
@@ -251,7 +251,7 @@ class CallGuard:
             raise self.noted(PluginError(late))
         rest = without_cancellation(errors[0]) or errors[0]
         if isinstance(rest, LiqodError):
-            # What a tunnel says so is a fault of the machine or of the way, which its caller shows.
+            # From a tunnel this is a fault of the machine or of the path, which its caller shows.
             raise rest if self.kind == "network" else self.noted(rest) from errors[0]
         raise self.failed(rest) from errors[0]
 
@@ -387,10 +387,10 @@ def named(function: Callable[..., Any]) -> str:
 class _Begun(trio.abc.Instrument):
     """Puts each task that a plugin begins behind the wall of the one that begins it.
 
-    Of an instrument Trio calls what it has: this one costs nothing at the steps of tasks.
+    Trio calls only the methods an instrument has: this one costs nothing at the steps of tasks.
 
     Attributes:
-        gauges: whose tasks these are.
+        gauges: the owners of these tasks.
     """
 
     def __init__(self) -> None:

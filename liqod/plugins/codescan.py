@@ -1,9 +1,9 @@
 """Looks through a plugin's code for what no wall holds.
 
-A task that is begun by ``trio.lowlevel.spawn_system_task`` belongs to Trio itself: what it raises
+A task that is begun by ``trio.lowlevel.spawn_system_task`` belongs to Trio itself: its exception
 ends the daemon. So a plugin that names that function is not loaded. It is looked for in the code of
-the plugin's package as far as it has been imported: that keeps away what is done by mistake, and
-nobody who hides it. A plugin has all the rights of the daemon anyway.
+the plugin's package as far as it has been imported: that prevents use by mistake, and
+not hidden use. A plugin has all the rights of the daemon anyway.
 """
 
 import sys

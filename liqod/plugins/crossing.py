@@ -17,7 +17,7 @@ STAY_HOME = frozenset(
         labels.ALLOW_REFLECTION,
     }
 )
-"""Annotations that never cross: they speak of this cluster's object, or of this reflection."""
+"""Annotations that never cross: they concern this cluster's object, or this reflection."""
 
 
 def crossing_labels(source: Json, view: View) -> dict[str, str]:

@@ -16,7 +16,7 @@ from liqod.plugins.contracts import Reflector
 from liqod.plugins.grants import READ, Grant, OptIn, Right
 
 ALL: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
-"""Verbs that a consumer has on what it writes: Liqo's."""
+"""Verbs that a consumer has on the objects it writes: Liqo's."""
 
 
 def modules() -> tuple[tuple[str, str], ...]:
@@ -63,7 +63,7 @@ def opted(settings: Iterable[str]) -> list[OptIn]:
 
 
 def object_quota() -> dict[str, str]:
-    """Default bounds of what a consumer may make in all its namespaces."""
+    """Default bounds of the objects that a consumer may make in all its namespaces."""
     return {key: bound for _, grant in grants() for key, bound in grant.quota.items()}
 
 
@@ -89,7 +89,7 @@ def by_group(kinds: Iterable[Kind]) -> dict[str, list[str]]:
 
 
 def needed(reflector: Reflector) -> frozenset[tuple[str, str, str]]:
-    """Groups, resources and verbs of what the engine does with a reflector's kinds in its own
+    """Groups, resources and verbs that the engine needs for a reflector's kinds in its own
     cluster: follows its kind and those that it reads, makes its local ones, writes the status."""
     followed = {reflector.kind, *(each.kind for each in reflector.reads), *reflector.local}
     wanted = {(each, verb) for each in followed for verb in READ}

@@ -1,7 +1,7 @@
 """The contract of a doctor's check: a pure function of facts, and perhaps a probe for more.
 
 A :class:`Check` looks at one layer of one peer, or of this cluster. ``look`` is called every two
-seconds with what the daemon knows anyway, does no I/O and has no clock. A ``probe`` fetches other
+seconds with the daemon's present facts, does no I/O and has no clock. A ``probe`` fetches other
 facts, now and then, behind a wall and with a deadline; what it returns comes to ``look`` as
 ``facts.probed``. The layers of a peer form a ladder: the first that fails is the answer to "what is
 wrong".
@@ -33,11 +33,11 @@ class Finding(msgspec.Struct, frozen=True):
     """The result of a check.
 
     Attributes:
-        verdict: ``unknown`` where it is not known yet; ``skipped`` where it does not work and is
+        verdict: ``unknown`` where there is no result yet; ``skipped`` where it does not work and is
             not meant to.
-        evidence: what was seen, one clause with figures.
-        remedy: what to do about it, one clause; for a failing layer.
-        faults: what the list of problems has of it, such as each object that is concerned; empty:
+        evidence: the observation, one clause with figures.
+        remedy: the action to take, one clause; for a failing layer.
+        faults: its entries in the list of problems, such as each object that is concerned; empty:
             of a failing layer its title and its evidence, of others nothing.
     """
 
@@ -53,12 +53,12 @@ def ok(evidence: str, *faults: Fault) -> Finding:
 
 
 def failing(evidence: str, remedy: str, what: str = "") -> Finding:
-    """The layer does not work; ``what`` is the same as a clause that stands alone."""
+    """The layer does not work; ``what`` is the same as an independent clause."""
     return Finding("failing", evidence, remedy, (Fault(what, remedy),) if what else ())
 
 
 def unknown(evidence: str, *faults: Fault) -> Finding:
-    """It is not known yet."""
+    """The result is unknown yet."""
     return Finding("unknown", evidence, faults=faults)
 
 
@@ -103,10 +103,10 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         title: the layer in a few words, as the subject of "… fails".
         scope: ``cluster``: ``look`` gets ClusterFacts; ``peer``: PeerFacts.
         order: its place in the ladder; the built-in ones have 10, 20, 30 …
-        look: says what is so; None where the layer does not apply.
+        look: returns the finding; None where the layer does not apply.
         needs: layers of the same ladder without which there is nothing to look at.
-        by_objects: the objects of the API server tell of it too: it is also looked at where no
-            daemon can be asked.
+        by_objects: the objects of the API server show it too: it is also checked where no
+            daemon can be queried.
         probe: fetches more, from the API server of the scope.
         every: seconds between two probes.
         config_type: the struct its table of the configuration is decoded as.
@@ -133,9 +133,9 @@ def examine(
 
     Args:
         checks: of one scope, the lowest layer first.
-        look: asks a check.
-        independent: each layer is known by itself, as of objects: one that fails is reported
-            although the layer below it is not known.
+        look: runs a check.
+        independent: each layer has its own result, as of objects: one that fails is reported
+            although the layer below it is unknown.
     """
     hindering: dict[str, tuple[Check, Verdict]] = {}
     for check in checks:

@@ -19,7 +19,7 @@ LAYERS: Final = tuple(
         key=lambda each: each.order,
     )
 )
-"""The doctor's layers of which objects tell."""
+"""The doctor's layers that objects show."""
 
 
 def ladder(facts: ClusterFacts | PeerFacts) -> Ladder:
@@ -35,7 +35,7 @@ def ladder(facts: ClusterFacts | PeerFacts) -> Ladder:
 
 
 def problems(own: ClusterFacts, others: Iterable[PeerFacts]) -> tuple[Problem, ...]:
-    """All problems, the worst first: each fault, also of a layer that stands on one that fails.
+    """All problems, the worst first: each fault, also of a layer above one that fails.
 
     Args:
         own: of this cluster.

@@ -41,11 +41,11 @@ class AdmissionPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """A ValidatingAdmissionPolicy for what guests write of a reflector's kinds.
 
     Attributes:
-        name: what follows ``liqod-guest-`` in its name.
-        validations: what has to hold.
+        name: the part after ``liqod-guest-`` in its name.
+        validations: the conditions to hold.
         variables: expressions that the validations share, by name.
-        operations: of the API server, on which it is asked.
-        controllers: whether those are held too who create objects of it on a guest's behalf, such
+        operations: the operations of the API server that it checks.
+        controllers: whether it applies also to creators of its objects on a guest's behalf, such
             as the controller of ephemeral volumes.
     """
 
@@ -61,7 +61,7 @@ class OptIn(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: in small letters with hyphens, such as ``disruption-budgets``.
-        word: the key by which a provider tells its consumers, in the rules of its slices
+        word: the key by which a provider announces it to its consumers, in the rules of its slices
             (:mod:`liqod.model.crossing.guestrules`).
     """
 
@@ -100,7 +100,7 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
             ``{"count/gadgets.example.com": "100"}``.
         policy: an admission policy, where a field reaches beyond the namespace or binds the
             provider.
-        finalizers: those that the API server itself puts on what is created.
+        finalizers: those that the API server itself puts on created objects.
         pods: whether it writes ShadowPods, which have a policy of their own; the labels and
             annotations of all else are held to the lists of ``[guests]``.
         opt_in: the provider's consent, where it has to give it first.

@@ -30,7 +30,7 @@ def liqod_reflectors() -> Sequence[Reflector]:
 
 @hookspec
 def liqod_discovery() -> Sequence[DiscoveryProvider]:
-    """The ways of seeing clusters that this plugin brings."""
+    """The discovery sources that this plugin brings."""
     return ()
 
 

@@ -10,8 +10,8 @@ class PluginHost:
     """Has the plugins that were loaded, and what their calls have cost and come to.
 
     Args:
-        loaded: what was loaded, and what was left out.
-        timings: by which their calls are judged.
+        loaded: the loaded plugins, and those left out.
+        timings: the limits of their calls.
 
     Attributes:
         loaded: the same.

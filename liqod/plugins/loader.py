@@ -45,7 +45,7 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
 """Names and modules of the plugins that liqod brings; first, so that theirs is the name."""
 
 OWN = "liqod"
-"""The package of what is built in."""
+"""The package of the built-in plugins."""
 
 HOOKS: Mapping[str, tuple[str, type[Any]]] = {
     "liqod_reflectors": ("reflector", Reflector),
@@ -62,7 +62,7 @@ LATE = 3.0
 """Seconds after which one that is being loaded is named, as it holds up the start."""
 
 UNKNOWN = re.compile(r"unknown field `([^`]*)`$")
-"""How msgspec says that a table has a key that is not known, where it is no table within it."""
+"""The text of msgspec for an unknown key of a table, where it is no table within it."""
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """The result of loading one plugin, or one thing that it provides.
 
     Attributes:
-        name: name of what is provided; of the entry point where it provides nothing.
+        name: name of the provided object; of the entry point where it provides none.
         kind: ``reflector``, ``discovery``, ``network``, ``check``; ``plugin``: none known.
         version: version of the package that brought it.
         package: name of that package.
@@ -109,7 +109,7 @@ class Plugins(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         reflectors: in the order in which they were loaded.
-        discovery: ways of seeing clusters.
+        discovery: discovery sources.
         network: tunnel backends.
         checks: layers that the doctor looks at, the lowest first.
         records: one for each, and one for each that was left out.
@@ -160,13 +160,13 @@ def load(
     sources: Iterable[PluginSource] | None = None,
     late: float = LATE,
 ) -> Plugins:
-    """Load what is built in and installed, but for what is blocked.
+    """Load the built-in and installed plugins, except blocked ones.
 
     Args:
         blocked: names of entry points, or of things that a plugin provides; blocking a built-in
-            one makes room for another of the same name.
+            one allows another of the same name.
         settings: the plugins' own tables of the configuration, by name.
-        sources: where plugins are to be had, if not what is built in and installed.
+        sources: the sources of plugins; by default the built-in and installed ones.
         late: seconds after which one that is being loaded is named.
 
     Raises:
@@ -232,7 +232,7 @@ def _needing(
         return record
     others = (each for each in active.values() if isinstance(each, Check) and each is not check)
     layers = {each.name for each in others if each.scope == check.scope}
-    # One that is blocked, or left out itself, has a name all the same; its scope is not known.
+    # One that is blocked, or left out itself, has a name all the same; its scope is unknown.
     layers |= {each.name for each in records if each.state in ("blocked", "left out")}
     strange = next((each for each in check.needs if each not in layers), None)
     if strange is None:
@@ -248,7 +248,7 @@ def _left_out(record: Loaded, why: str) -> Loaded:
 
 
 def log_loaded(plugins: Plugins) -> None:
-    """Say in the log what was left out."""
+    """Log the plugins that were left out."""
     for each in plugins.records:
         if each.state == "left out":
             what = each.name if each.kind == "plugin" else f"{each.kind} {each.name}"

@@ -1,9 +1,9 @@
-"""Refuses what a package's reflector declares beyond what its own kinds need. Pure.
+"""Refuses declarations of a package's reflector beyond the needs of its own kinds. Pure.
 
 ``liqod install`` grants a package's declarations in the cluster, and its author is a stranger: so
-they are held to what the engine does with the reflector's kinds, and kinds by which somebody could
+they are limited to the engine's work with the reflector's kinds, and kinds by which somebody could
 take more than that are granted to no package. An administrator can still grant by ClusterRoles of
-his own what is refused here.
+his own the rights refused here.
 """
 
 import re
@@ -27,9 +27,9 @@ GROUPS: Final = frozenset(
 )
 """API groups of Kubernetes itself, with whose kinds pods, rights, volumes and policies are made."""
 OURS: Final = ("liqo.io", "liqod.io")
-"""Domains of the groups by which clusters speak with each other."""
+"""Domains of the groups by which clusters communicate."""
 MOST: Final = 10_000
-"""Objects of one kind that a package may let a consumer have in a namespace."""
+"""Objects of one kind that a package may allow a consumer in a namespace."""
 LONGEST: Final = 256
 """Characters of a reason."""
 _GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

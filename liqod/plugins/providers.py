@@ -2,7 +2,7 @@
 
 Hooks return descriptions; nothing is started while plugins are loaded. The daemon decodes the
 plugin's own table of the configuration by ``config_type`` and calls ``build``. A discovery runs
-inside a nursery whose wall holds every failure of it; a tunnel belongs to whoever has the peer.
+inside a nursery whose wall holds every failure of it; a tunnel belongs to the task of the peer.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,13 +24,13 @@ MOST_ADVERT: Final = 1300
 MOST_ADDRESSES: Final = 8
 """Addresses of one sighting."""
 LONGEST_TTL: Final = 86400.0
-"""Seconds for which a sighting may be said to hold."""
+"""Seconds for which a sighting may be declared valid."""
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     """A discovery plugin's report that it saw a cluster; it reports as often as it likes.
 
-    It is a hint and nobody's word: whoever may announce a cluster is not the operator. Only its
+    It is a hint without authority: the announcer of a cluster may not be the operator. Only its
     advert identifies a cluster, and the daemon verifies it.
 
     Attributes:
@@ -39,12 +39,12 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
         where: by which of its sources the plugin sees it, such as the name of a service or of an
             object; empty where there is one alone. Several sources may show one cluster.
         gone: it is not to be seen any more at that source (this alone ends no peering).
-        ttl: seconds for which it is so unless it is said again; 0 until it is said to be gone.
+        ttl: seconds for which it is valid unless repeated; 0 until it is reported gone.
         addresses: ``HOST:PORT`` at which its daemon takes the handshake, as seen there.
-        advert: what the cluster says of itself, signed by its key, as it came: at most
+        advert: the cluster's advert, signed by its key, as it came: at most
             :data:`MOST_ADVERT` characters; empty for nothing.
-        proof: what vouches for the source, such as ``DNSSEC``; empty for nothing.
-        tenant_namespace: the local namespace that belongs to it, where one is known.
+        proof: the proof of the source, such as ``DNSSEC``; empty for none.
+        tenant_namespace: the local namespace that belongs to it, where known.
         secret: name of its kubeconfig Secret in that namespace, where there is one.
         kubeconfig: path of a peering user's kubeconfig, where there is one.
     """
@@ -66,10 +66,10 @@ class Announcement(msgspec.Struct, frozen=True, kw_only=True):
     """This cluster's announcement of itself to other clusters.
 
     Attributes:
-        advert: what it says of itself, signed by its key: ASCII, at most :data:`MOST_ADVERT`
-            characters. It is signed anew when that changes, so ask again before each use.
+        advert: its advert, signed by its key: ASCII, at most :data:`MOST_ADVERT`
+            characters. It is signed anew when its content changes, so read it before each use.
         port: where the daemon takes the handshake, at the addresses of this machine.
-        addresses: ``HOST:PORT`` at which it is reached, where the operator says so.
+        addresses: ``HOST:PORT`` at which it is reached, where the operator sets it.
     """
 
     advert: str
@@ -128,9 +128,9 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         cluster_id: this cluster's id.
         share: opens shared local informers.
         configured: the peers of the configuration.
-        announcement: what this cluster lets others see now; None where that is nothing, as long as
-            its daemon takes no handshake. Cheap: to be asked again before each announcement.
-        publish: makes an object of this cluster be as a manifest says, its status included;
+        announcement: the data this cluster publishes now; None where there is none, as long as
+            its daemon takes no handshake. Cheap: to be called again before each announcement.
+        publish: makes an object of this cluster match a manifest, its status included;
             ``await publish(kind, manifest)``. Raises LiqodError, also where the object is somebody
             else's. The daemon needs the rights for it.
     """
@@ -190,7 +190,7 @@ class Host(Protocol):
 
         Args:
             namespace: name below ``/run/netns``; empty for the daemon's own.
-            function: is not interrupted; what it raises is raised here.
+            function: is not interrupted; its exception is raised here.
 
         Raises:
             LiqodError: there is no such namespace, or the right is missing.
@@ -244,13 +244,13 @@ class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
         endpoints: ``address:port``, ``[v6]:port`` or ``name:port`` under which the other side may
             be reached, the preferred one first; of a server usually none.
         mtu: of the interface, in bytes.
-        keepalive: seconds between packets that keep the way open; 0 for none.
+        keepalive: seconds between packets that keep the path open; 0 for none.
         quiet: nothing is sent and nothing taken: the interface and the keys are there, for another
             machine has the tunnel, and this one is to take over in a moment. Told only to a
-            backend that says that it can (:attr:`TunnelProvider.stands_by`).
+            backend that declares the ability (:attr:`TunnelProvider.stands_by`).
         mark: firewall mark of its packets on the underlay; 0 for none. The same.
-        last: where another machine of this cluster has heard the other side last, ``address:port``:
-            where to begin; empty where that is not known.
+        last: where another machine of this cluster has received packets from last, ``address:port``:
+            the first to try; empty for unknown.
         websocket: TCP port at which a server takes packets in a websocket, too, and a client sends
             them where nothing comes otherwise; 0 for none. Told only to a backend that says that it
             can (:attr:`TunnelProvider.carried`).
@@ -280,12 +280,12 @@ class TunnelStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a tunnel is.
 
     Attributes:
-        path: what carries the packets: ``kernel``, ``userspace``, ``websocket`` …
-        endpoint: where the other side is reached now; empty where that is not known.
+        path: the carrier of the packets: ``kernel``, ``userspace``, ``websocket`` …
+        endpoint: the present address of the other side; empty for unknown.
         received, sent: bytes since the interface is there.
         handshake_age: seconds since the sides last agreed on keys; None where they never did, or
             where there is nothing to agree on.
-        why: what blocks it, in a sentence; empty where nothing is known to.
+        why: the reason it is blocked, in a sentence; empty where none is known.
     """
 
     path: str
@@ -316,7 +316,7 @@ class Tunnel(Protocol):
 
         Args:
             silent: seconds for which nothing has come from the other side, by the probes that are
-                sent through the tunnel; 0 while they come back. In silence it tries what it can:
+                sent through the tunnel; 0 while they come back. In silence it tries its means:
                 other endpoints, new keys.
 
         Returns:
@@ -334,7 +334,7 @@ class Tunnel(Protocol):
         ...
 
     async def down(self) -> None:
-        """End it, whoever began it: no interface, process or file is left. Idempotent."""
+        """End it, also an earlier daemon's: no interface, process or file is left. Idempotent."""
         ...
 
 
@@ -345,18 +345,18 @@ class TunnelProvider(msgspec.Struct, frozen=True, kw_only=True):
         name: what configuration and ``liqod plugins`` call it.
         build: one tunnel, from its decoded settings, the services and its place; changes nothing
             on the machine.
-        encrypted: whether nobody on the way can read or forge what it carries. One that does not
+        encrypted: whether nobody on the path can read or forge its packets. One without encryption
             is used only where it is asked for by name.
         overhead: bytes that it adds to a packet, at most; 0 where its packets are not bound to
             those of the underlay, as with a stream.
-        stands_by: whether its tunnels can be quiet and marked. Of others a machine that stands by
+        stands_by: whether its tunnels can be quiet and marked. Of others a standby machine
             has none, and makes them when it takes over.
         carried: whether its packets can go in a websocket where no UDP passes.
-        transport: what has to be let through a firewall.
-        port: at which a server listens where nothing else is said.
+        transport: the protocol that a firewall has to pass.
+        port: the default port of a server.
         shared_port: whether the servers of several peers listen at one port.
-        on_request: it is used only where it is asked for by name.
-        order: of those that can be used, the one with the lowest is taken.
+        on_request: it is used only where it is requested by name.
+        order: of the usable ones, the one with the lowest is taken.
         config_type: the struct its table of the configuration is decoded as.
         api: the version of the contract.
     """

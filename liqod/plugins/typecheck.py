@@ -1,6 +1,6 @@
 """Checks a plugin's description against its type: each field, and the values inside it.
 
-A struct keeps whatever it is given, so ``remote=(RemoteKind(…))`` without its comma is found out
+A struct keeps any value it is given, so ``remote=(RemoteKind(…))`` without its comma is found
 here, when the plugin is loaded, and not by the engine of every peer. Functions are checked from
 outside: that they can be called with so many values, and do not wait.
 """
@@ -56,7 +56,7 @@ def arity_problem(function: Callable[..., Any], count: int) -> str | None:
     """Why a function cannot be called with so many values; None if it can."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # a built-in one that does not tell
+    except (TypeError, ValueError):  # a built-in one without a signature
         return None
     try:
         signature.bind(*(None,) * count)
@@ -104,7 +104,7 @@ def _of_many(value: Any, hints: tuple[Any, ...], where: str) -> str | None:
     problems = [_misfit(value, each, where) for each in hints]
     if None in problems:
         return None
-    # None fits no struct: the problem of the other type says more.
+    # None fits no struct: the problem of the other type is clearer.
     named = [each for each, hint in zip(problems, hints, strict=True) if hint is not type(None)]
     return named[0]
 
@@ -149,6 +149,6 @@ def _expected(where: str, what: str, value: Any) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value in a few words: its type, and what it is where that is short."""
+    """A value in a few words: its type, and the value itself where that is short."""
     plain = f"{value!r}" if isinstance(value, str | int | float | None) else ""
     return f"{type(value).__name__} {plain}".strip()[:SHOWN]

@@ -161,13 +161,13 @@ def json_problem(value: object) -> str | None:
         return f"{shown(value)}, not an object of JSON"
     try:
         msgspec.json.encode(value)
-    except BaseException as error:  # whatever is inside may raise what it likes
+    except BaseException as error:  # the code inside may raise anything
         return f"not to be written as JSON: {type(error).__name__}: {error}"
     return None
 
 
 def bool_problem(value: object) -> str | None:
-    """Why something does not say yes or no; None if it does."""
+    """The reason a value is no bool; None if it is one."""
     return None if type(value) is bool else f"{shown(value)}, not True or False"
 
 

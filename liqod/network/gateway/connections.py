@@ -118,7 +118,7 @@ class Connections(Controller[str]):
         return await self._write(found)
 
     def _believe(self, live: bytes | None) -> None:
-        """Of another node's tunnel that is known which it has written."""
+        """The tunnel of another node, as that node has reported it."""
         said = msgspec.json.decode(live, type=Connection).status.value if live is not None else ""
         why = "" if said == "Connected" else f"the gateway {self._role.gateway} has not reached it"
         self._peer.network.set_connected(said == "Connected", why)

@@ -19,7 +19,7 @@ class DesiredTunnel(msgspec.Struct, frozen=True):
         ranges: of both clusters.
         gateway: this end of the tunnel.
         spec: of the tunnel.
-        active: whether packets go this way, or this machine stands by.
+        active: whether packets take this tunnel, or this machine is a standby.
     """
 
     ranges: PeerRanges
@@ -36,7 +36,7 @@ def desired_tunnel(
     stands_by: Collection[str],
     offers: bool | None = None,
 ) -> DesiredTunnel | None:
-    """The desired network of a peer; None while an end is not known.
+    """The desired network of a peer; None while an end is missing.
 
     Args:
         peer: its id.
@@ -44,8 +44,8 @@ def desired_tunnel(
         ranges: of both clusters.
         where: whether this machine is the gateway.
         stands_by: backends whose tunnels can be quiet.
-        offers: whether the peer's gateway says that it takes the tunnel in a websocket; a client's
-            annotation does not know that it has ended. None: it has not said anything.
+        offers: whether the peer's gateway reports to take the tunnel in a websocket; a client's
+            annotation does not show that this has ended. None: no report yet.
     """
     if ends.gateway is None or ends.keys is None or not ends.peer_key:
         return None

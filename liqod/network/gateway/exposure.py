@@ -18,7 +18,7 @@ from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 Json = dict[str, Any]
 
 EXPOSED: Final = "Exposed"
-"""Condition of a GatewayServer that has a Service: whether that has the address it asks for."""
+"""Condition of a GatewayServer with a Service: whether that has the requested address."""
 PENDING: Final = "LoadBalancerPending"
 NOBODY: Final = "NoLoadBalancer"
 TYPES: Final = ("LoadBalancer", "NodePort")
@@ -34,7 +34,7 @@ class Exposed(msgspec.Struct, frozen=True):
         uid: of the GatewayServer.
         addresses: the preferred one first; none while there is none.
         port: its port there.
-        why: what is to be said of it; None where all is as asked for.
+        why: the reason to report; None where all is as requested.
     """
 
     uid: str = ""
@@ -44,7 +44,7 @@ class Exposed(msgspec.Struct, frozen=True):
 
 
 def needs_service(server: GatewayServer) -> bool:
-    """True if the server asks for a Service."""
+    """True if the server requests a Service."""
     return server.spec.endpoint is not None and server.spec.endpoint.service_type in TYPES
 
 

@@ -2,9 +2,9 @@
 
 ``liqoctl`` goes on only when the Deployment ``gw-<peer>`` has a Ready pod: with Liqo that pod is
 the gateway. Here the daemon is, mostly outside of the cluster or in a pod of its own. So this pod
-is never scheduled (a gate that nobody opens keeps it from that, and says so in ``kubectl get``),
-runs nothing, and is Ready when the gateway is accepted and its tunnel in order. Its condition says
-for what it stands. Its phase is that of the gateway, too: monitors take a pod that is Pending for
+is never scheduled (a gate that nobody opens prevents it, and ``kubectl get`` shows the gate),
+runs nothing, and is Ready when the gateway is accepted and its tunnel in order. Its condition names
+the gateway. Its phase is that of the gateway, too: monitors take a pod that is Pending for
 long for one in trouble.
 """
 
@@ -38,7 +38,7 @@ RUNNING: Final = "Running"
 PENDING: Final = "Pending"
 GATE: Final = labels.STAND_IN_GATE
 BROKEN: Final = "Error"
-"""State of a tunnel that cannot be as it is wanted, whatever the other side does."""
+"""State of a tunnel that cannot be as desired, independent of the other side."""
 
 Json = dict[str, Any]
 
@@ -48,7 +48,7 @@ class GatewayDeployments(Controller[str]):
 
     Args:
         ends: of the tunnel.
-        connections: knows how the tunnel is.
+        connections: has the state of the tunnel.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class GatewayDeployments(Controller[str]):
         return None
 
     async def _write_status(self, pod: "GatewayPod") -> None:
-        """Have a pod say how the gateway is."""
+        """Let a pod show the state of the gateway."""
         found = pod.status.conditions
         told = conditions.dated(ready(self._connections.state), found, times.now())
         phase = RUNNING if told["status"] == "True" else PENDING
@@ -108,7 +108,7 @@ class GatewayDeployments(Controller[str]):
         if known and pod.status.phase == phase:
             return
         others = [one for one in found if one["type"] != READY]
-        # The scheduler writes the same list: who has not seen the other's write tries again.
+        # The scheduler writes the same list: a writer that missed the other's write tries again.
         version = {"resourceVersion": pod.metadata.resource_version}
         status = {"phase": phase, "conditions": [*others, told]}
         patch = {"metadata": version, "status": status}
@@ -129,7 +129,7 @@ class GatewayPod(msgspec.Struct, frozen=True):
 
 
 def ready(state: TunnelState) -> Json:
-    """The condition of a pod whose gateway is accepted, by how its tunnel is."""
+    """The condition of a pod whose gateway is accepted, by the state of its tunnel."""
     broken = state.state == BROKEN
     return {
         "type": READY,
@@ -184,7 +184,7 @@ def deployment(peer: str, namespace: str, gateway: Gateway) -> Json:
                 "spec": {
                     "schedulingGates": [{"name": GATE}],
                     "automountServiceAccountToken": False,
-                    # Whatever else is asked of pods here: one that is never begun asks for nothing.
+                    # For admission rules of this cluster: a pod that never starts requests nothing.
                     "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
                     "containers": [container],
                 },

@@ -40,9 +40,9 @@ it makes."""
 OTHER_NAMESPACE: Final = "OtherNamespace"
 """The reason where it is not in the peer's tenant namespace."""
 CANNOT_JOIN: Final = "CannotJoin"
-"""The reason where this machine lacks something, or was not asked to."""
+"""The reason where this machine lacks something, or is not configured to do it."""
 PORT: Final = 51840
-"""Port of the first gateway of a machine where nothing else is said: Liqo's."""
+"""Port of the first gateway of a machine where none is configured: Liqo's."""
 PORTS: Final = 1024
 """How many ports from there are tried where one is another gateway's already."""
 MTU: Final = 1340
@@ -55,7 +55,7 @@ KEPT: Final = frozenset(
     (2379, 2380, 4789, OVERLAY_PORT, 5353, 6081, 6443, 8472, *range(10248, 10260), CANDIDATES)
 )
 """Ports that no gateway has, of neither protocol, besides those below and those of liqod's own
-(:attr:`Here.kept`), but for its backend's own: who may write a GatewayServer is not to take the
+(:attr:`Here.kept`), but for its backend's own: a writer of GatewayServers is not to take the
 place of a kubelet, an API server, a store, a CNI's overlay or this daemon that is down."""
 ENDPOINTS: Final = 8
 """Addresses of a peer's gateway that are tried."""
@@ -63,7 +63,7 @@ WEBSOCKET: Final = "websocket"
 """The backend by whose rules tunnels are carried where no UDP passes."""
 WEBSOCKET_TOLD: Final = "WebSocket"
 """Condition of a server that takes its tunnel in a websocket, too, for people and for 0.1.0 until
-November 2026, which knew no ``status.websocketPort``."""
+November 2026, which had no ``status.websocketPort``."""
 TEMPLATES: Final = {"server": "WgGatewayServerTemplate", "client": "WgGatewayClientTemplate"}
 """Kinds of Liqo's templates, by the side."""
 _NAME = re.compile(
@@ -89,7 +89,7 @@ class Listening(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         transport: ``UDP`` or ``TCP``.
-        port: where, if nothing else is said.
+        port: the default.
         shared: whether those of several peers listen at one port.
         carried: whether its packets can go in a websocket.
     """
@@ -124,7 +124,7 @@ class LocalFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
-    """This cluster's end of a tunnel, as an object asks for it.
+    """This cluster's end of a tunnel, as an object requests it.
 
     Attributes:
         side: whether it is dialled, or dials.
@@ -204,7 +204,7 @@ def judged(
 def elsewhere(one: Object, peer: str, namespace: str) -> GatewayRefusal:
     """Why a gateway outside of its peer's tenant namespace is none.
 
-    `liqoctl create` makes it in the namespace of the kubeconfig where it is told no other.
+    `liqoctl create` makes it in the namespace of the kubeconfig where no other is given.
     """
     message = (
         f"gateways of {peer} belong into the namespace {namespace}: delete this one, and make it "
@@ -332,13 +332,13 @@ def first_port(endpoint: GatewayEndpoint) -> int | None:
 
 
 def requested_port(one: GatewayServer, usual: int = PORT) -> tuple[int, bool]:
-    """The port that a server asks for, and whether it must be that one.
+    """The port that a server requests, and whether it must be that one.
 
     Args:
         one: the server.
-        usual: the one where it asks for none.
+        usual: the one where it requests none.
 
-    There is no Service in between: the gateway listens on the machine itself. A node port is a word
+    There is no Service between: the gateway listens on the machine itself. A node port is a value
     that others rely on; the port of the Service is where to begin.
     """
     endpoint = one.spec.endpoint
@@ -399,7 +399,7 @@ def _named(one: GatewayServer) -> str:
 def websocket_of(one: Object, backend: str, here: LocalFacts) -> int:
     """TCP port at which the server of a gateway takes the tunnel in a websocket, too; 0 for none.
 
-    A server's own configuration says whether it does, and a client by an annotation.
+    A server's own configuration tells whether it does, and a client's annotation.
     """
     how = here.backends.get(WEBSOCKET)
     if how is None or not here.backends[backend].carried:
@@ -419,7 +419,7 @@ def offered(port: int) -> str:
 def reported_websocket(one: GatewayServer) -> int:
     """The TCP port at which a server takes the tunnel in a websocket, by its status; 0 for none.
 
-    A server of 0.1.0 until November 2026 says it by the condition's message alone.
+    A server of 0.1.0 until November 2026 reports it by the condition's message alone.
     """
     if one.status.websocket_port:
         return one.status.websocket_port

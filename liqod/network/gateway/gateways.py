@@ -1,7 +1,7 @@
 """GatewayServers and GatewayClients of a peer: which one counts, its keys, and where it is reached.
 
 Written by ``liqod peer``, ``liqoctl`` or a manifest, in whichever order; each object's conditions
-say what became of it. ``Accepted``: it can be, and is the one. ``PeerKeyAccepted``: the peer's
+report its result. ``Accepted``: it can be, and is the one. ``PeerKeyAccepted``: the peer's
 PublicKey is here and can be used. Nothing is applied from here: both ends are published
 (:mod:`.tunnelendpoints`).
 """
@@ -185,8 +185,8 @@ class Gateways(Controller[str]):
                 "advertise in the configuration",
             )
         if self._exposed is not None and exposure.allots_port(chosen):
-            # The gateway listens at the very port that its Service was given, so that what peers
-            # are told, after a restart and by whoever stands by, is where it listens.
+            # The gateway listens at the very port that its Service was given, so that the address
+            # that peers get, after a restart and from a standby, is where it listens.
             now = self._exposed.now
             known = (
                 now.port if now.uid == chosen.metadata.uid else gatewayplan.reported_port(chosen)
@@ -202,7 +202,7 @@ class Gateways(Controller[str]):
         return self._here.backends[backend]
 
     async def _accept(self, one: Object, port: int) -> None:
-        """Have keys for it, say where it is reached, and publish both ends."""
+        """Have keys for it, report its address, and publish both ends."""
         place, own = self._peer.tenant_namespace, self._peer.context.namespace
         given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""
         keys = await keysecrets.keys_of(self._client, self._peer.id, place, own, given)
@@ -276,12 +276,12 @@ class Gateways(Controller[str]):
         return gatewayplan.websocket_of(one, backend, self._here)
 
     def _endpoint(self, one: GatewayServer, port: int) -> tuple[Json | None, list[Json]]:
-        """Where a server is reached, and what is to be reported of its Service."""
+        """The address of a server, and the report about its Service."""
         addresses, told = self._addresses, list[Json]()
         if self._exposed is not None and exposure.needs_service(one):
             now = self._exposed.now
             if now.uid != one.metadata.uid:
-                # Nobody has looked at the Service yet: what was told before a restart stays.
+                # The Service has not been read yet: the report from before a restart stays.
                 live = msgspec.to_builtins(one.status).get("endpoint")
                 return live, [
                     each for each in _current_conditions(one) if each["type"] == exposure.EXPOSED

@@ -1,4 +1,4 @@
-"""The Service of a gateway in a cluster: made as its GatewayServer asks, and where it is reached.
+"""The Service of a gateway in a cluster, made as its GatewayServer requests, and its address.
 
 Only where the daemon is a pod: on a host there is nothing that a Service could lead to that peers
 would not reach without one.
@@ -40,7 +40,7 @@ class GatewayServices(Controller[str]):
 
     Args:
         ends: of the tunnel.
-        known: notified where it is.
+        known: notified of its address.
         own: addresses of this machine, as peers reach it.
         role: where the gateway is.
     """
@@ -77,7 +77,7 @@ class GatewayServices(Controller[str]):
         return (SERVICE,)
 
     async def reconcile(self, key: str) -> float | None:
-        """Have the Service that is asked for, and no other, lead to the gateway."""
+        """Let the requested Service, and no other, lead to the gateway."""
         ends, place = self._ends.now, self._peer.tenant_namespace
         if not ends.looked:
             return None
@@ -112,23 +112,23 @@ class GatewayServices(Controller[str]):
         found = msgspec.json.decode(live) if live is not None else None
         wanted = exposure.service(peer, place, server, gateway, allowed=allowed, live=found)
         await ensure(self._client, SERVICES, wanted, live=live)
-        # The node's own: what is advertised may be a load balancer's, or a name.
+        # The node's own: the advertised address may be a load balancer's, or a name.
         candidates = (*self._role.now.addresses, self._peer.context.node_address)
         address = next(each for each in candidates if parse(each) is not None)
         slice_ = exposure.endpoint_slice(peer, place, gateway, address)
         await ensure(self._client, ENDPOINT_SLICES, slice_, live=self._slices.store.get(key))
 
     def _write_endpoint(self, server: GatewayServer, gateway: Gateway) -> float | None:
-        """Say where it is reached; seconds until it is to be looked at again."""
+        """Report its address; seconds until it is to be looked at again."""
         live = self._services.store.get(
             (self._peer.tenant_namespace, ids.gateway_resource(gateway.name))
         )
         if live is None:
-            return None  # it is told when it is seen
+            return None  # reported when it is seen
         found: Json = msgspec.json.decode(live)
         age = times.age(found["metadata"]["creationTimestamp"])
         now: Exposed = exposure.exposed(server, found, gateway.port, self._addresses(), age)
         self._known.set(now)
-        # The Service tells of an address, and of whoever is to give one; that nobody is, time does.
+        # The Service shows an address, or its provider; only time shows that there is no provider.
         waits = not now.addresses and age < TAKEN_UP_WITHIN
         return TAKEN_UP_WITHIN - age + 0.05 if waits else None

@@ -59,7 +59,7 @@ async def keys_of(
     name = ids.gateway_resource(peer)
     kept = await client.find(SECRETS, name, own, decode=KeySecret)
     if kept is None:
-        # A Liqo that ran here before: its peers know the key.
+        # A Liqo that ran here before: its peers have the key.
         left = await client.find(SECRETS, name, tenant_namespace, decode=KeySecret)
         before = left.private if left is not None else b""
         keys = tunnelkeys.of_private(before) if before else tunnelkeys.generate()
@@ -79,7 +79,7 @@ async def show(client: Client, gateway: Object, public: bytes, live: bytes | Non
 
     Args:
         client: of this cluster.
-        gateway: whose it is; it goes with it.
+        gateway: the owner; the key is deleted with it.
         public: the key.
         live: the Secret as the store has it.
     """

@@ -1,6 +1,6 @@
 """The public key of a peer's end of the tunnel: which PublicKey has it, and if it is taken. Pure.
 
-The keys come from the other side, by ``liqod peer``, ``liqoctl`` or a manifest. A key stands for
+The keys come from the other side, by ``liqod peer``, ``liqoctl`` or a manifest. A key identifies
 one peer: of two that have the same, the one that had it first keeps it, and the other has no
 tunnel.
 """
@@ -44,7 +44,7 @@ def taken(
         every: those of all peers, in their tenant namespaces.
         peer: its id.
         own: this cluster's public key at that tunnel.
-        strays: those in other namespaces, where whoever may write could take a peer's place: they
+        strays: those in other namespaces, where any writer could take a peer's place: they
             count for nobody and against nobody.
     """
     known = [one for one in every if not one.leaving]

@@ -14,8 +14,8 @@ class TunnelEndpoints(msgspec.Struct, frozen=True):
     Attributes:
         gateway: this cluster's; None while there is none.
         keys: its keys.
-        peer_key: 32 bytes, the peer's public key; empty while it is not known.
-        waits: what is waited for, as a sentence; empty where nothing is.
+        peer_key: 32 bytes, the peer's public key; empty while it is missing.
+        waits: the object it waits for, as a sentence; empty for none.
         refused: the objects are there, and cannot be.
         looked: whether they were looked at.
     """

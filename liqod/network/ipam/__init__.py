@@ -27,7 +27,7 @@ async def run(context: ClusterContext) -> NoReturn:
     """Keep addresses until cancelled."""
     book = Book(context.config.network)
     async with trio.open_nursery() as nursery:
-        # First what is there is known: nothing is given before.
+        # The existing objects are read first: nothing is given before.
         await nursery.start(Networks(context, book).run)
         nursery.start_soon(OwnRanges(context).run)
         nursery.start_soon(Configurations(context, book).run)

@@ -32,7 +32,7 @@ from liqod.resources import IPS
 SERVER: Final = "API server"
 """The one key."""
 KUBERNETES: Final = Selection("default", labels=f"{labels.SERVICE_NAME}=kubernetes")
-"""Where API servers say where they are."""
+"""The Endpoints in which API servers publish their addresses."""
 
 
 class ServerAddress(Controller[str]):
@@ -64,10 +64,10 @@ class ServerAddress(Controller[str]):
         return None
 
     def _server(self) -> tuple[str, int]:
-        """Address and port of the API server, by its own word or by that of the configuration.
+        """Address and port of the API server, as it publishes them or as configured.
 
         Raises:
-            ConfigError: neither says one that others than this machine can use.
+            ConfigError: neither has one that others than this machine can use.
         """
         told = (
             place for each in self._slices.store.values(EndpointSlice) for place in places(each)

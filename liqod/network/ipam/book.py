@@ -20,14 +20,14 @@ KEPT: Final = (NODES, SETTINGS)
 
 
 class Book:
-    """All ranges, by who has them: Networks by their namespace and name.
+    """All ranges, by owner: Networks by their namespace and name.
 
     Args:
         settings: pools, and what else is not to be used.
 
     Attributes:
-        ranges: who has which.
-        full: why a Network that waits has none, by its namespace and name.
+        ranges: each owner's range.
+        full: the reason a waiting Network has none, by its namespace and name.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -37,7 +37,7 @@ class Book:
         self.ranges.take(SETTINGS, *fixed)
 
     def nodes(self, addresses: Iterable[str]) -> None:
-        """Nodes have these addresses: what is around them is not an alias."""
+        """Nodes have these addresses: the ranges around them are no aliases."""
         around = {
             str(ipaddress.ip_network((each, AROUND[family_of(each)]), strict=False))
             for each in addresses_of(addresses)

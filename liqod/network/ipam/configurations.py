@@ -1,8 +1,8 @@
 """Gives a peer's ranges in its Configuration their aliases, and adds this cluster's own ranges.
 
-``spec.remote`` is the peer's word and is believed only where it makes sense
+``spec.remote`` comes from the peer and is used only where it makes sense
 (:mod:`liqod.model.network.rangechecks`); which aliases it gets is decided here, by a Network for
-each of its ranges. Nobody goes by any of it before the condition ``NetworkCIDRsConfigured`` says
+each of its ranges. None of it is used before the condition ``NetworkCIDRsConfigured`` is
 so.
 """
 
@@ -48,10 +48,10 @@ TENANTS: Final = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
 
 
 class Configurations(Controller[Key]):
-    """Has each peer's Configuration say how both clusters see each other.
+    """Writes into each peer's Configuration the ranges by which both clusters see each other.
 
     A key is its namespace and name. Those outside of the tenant namespace of the peer that they
-    are about are nobody's: a peer may speak for itself alone.
+    are about are ignored: a peer may write only about itself.
 
     Args:
         book: why a range has no alias.
@@ -195,7 +195,7 @@ class Configurations(Controller[Key]):
         status: dict[str, Any] = {
             "conditions": [*(each for each in before if each["type"] != CONDITION), dated]
         }
-        # What was told is not taken back while it is only waited for: packets still go by it.
+        # A published alias is not taken back while the next is awaited: packets still use it.
         if seen is not None:
             cidr = {"pod": list(seen.pod), "external": list(seen.external)}
             status["remote"] = {"cidr": cidr}
@@ -216,12 +216,12 @@ class Configurations(Controller[Key]):
         return namespace.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer
 
     async def _report_stray(self, found: Configuration) -> None:
-        """Say of a known peer's Configuration in another namespace where it belongs.
+        """Report for a peer's Configuration in another namespace the one where it belongs.
 
-        `liqoctl create` makes it in the namespace of the kubeconfig where it is told no other.
+        `liqoctl create` makes it in the namespace of the kubeconfig where no other is given.
         """
         if ("", found.namespace) in self._namespaces.store:
-            return  # another peer's word, which is nobody's
+            return  # written by another peer, and ignored
         peer = found.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
         place = next(
             (

@@ -1,9 +1,9 @@
 """IPs: other hosts get an address of this cluster's external range, by which peers reach them.
 
-An IP in a tenant namespace is the peer's wish: it gets an address only for hosts that this
+An IP in a tenant namespace is the peer's request: it gets an address only for hosts that this
 cluster's administrator lets it have (``lendable`` under ``[network]``), and no Service. Others are
-this cluster's own. A Service that an IP asks for has no more than ports: whoever may make an IP
-need not be one who may make any Service.
+this cluster's own. A Service that an IP requests has no more than ports: the right to make an IP
+does not include the right to make any Service.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +55,7 @@ class IPs(Controller[Key]):
         self._ips = Watched(IPS, self._on_ip)
         self._namespaces: Watched[Key] = Watched(NAMESPACES, self._in_namespace)
         self._nodes: Watched[Key] = Watched(NODES)
-        # Anybody may give an object of his that label: what is no IP's is not held, and the rest
+        # Anybody may give an object that label: one that is no IP's is not held, and the rest
         # counts as all does that lies in its namespace.
         of_ip = partial(
             Watched, keys=by_key, selection=Selection(labels=labels.OF_IP), keep=is_of_ip
@@ -129,12 +129,12 @@ class IPs(Controller[Key]):
         )
 
     async def reconcile(self, key: Key) -> float | None:
-        """Give an address, and make the Service that is asked for."""
+        """Give an address, and make the requested Service."""
         found = self._ips.store.decode(key, IP)
         if found is None or found.leaving:
             return None
         if ("", key[0]) not in self._namespaces.store:
-            return UNKNOWN_YET  # nothing is lent, and nothing taken back, until it is known whose
+            return UNKNOWN_YET  # nothing is lent or taken back until the owner is known
         problem = self._problem(found)
         if problem:
             await self._withdraw(key, found)
@@ -186,7 +186,7 @@ class IPs(Controller[Key]):
             self._of(cidr).free(key)
 
     async def _withdraw(self, key: Key, found: IP) -> None:
-        """Take back what may be lent no more: peers reach what has an address."""
+        """Take back addresses that may be lent no more: peers reach hosts with an address."""
         if not found.status.ip:
             return
         patch = {"status": {"ip": None, "cidr": None}}

@@ -33,7 +33,7 @@ class Networks(Controller[Key]):
     """Gives each Network its range; a key is its namespace and name.
 
     Args:
-        book: what is taken; it is kept here.
+        book: the ranges in use; it is kept here.
     """
 
     def __init__(self, context: ClusterContext, book: Book) -> None:
@@ -57,11 +57,11 @@ class Networks(Controller[Key]):
         self._book.nodes(own.addresses)
 
     def _on_network(self, change: StoreChange) -> Iterator[Key]:
-        # What was given and not yet written stays taken: only the end of the object frees it.
+        # A range given and not yet written stays taken: only the end of the object frees it.
         if change.new is None:
             self._book.ranges.take(change.key)
             self._book.full.pop(change.key, None)
-            yield from tuple(self._book.full)  # there is room now
+            yield from tuple(self._book.full)  # there is space now
         else:
             given = msgspec.json.decode(change.new, type=Network).status.cidr
             if given and not rangechecks.malformed(given):
@@ -108,7 +108,7 @@ class Networks(Controller[Key]):
         return self._book.ranges.allocate(key, found.spec.cidr)
 
     def _is_fixed(self, found: Network) -> bool:
-        """True if the range may not be remapped: only this cluster's administrator can say so."""
+        """True if the range may not be remapped: only this cluster's administrator can set that."""
         told = found.metadata.labels.get(labels.NETWORK_NOT_REMAPPED) == labels.TRUE
         return told and found.namespace == self._context.namespace
 

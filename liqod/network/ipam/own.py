@@ -1,6 +1,6 @@
 """This cluster's own ranges, as Networks with Liqo's labels: ``liqoctl`` and peers read them there.
 
-A range that was once announced stays: peers know it. A later one, such as that of nodes with pods
+A range that was once announced stays: peers use it. A later one, such as that of nodes with pods
 elsewhere, is announced beside it.
 """
 
@@ -90,9 +90,9 @@ def _within(inner: IPNetwork, outer: IPNetwork) -> bool:
 
 OWN: Final = "own"
 EXTERNAL: Final = {4: "10.70.0.0/20", 6: "fd18:6c71:70::/112"}
-"""Where addresses are lent from if nothing else is said and it is free."""
+"""The range addresses are lent from if none is configured and it is free."""
 UNKNOWN_SOURCES: Final = 1
-"""Addresses at its start that are not lent: peers see under it whoever has none they know."""
+"""Addresses at its start that are not lent: hosts without an alias appear under them."""
 
 
 class OwnRanges(Controller[str]):
@@ -138,7 +138,7 @@ class OwnRanges(Controller[str]):
         """The ranges of pods that are not announced yet."""
         own = own_networks(self._nodes.informer)
         configured = self._context.config.cluster.pod_cidrs
-        # What nodes say may be no pods' range at all ([network] node_pods): then it is configured.
+        # A Node's range may be no pods' range at all ([network] node_pods): then it is configured.
         found = tuple(configured) or whole(own.pod_cidrs, (*addresses_of(own.addresses), *services))
         return uncovered(found, self._network_cidrs(labels.POD_CIDR))
 
@@ -164,7 +164,7 @@ def network(
     """A Network of one of this cluster's own ranges.
 
     Args:
-        kind: what it is of, such as :data:`labels.POD_CIDR`.
+        kind: its kind, such as :data:`labels.POD_CIDR`.
         prefix: the range.
         namespace: liqod's own.
         fixed: whether it is just that, and not another where that is taken.

@@ -1,8 +1,8 @@
 """Hands the address ranges of one peer's Configuration to the components that use them.
 
-``spec.remote`` is the peer's word, ``spec.local`` and ``status.remote`` are this cluster's: nothing
-is believed of the first until the last says under which aliases it is seen. IPs with an alias are
-what this cluster lends to peers.
+``spec.remote`` comes from the peer, ``spec.local`` and ``status.remote`` from this cluster: nothing
+of the first is used until the last names the aliases under which it is seen. IPs with an alias are
+the addresses that this cluster lends to peers.
 """
 
 from collections.abc import Collection, Iterator
@@ -62,7 +62,7 @@ class PeerIP(msgspec.Struct):
 
 
 class PeerCIDRs(Controller[str]):
-    """Keeps ``peer.network.ranges`` as the Configuration and the IPs say; there is one key."""
+    """Keeps ``peer.network.ranges`` equal to the Configuration and the IPs; there is one key."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -72,7 +72,7 @@ class PeerCIDRs(Controller[str]):
         self._servers = Watched(GATEWAY_SERVERS, lambda change: (RANGES,))
         peer.network.whose = self._whose
         self._last = ("", "")
-        """The address that was asked for last, and whose it is: it is asked for time and again."""
+        """The address looked up last, and its owner: it is looked up time and again."""
         self._relayed = is_named(peer.id, peer.context.config.network.relayed_by)
         gateways = (self._servers,) if self._relayed else ()
         super().__init__(
@@ -82,12 +82,12 @@ class PeerCIDRs(Controller[str]):
             self._ips,
             *gateways,
             name="known ranges",
-            # That there is nothing is said, too: who starts waits for the first value.
+            # An empty value is published, too: a task that starts waits for the first value.
             first=(RANGES,),
         )
 
     def _whose(self, address: str) -> str:
-        """Another peer among whose aliases an address is; empty where it is nobody's."""
+        """Another peer among whose aliases an address is; empty for none."""
         if address != self._last[0]:
             every = (
                 (name, self._configurations.store.decode((place, name), Configuration))
@@ -107,7 +107,7 @@ class PeerCIDRs(Controller[str]):
             yield RANGES
 
     async def reconcile(self, key: str) -> float | None:
-        """Say what is so now."""
+        """Publish the present state."""
         at = (self._peer.tenant_namespace, self._peer.id)
         found = self._configurations.store.decode(at, Configuration)
         if found is None:
@@ -182,7 +182,7 @@ def waited_for(found: Configuration) -> str:
     if told is not None and told.status == "False" and told.reason == RANGES_REFUSED:
         return f"the ranges of Configuration {name} are refused: {told.message or told.reason}"
     if told is not None and told.observed_generation not in (None, found.metadata.generation):
-        # Aliases stand in the order of the ranges, which may be others by now.
+        # Aliases are in the order of the ranges, which may be others by now.
         return f"the ranges of Configuration {name} have changed, and their aliases not yet"
     seen = found.status.remote.cidr if found.status.remote is not None else ClusterRanges().cidr
     wanted = found.spec.remote.cidr
@@ -214,7 +214,7 @@ def ranges_of(
 ) -> PeerRanges:
     """The ranges that a complete Configuration has, with what is lent and opened."""
     real = {each.status.ip: str(parse(each.spec.ip)) for each in lent}
-    # A host may have several; where one of them has it see the gateway, it may know no other way.
+    # A host may have several; where one of them shows it the gateway, it may have no other path.
     masked = {real[each.status.ip] for each in lent if each.spec.masquerade is not False}
     return PeerRanges(
         entrances=entrances,

@@ -23,11 +23,11 @@ POOLS: Final = (
     "192.168.0.0/16",
     "fd18:6c71:8000::/33",
 )
-"""Where aliases are taken from if nothing else is said, in this order: what is rare comes first."""
+"""The ranges aliases are taken from by default, in this order: the rare ones come first."""
 
 
 class Prefixes(Generic[O]):
-    """Ranges that do not overlap: who has which.
+    """Ranges that do not overlap, each with its owner.
 
     Args:
         pools: where free ones are looked for, in this order.
@@ -61,7 +61,7 @@ class Prefixes(Generic[O]):
         return any(_within(wanted, pool) for pool in self._pools)
 
     def allocate(self, owner: O, wanted: str) -> str:
-        """Give an owner a range in place of what it had.
+        """Give an owner a range in place of its former one.
 
         It is the one that it wants where that is free and in a pool, else the first as large.
 
@@ -90,7 +90,7 @@ class Prefixes(Generic[O]):
                 if first > at + size - 1:
                     break
                 if end >= at:
-                    # The next multiple of the size behind what is taken.
+                    # The next multiple of the size behind the range that is taken.
                     at = (end // size + 1) * size
             if at + size - 1 <= last:
                 return type(wanted)((at, wanted.prefixlen))
@@ -102,7 +102,7 @@ class Prefixes(Generic[O]):
 
 
 class Addresses(Generic[O]):
-    """Single addresses of one range: who has which.
+    """Single addresses of one range, each with its owner.
 
     Args:
         prefix: the range.
@@ -119,7 +119,7 @@ class Addresses(Generic[O]):
         self._low = reserved
 
     def take(self, owner: O, address: str) -> O | None:
-        """The address is the owner's from now on, and no other; or who has it already.
+        """Give the owner this address, and no other; or return the one that has it already.
 
         Raises:
             ValueError: it is no address of the range that may be given.
@@ -153,7 +153,7 @@ class Addresses(Generic[O]):
         if place is None:
             while self._low in self._owners:
                 self._low += 1
-            # The last one of IPv4 is a broadcast to whoever has the range on an interface.
+            # The last one of IPv4 is a broadcast to hosts with the range on an interface.
             if self._low >= self._network.num_addresses - (self._network.version == 4):
                 raise ConfigError(f"no address of {self.prefix} is free")
             place = self._low

@@ -1,7 +1,7 @@
 """The external addresses by which peers' tunnels to each other go by this cluster (``relay``).
 
 One for each peer that may be relayed: at it the others reach that peer's gateway. It is an IP, so
-that it lasts and can be read by whoever peers (``liqod peer --relay-kubeconfig``), and is lent to
+that it lasts and can be read during peering (``liqod peer --relay-kubeconfig``), and is lent to
 nobody; what it opens, and to which peers, is in :mod:`liqod.network.dataplane.entrances`.
 """
 

@@ -6,5 +6,5 @@ the same on every other node (:mod:`.agent`), which believes nothing of it that 
 (:mod:`.checked`). The state in the kernel is one value, :mod:`liqod.network.dataplane.overlayplan`,
 applied and put back by :mod:`.kernel`.
 
-A cluster of one node has none of this, nor has one whose network is joined with nobody's.
+A cluster of one node has none of this, nor has one whose network is joined with no peer's.
 """

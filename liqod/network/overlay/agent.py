@@ -1,9 +1,9 @@
 """Keeps a node's part of the overlay, and publishes its state: the work of ``liqod node``.
 
 It reads two objects, its own InternalNode and the InternalFabric, and writes the status of the
-first. Nothing ends with it: what it has applied goes when both the API server says that one of them
-is gone, and that its kind is still defined. On the gateway's node it stands back, for the gateway's
-own daemon sets that one up.
+first. Nothing ends with it: what it has applied goes when both the API server reports that one
+is gone, and that its kind is still defined. On the gateway's node it does nothing: the gateway's
+own daemon sets up that node.
 """
 
 import logging
@@ -44,7 +44,7 @@ from liqod.runtime.observable import Notifier
 NODE: Final = "node"
 """The one key."""
 RETRY: Final = 5.0
-"""Seconds until what the kernel refuses is tried again."""
+"""Seconds until a change that the kernel refuses is tried again."""
 READ_EVERY: Final = 60.0
 """Seconds between looks for dropped packets; a change is reported."""
 
@@ -61,11 +61,11 @@ class NodeAgent(Controller[str]):
         namespace: liqod's own, in which the InternalFabric is.
         kernel: of the node.
         api_servers: gives the addresses at which this node reaches its API server.
-        report: notified what it does now, for people, and whether it has applied all there is.
+        report: notified of its present work, for people, and whether it has applied all there is.
 
     Attributes:
         settled: whether it has applied all there is, or there is nothing to apply.
-        pinged: how the gateway is reached; None while that is not known.
+        pinged: the state of the path to the gateway; None while unknown.
         dropped: packets that were dropped, as last read, by the counter's name.
     """
 
@@ -123,7 +123,7 @@ class NodeAgent(Controller[str]):
         await self.whenever(self._kernel.wait_disturbed, lambda: (NODE,))
 
     async def reconcile(self, key: str) -> float | None:
-        """Have the kernel be as both objects say, and say so."""
+        """Make the kernel match both objects, and report it."""
         node = self._node.store.decode(("", self._name), InternalNode)
         fabric = self._fabric.store.decode((self._namespace, FABRIC), InternalFabric)
         if node is None or fabric is None or node.spec is None or fabric.spec is None:

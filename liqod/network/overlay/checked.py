@@ -28,7 +28,7 @@ class CheckedOverlay(msgspec.Struct, frozen=True):
     Attributes:
         me, gateway: the two nodes.
         overlay: what all have in common, without what was refused.
-        refused: why an alias was, a sentence each.
+        refused: the reason for each refused alias, a sentence each.
     """
 
     me: OverlayNode
@@ -43,7 +43,7 @@ def believe(
     fabric: InternalFabricSpec,
     api_servers: tuple[str, ...] = (),
 ) -> CheckedOverlay:
-    """Accepts of both resources what can be, on a node that is not the gateway.
+    """Accepts the valid parts of both resources, on a node that is not the gateway.
 
     Args:
         name: the node's.

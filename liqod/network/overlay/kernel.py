@@ -67,7 +67,7 @@ class NodeKernel:
         self._disturbed = trio.Event()
 
     async def apply(self, cluster: str, plan: Namespace) -> list[str]:
-        """Have the overlay be as planned; what was changed, a line each.
+        """Make the overlay match the plan; the changes, a line each.
 
         Args:
             cluster: this cluster's id.
@@ -77,15 +77,15 @@ class NodeKernel:
             NetworkError: a part is somebody else's, or the kernel refuses it.
             ValueError: an address or a prefix is none.
         """
-        # Before anything is read: what is changed from then on is heard.
+        # Before anything is read: later changes are notified.
         self._owned = overlayplan.owned(cluster)
         return [each.text for each in await apply(self._namespace, plan, self._owned)]
 
     async def remove(self, cluster: str = "") -> list[str]:
-        """Have nothing of the overlay; what was removed.
+        """Remove everything of the overlay; the removed parts.
 
         Args:
-            cluster: whose; empty for whichever cluster's it is.
+            cluster: the owner; empty for any cluster.
 
         Raises:
             NetworkError: something does not go.
@@ -94,7 +94,7 @@ class NodeKernel:
         return await namespaces.inside(self._namespace, partial(_remove, cluster))
 
     async def remove_all(self, cluster: str) -> list[str]:
-        """Have nothing that leads into tunnels which this node had; what was removed.
+        """Remove all that leads into tunnels which this node had; the removed parts.
 
         Args:
             cluster: this cluster's id.
@@ -113,7 +113,7 @@ class NodeKernel:
         return await namespaces.inside(self._namespace, partial(_mtu, address))
 
     async def ping(self, address: str, heard: Callable[[PingResult], None]) -> NoReturn:
-        """Ask an address of the overlay whether it is there, until cancelled."""
+        """Probe an address of the overlay until cancelled."""
         family = 6 if ":" in address else 4
         made = await namespaces.inside(self._namespace, partial(ping.open_socket, family))
         if made is None:
@@ -125,7 +125,7 @@ class NodeKernel:
         """Packets that were dropped since the table was written, by the counter's name.
 
         Raises:
-            NetworkError: the kernel cannot be asked.
+            NetworkError: the kernel cannot be queried.
         """
         return await namespaces.inside(self._namespace, _dropped)
 
@@ -143,7 +143,7 @@ def _remove(cluster: str) -> list[str]:
     with Netlink() as netlink:
         link = kernellinks.find(netlink, names.OVERLAY)
         if link is not None and link.kind == "vxlan" and not link.alias:
-            # Made by one who was killed before it could say whose it is.
+            # Made by a process that was killed before it could mark the owner.
             kernellinks.delete(netlink, link.index)
             found.append(f"link {names.OVERLAY} deleted")
     there = {nft.marks().get(names.OVERLAY_TABLE, ""), link.alias if link is not None else ""}

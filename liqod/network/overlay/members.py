@@ -1,6 +1,6 @@
 """Makes the desired overlay of this cluster from its Nodes and the networks with peers. Pure.
 
-A node's kubelet writes its own Node: what it says there of itself may not take anything from
+A node's kubelet writes its own Node: its claims there may not take anything from
 another node. So a known node keeps what it has, and later claims to it are refused.
 """
 
@@ -40,7 +40,7 @@ class Member(msgspec.Struct, frozen=True):
     Attributes:
         name: of the Node.
         addresses: at which other nodes reach it, the preferred one first.
-        pods: ranges of its pods; empty where the CNI does not say.
+        pods: ranges of its pods; empty where the CNI does not report them.
     """
 
     name: str
@@ -111,7 +111,7 @@ def local(members: Iterable[Member], name: str, addresses: Iterable[str]) -> str
 
     Args:
         members: all of them.
-        name: said by the configuration; empty for nothing.
+        name: from the configuration; empty for none.
         addresses: of this machine.
 
     Returns:
@@ -155,7 +155,7 @@ def fabric(
     Args:
         me: the Node that is the gateway.
         members: the Nodes.
-        known: what the InternalNodes say already, by name.
+        known: the present InternalNodes, by name.
         reached: aliases and MTUs (:func:`aliases`).
         pods: the ranges of all pods of this cluster.
         mtu: of the network between the nodes, in bytes.
@@ -189,9 +189,9 @@ def fabric_spec(
 
     Args:
         cluster: this cluster's id.
-        found: what it is to say.
+        found: its desired content.
         holder: the daemon that is the gateway.
-        live: what it says now.
+        live: its present content.
     """
     epoch = 1
     if live is not None:
@@ -229,7 +229,7 @@ def _nodes(
     addresses: dict[str, str] = {}
     ranges: list[tuple[str, str]] = []
     found: dict[str, OverlayNode] = {}
-    # The gateway first, then who is known: a newcomer can take nothing from them.
+    # The gateway first, then the known nodes: a newcomer can take nothing from them.
     for name in sorted(members, key=lambda one: (one != me, one not in known, one)):
         at = next((each for each in members[name].addresses if _usable(each, family)), "")
         if not at:

@@ -1,6 +1,6 @@
 """Checks that the gateway is reached over the overlay: by ICMP echoes, which its kernel answers.
 
-So the way is seen while no daemon runs there, and nothing has to listen. At rest it is one packet
+So the path is seen while no daemon runs there, and nothing has to listen. At rest it is one packet
 every ten seconds.
 """
 
@@ -61,7 +61,7 @@ def open_socket(family: int) -> socket.socket | None:
 async def ping(
     made: socket.socket, address: str, on_result: Callable[[PingResult], None]
 ) -> NoReturn:
-    """Ask without end, and report each answer, or that there is none; the socket is closed."""
+    """Probe without end, and report each answer, or that there is none; the socket is closed."""
     number = missed = 0
     with trio.socket.from_stdlib_socket(made) as asking:
         while True:

@@ -37,7 +37,7 @@ class Takeover(Controller[str]):
     Args:
         role: whether it is.
         kernel: of this node.
-        holder: what this daemon calls itself.
+        holder: the name of this daemon.
     """
 
     def __init__(

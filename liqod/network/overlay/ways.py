@@ -7,7 +7,7 @@ class NodeReachability:
     """The current state of the paths; the leader keeps it up to date.
 
     Attributes:
-        nodes: the ways of all nodes but the gateway, by name.
+        nodes: the paths of all nodes but the gateway, by name.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""The leader's part of the overlay: who is in it, who is the gateway, and its own node's kernel.
+"""The leader's part of the overlay: its members, its gateway, and its own node's kernel.
 
 It is written only where a cluster has more than one node and its network is joined with a peer's;
-what is left out of it, or taken away, is so by the API server's own word and not by a store's.
+what is left out of it, or taken away, is so by the API server's own answer and not by a store's.
 """
 
 import logging
@@ -47,7 +47,7 @@ from liqod.runtime.log import Seldom
 OVERLAY: Final = "overlay"
 """The one key."""
 TOGETHER: Final = 0.05
-"""Seconds in which what is made together, such as a peer's objects, is taken together."""
+"""Seconds in which objects made together, such as a peer's, are taken together."""
 OWNED: Final = {labels.MANAGED_BY_LIQOD: labels.TRUE}
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class OverlayWriter(Controller[str]):
     Args:
         machine: this machine, which is the gateway.
         kernel: its kernel.
-        holder: what this daemon calls itself in the Lease.
+        holder: the name of this daemon in the Lease.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class OverlayWriter(Controller[str]):
             *(self._nodes, self._internal, self._fabrics, self._networks),
             *(self._configurations, self._servers, self._clients),
             name=OVERLAY,
-            first=(OVERLAY,),  # what an earlier daemon left, where there is nothing to tell of
+            first=(OVERLAY,),  # the rest of an earlier daemon, where nothing is to be reported
             tasks=[partial(self.whenever, wait, _one) for wait in told],
         )
 
@@ -123,7 +123,7 @@ class OverlayWriter(Controller[str]):
         self._machine.node_reachability.nodes = ways(self._live(), every, self._refused)
 
     async def reconcile(self, key: str) -> float | None:
-        """Write and apply what is wanted now, or take it away."""
+        """Write and apply the desired state, or take it away."""
         mine = members.local(
             self._members.values(),
             self._context.config.network.node,
@@ -197,7 +197,7 @@ class OverlayWriter(Controller[str]):
     async def _asked(
         self,
     ) -> tuple[list[Member], list[Configuration], list[GatewayServer | GatewayClient]]:
-        """The same by the API server's own word."""
+        """The same by the API server's own answer."""
         list_ = self._client.list
         nodes = [self._member(msgspec.json.encode(each)) for each in await list_(NODES)]
         return (

@@ -2,11 +2,11 @@
 
 A probe is a datagram of JSON to UDP port 12345 of the other side's tunnel address, from that port:
 ``{"clusterID", "msgType": "PING", "timeStamp"}``. The answer is the same with ``PONG``. The
-cluster that it names is the one that is asked; whoever answers repeats what it was sent. Liqo asks
+cluster that it names is the one that is probed; the answer repeats the request. Liqo probes
 every two seconds; liqod as :mod:`.liveness` says.
 
-To a side that has said what only liqod says goes a third one now and then, ``TELL``, with this
-cluster's own ranges: those that came after the networks were joined are known by it.
+A side that has sent a field of liqod's alone gets a third one now and then, ``TELL``, with this
+cluster's own ranges: it carries those that came after the networks were joined.
 
 Answers come from the other side's daemon, and packets need none. So where they fail to come, the
 kernel behind the tunnel is asked for echoes, and it is by these that the way is judged: it is given
@@ -56,10 +56,10 @@ REPORTED, SILENT_REPORTED = 10.0, 1.0
 REOPENED: Final = 5.0
 """Seconds of silence after which the socket is made anew: the namespace may be another one."""
 MUTE: Final = DEADLINE / 2
-"""Seconds without an answer of the other side's daemon after which its kernel is asked, too: many
+"""Seconds without an answer of the other side's daemon after which its kernel is probed, too: many
 probes of those that follow a lost one have gone by then."""
 ECHO_SIZE: Final = 64
-"""Bytes of a packet by which the kernel is asked."""
+"""Bytes of a packet by which the kernel is probed."""
 IP_FREEBIND: Final = 15
 
 log = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ class PeerHello(msgspec.Struct, frozen=True):
         pod_address: an address among its pods at which it answers echoes; empty where it has none.
         seen_as: the aliases under which it sees the other side's ranges, in the order of
             :class:`liqod.model.network.ranges.ClusterCidrs`: pods' first.
-        own: its cluster's own ranges; none where it has not said so.
-        websocket: whether it takes the tunnel in a websocket, too; None where it has not said so.
+        own: its cluster's own ranges; none where it has not reported them.
+        websocket: whether it takes the tunnel in a websocket, too; None where not reported.
     """
 
     pod_address: str = ""
@@ -96,7 +96,7 @@ class ProbeResult(msgspec.Struct, frozen=True):
         why: why it is not alive, a sentence.
         last_request: when the other side's own probes were last here, by Trio's clock; ``-inf``
             for never.
-        hello: what the other side says of itself; nothing where it runs Liqo.
+        hello: the other side's report about itself; empty where it runs Liqo.
     """
 
     alive: bool
@@ -111,12 +111,12 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, rename={"cluster_
     """A probe or its answer; fields of others are passed over.
 
     Attributes:
-        cluster_id: the one that is asked.
+        cluster_id: the one that is probed.
         msgType: ``PING``, ``PONG`` or ``TELL``.
-        timeStamp: when it was asked, in RFC 3339.
+        timeStamp: time of the request, in RFC 3339.
         podAddress: liqod's own: as :attr:`PeerHello.pod_address`.
         seenAs: liqod's own: as :attr:`PeerHello.seen_as`.
-        pod, external: the same: ranges of the cluster that says it, where it tells.
+        pod, external: the same: ranges of the cluster that sends it, in a ``TELL``.
         websocket: the same: as :attr:`PeerHello.websocket`.
     """
 
@@ -223,7 +223,7 @@ class Prober:
         return trio.socket.from_stdlib_socket(await namespaces.inside(self._names.namespace, bound))
 
     async def _send(self, sock: trio.socket.SocketType) -> None:
-        """Send what is due, until the socket is to be made anew."""
+        """Send the due messages, until the socket is to be made anew."""
         liveness = self._liveness
         while True:
             planned = liveness.due(trio.current_time())
@@ -266,7 +266,7 @@ class Prober:
             await sock.sendto(data, (self._other, self._port))
 
     async def _ping_kernel(self) -> NoReturn:
-        """Ask for echoes for as long as the other side's daemon does not answer."""
+        """Request echoes for as long as the other side's daemon does not answer."""
         while True:
             self._mute = trio.Event()
             await self._mute.wait()
@@ -280,14 +280,14 @@ class Prober:
                     await self._send_to_the_kernel(asking, self._kernel)
                     nursery.cancel_scope.cancel()
             except (NetworkError, OSError) as error:
-                # There is the daemon's word alone.
+                # There are the daemon's answers alone.
                 log.debug("echoes of %s: %s", self._names.peer_id, error)
                 await trio.sleep(1.0)
             finally:
                 self._kernel = None
 
     async def _send_to_the_kernel(self, asking: Echoes, kernel: Liveness) -> None:
-        """Send what is due, until the daemon answers, or the sockets are to be made anew."""
+        """Send the due messages, until the daemon answers, or the sockets are to be made anew."""
         while self._is_mute(trio.current_time()):
             planned = kernel.due(trio.current_time())
             await trio.sleep_until(planned)
@@ -318,7 +318,7 @@ class Prober:
                 try:
                     data, origin = await sock.recvfrom(LARGEST + 1)
                 except OSError:
-                    # What an answer met on its way; the socket is good yet.
+                    # An error that an answer met on its path; the socket is good yet.
                     continue
                 if origin[0] != self._other:
                     continue
@@ -340,7 +340,7 @@ class Prober:
                 await trio.sleep(BREATH)
 
     def _listen(self, message: Message, now: float) -> None:
-        """Note what the other side reports beside question and answer."""
+        """Note the other side's reports beside request and answer."""
         if message.msgType == "PING":
             # Of answers it is not believed: there are those that repeat what they were sent.
             own, offers = self._hello.own, message.websocket
@@ -372,7 +372,7 @@ class Prober:
                 liveness = self._kernel
         self._alive = liveness.alive
         changed = self._alive != before
-        # What else the other side says is told at once, but no more often than each second.
+        # Its other reports are passed on at once, but no more often than each second.
         soon = not self._alive or self._hello != self._reported_hello
         rest = SILENT_REPORTED if soon else REPORTED
         if self._alive is None or not (changed or now - self._reported >= rest):

@@ -28,7 +28,7 @@ PATIENCE: Final = 0.3
 """Seconds for the answer to an echo."""
 GROUPS: Final = Path("/proc/sys/net/ipv4/ping_group_range")
 TOKEN: Final = 8
-"""Bytes by which an answer is known."""
+"""Bytes by which an answer is recognized."""
 HEADERS: Final = {socket.AF_INET: 28, socket.AF_INET6: 48}
 """Bytes of IP's header and of ICMP's."""
 ASKS: Final = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
@@ -36,7 +36,7 @@ ASKS: Final = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 
 
 class Echoes:
-    """Asks for echoes by one socket.
+    """Requests echoes by one socket.
 
     Args:
         sock: as :func:`_opened` made it.
@@ -70,7 +70,7 @@ class Echoes:
         return None
 
     async def send(self, token: bytes, target: str, size: int) -> bool:
-        """Ask for one, known by its token; whether a packet of that size fits at all.
+        """Request one, recognized by its token; whether a packet of that size fits at all.
 
         Raises:
             OSError: it cannot be sent.
@@ -107,7 +107,7 @@ class Echoes:
         return False
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Release the socket."""
         self._sock.close()
 
 
@@ -155,7 +155,7 @@ async def largest_packet(
 
     Raises:
         NetworkError: there is no such namespace.
-        OSError: no echo can be asked for here.
+        OSError: no echo can be requested here.
     """
     other = other_end(side)
     async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
@@ -193,7 +193,7 @@ def _opened(source: str, *, ours: bool) -> socket.socket:
     six = family == socket.AF_INET6
     level = socket.IPPROTO_IPV6 if six else socket.IPPROTO_IP
     try:
-        # Don't fragment, and do not mind what the kernel believes to know of the way.
+        # Don't fragment, and ignore the kernel's cached MTU of the path.
         made.setsockopt(level, IPV6_MTU_DISCOVER if six else IP_MTU_DISCOVER, PMTUDISC_PROBE)
         made.bind((source, 0))
     except BaseException:

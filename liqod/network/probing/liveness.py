@@ -26,7 +26,7 @@ TOGETHER: Final = 0.005
 REMEMBERED: Final = 64
 """Probes that the part lost is of."""
 ENOUGH: Final = 16
-"""Of fewer than these the part lost says nothing."""
+"""With fewer than these the part lost shows nothing."""
 STALL: Final = 0.1
 """Seconds by which this program may be late without it being held in the peer's favour."""
 
@@ -56,7 +56,7 @@ class Liveness:
 
     Args:
         now: the time in seconds, as that of every call.
-        pace: how often is asked.
+        pace: the rate of probes.
 
     Attributes:
         alive: whether it answers; None before there is a verdict.
@@ -99,7 +99,7 @@ class Liveness:
         return now >= self._sent_at + pause - 1e-6
 
     def sent(self, key: object, now: float) -> None:
-        """A probe went, known by a key that its answer has, too."""
+        """Note that a probe went, recognized by a key that its answer has, too."""
         self._sent_at = now
         self._waiting[key] = now
         while len(self._waiting) > REMEMBERED:
@@ -113,7 +113,7 @@ class Liveness:
         trip = now - began
         known = self.latency
         # Answers that come together have waited together, as for the tunnel's own handshake, which
-        # takes seconds where it is lost. The next one that comes alone says how long the way is.
+        # takes seconds where it is lost. The next one that comes alone shows the path's length.
         together = now - self.answered_at < TOGETHER
         if known is None or (trip < known and (together or self._waited)):
             self.latency = trip
@@ -121,7 +121,7 @@ class Liveness:
             self.latency = known + SMOOTH * (trip - known)
         self._waited = together
         self.answered_at = now
-        # Those that went before are lost, or late: they say nothing any more about now.
+        # Earlier probes are lost, or late: they show nothing any more about now.
         for other in [each for each, at in self._waiting.items() if at < began]:
             self._miss(other)
         self._outcomes.append(True)
@@ -142,7 +142,7 @@ class Liveness:
             kept = self._pace.deadline
             self._waiting = {key: at for key, at in self._waiting.items() if now - at < kept}
         if self.alive and not before:
-            # What was lost while it was gone says nothing of the way that is there now.
+            # Losses while it was gone show nothing of the present path.
             self._outcomes.clear()
         return self.alive != before
 

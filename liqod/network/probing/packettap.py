@@ -1,7 +1,7 @@
 """Counts datagrams of the other gateway that reach this machine, authentic or not.
 
 A tunnel does not report datagrams that are not authentic. Where it is silent it is the difference
-between a firewall on the way and a wrong key: so while nothing answers they are counted, by a
+between a firewall on the path and a wrong key: so while nothing answers they are counted, by a
 socket to which the kernel gives copies of those for a port only.
 """
 
@@ -15,7 +15,7 @@ import trio
 
 SO_ATTACH_FILTER: Final = 26
 MOST: Final = 64
-"""Datagrams of which no more is to be known."""
+"""Datagrams after which counting ends."""
 HEADER: Final = 64
 """Bytes of each that are read."""
 # Of the kernel's packet filter: where IP's header ends, then UDP's ports.
@@ -23,7 +23,7 @@ _END, _PORT, _IF_PORT, _TAKE = 0xB1, 0x48, 0x15, 0x06
 
 
 def program(source: int, destination: int) -> bytes:
-    """A filter that lets datagrams from a port or to a port through; 0 for none."""
+    """A filter that passes datagrams from a port or to a port; 0 for none."""
     return b"".join(
         struct.pack("=HBBI", *each)
         for each in (
@@ -63,7 +63,7 @@ def listening(endpoint: str, port: int) -> socket.socket:
 async def count(made: socket.socket, endpoint: str, port: int, seconds: float) -> int:
     """Counts the datagrams that come within so many seconds; closes the socket.
 
-    A client knows where the other side is, and counts no other sender; a server counts all.
+    A client has the other side's address, and counts no other sender; a server counts all.
     """
     wanted = "" if port else endpoint.rpartition(":")[0]
     found = 0

@@ -1,7 +1,7 @@
-"""Measures what a peer's probes do not report of its network, while that exists.
+"""Measures the facts of a peer's network that its probes do not report, while it exists.
 
 Seldom at rest, at once when something turns, and each second while nothing answers or somebody
-looks: bytes and endpoint of the tunnel, packets dropped, the largest packet that the way carries,
+looks: bytes and endpoint of the tunnel, packets dropped, the largest packet that the path carries,
 and a packet from an address among this cluster's pods to one among the peer's and back, through
 all that pods' packets go through on both gateways. Nothing of it ends anything.
 """
@@ -59,7 +59,7 @@ class ProbeTarget(msgspec.Struct, frozen=True):
         mtu: of its interface, in bytes.
         ranges: of both clusters.
         port: UDP port at which this side listens; 0 where it is any, or no UDP.
-        endpoint: where the other side may be; empty where that is not known.
+        endpoint: the possible address of the other side; empty for unknown.
     """
 
     tunnel: Tunnel
@@ -76,20 +76,20 @@ class PathMetrics:
     Args:
         names: of the peer.
         gauge: what measures; None where nothing does but the tunnel itself.
-        turned: called when the way carries another size, and when a trip turns out otherwise.
-        goes: notified at each look which way the tunnel goes.
+        turned: called when the path carries another size, and when a trip turns out otherwise.
+        goes: notified at each look which path the tunnel takes.
         timings: how often it is measured.
 
     Attributes:
         own: address among this cluster's pods at which this gateway answers; empty for none.
         status: of the tunnel; None where there is none, or nobody has looked.
-        broken: why its backend cannot say how it is, where that is the plugin's fault.
+        broken: the reason its backend cannot report its state, where that is the plugin's fault.
         looked: when the tunnel was looked at last; ``-inf`` for never.
         received_at: when bytes were last seen to have come; ``-inf`` for never.
         arrived_at: when datagrams last came that the tunnel may have refused; ``-inf`` for never.
             It is looked for while nothing answers.
         unreachable: why packets to the other gateway do not leave this machine; empty for nothing.
-        guards: chains of this machine that drop what passes through, unless a rule lets it; None
+        guards: chains of this machine that drop passing packets, unless a rule accepts them; None
             while nobody has looked.
         dropped: packets by counter, of this daemon's time and of what it found.
         passes: the largest packet that was found to pass, in bytes; None: not tried.
@@ -143,21 +143,21 @@ class PathMetrics:
         return mtu if self.passes is None else max(LEAST_MTU, min(self.passes, mtu))
 
     def on_result(self, result: ProbeResult) -> None:
-        """The probes say this; what that changes is measured at once."""
+        """Take the probes' result; what that changes is measured at once."""
         before, self._result = self._result, result
         if result.alive:
             self._fell = trio.Event()
         else:
             self._fell.set()
         if result.alive and not before.alive:
-            # It may be another way than before.
+            # It may be another path than before.
             self._sized_at = self._checked_at = -inf
         if (result.alive, result.hello) != (before.alive, before.hello):
             self._tripped_at = -inf
             self._wake.set()
 
     def nudge(self) -> None:
-        """Somebody looks: what is cheap is read again."""
+        """Note a viewer: the cheap facts are read again."""
         self._wake.set()
 
     def mended(self, changes: Iterable[KernelChange]) -> None:
@@ -179,7 +179,7 @@ class PathMetrics:
 
     @property
     def quarrel(self) -> bool:
-        """True if another program takes away again what is repaired."""
+        """True if another program removes each repair."""
         return any(times >= FOUGHT for times in self.lately().values())
 
     async def run(self, probe_target: Callable[[], ProbeTarget]) -> NoReturn:
@@ -230,7 +230,7 @@ class PathMetrics:
             await trio.sleep_until(began + self._timings.listens)
 
     async def _look(self, probe_target: ProbeTarget) -> None:
-        """The tunnel's own word."""
+        """The tunnel's own report."""
         try:
             self.status = status = await probe_target.tunnel.status()
         except PluginError as error:
@@ -289,7 +289,7 @@ class PathMetrics:
         """Find the address at which this gateway answers; there may be one later.
 
         Raises:
-            NetworkError: the kernel cannot be asked.
+            NetworkError: the kernel cannot be queried.
         """
         if self._gauge is not None:
             self.own = await self._gauge.answering(ranges.own.pod)
@@ -314,7 +314,7 @@ class PathMetrics:
                 self.own = ""
             raise
         if took is None and not self._result.alive:
-            return  # nothing comes through at all, which the probes say
+            return  # nothing comes through at all, which the probes report
         if took is None or self.guards is None:
             self.guards = await self._gauge.guards()
         before = self.pods
@@ -328,7 +328,7 @@ class PathMetrics:
 def alias_of(address: str, ranges: PeerRanges) -> str:
     """How an address among the peer's pods is seen here; empty where it is none of them.
 
-    It is the peer's word: what is not in its own ranges is not asked for anything.
+    It comes from the peer: an address outside of its own ranges is not probed.
     """
     try:
         wanted = ipaddress.ip_address(address)

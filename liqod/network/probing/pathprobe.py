@@ -26,7 +26,7 @@ from liqod.network.probing.icmp import PATIENCE, echoes, largest_packet, other_e
 TRIP_SIZE: Final = 64
 """Bytes of a packet that goes from pod to pod and back."""
 TRIP_TRIES: Final = 5
-"""Those that are lost before none is taken to come: of ten thousand rounds on a way that loses a
+"""Losses after which no answer is expected: of ten thousand rounds on a path that loses a
 tenth of all packets each way, two."""
 TRIP_PATIENCE: Final = 0.5
 """Seconds for each."""
@@ -130,7 +130,7 @@ class KernelPathProbe:
         """Datagrams of the other gateway's that reach this machine within some time, good or not.
 
         Args:
-            endpoint: where the other gateway is; empty where that is not known.
+            endpoint: address of the other gateway; empty for unknown.
             port: UDP port of this side; 0 where it is any.
             seconds: for how long it is listened.
 
@@ -145,7 +145,7 @@ class KernelPathProbe:
         return await packettap.count(made, endpoint, port, seconds)
 
     async def guards(self) -> list[str]:
-        """Chains of this machine's own that drop what passes through it, unless a rule lets it.
+        """Chains of this machine's own that drop passing packets, unless a rule accepts them.
 
         Raises:
             NetworkError: the kernel cannot be asked.

@@ -34,9 +34,9 @@ def facts(
         problem: what this machine lacks.
         ends: both ends of the tunnel.
         ranges: of both clusters.
-        waits: what is waited for while there are none.
-        state: how the tunnel was last said to be.
-        result: what the probes reported last; None while none go.
+        waits: the objects awaited while there are none.
+        state: the tunnel's state as last reported.
+        result: the probes' last report; None while none go.
         silent: seconds since they last reported the other side alive; None: never.
     """
     gateway = ends.gateway
@@ -82,9 +82,9 @@ def measured(
 
     Args:
         found: by the objects and the probes; of a network that waits nothing is added.
-        measures: of its way.
-        stuck: what the kernel refuses of the data path; empty for nothing.
-        backend: what makes the tunnel.
+        measures: of its path.
+        stuck: the change of the data path that the kernel refuses; empty for none.
+        backend: the maker of the tunnel.
     """
     if not found.backend:
         return found
@@ -145,7 +145,7 @@ def relayed(found: NetworkFacts, whose: Callable[[str], str]) -> NetworkFacts:
     """The same, with the peer that passes packets on, where the other gateway is behind one.
 
     Args:
-        found: what is known.
+        found: the known facts.
         whose: the peer among whose aliases an address is; empty for nobody.
     """
     relay = whose(found.endpoint.rpartition(":")[0].strip("[]")) if found.endpoint else ""
