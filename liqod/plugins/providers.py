@@ -249,8 +249,8 @@ class TunnelSpec(msgspec.Struct, frozen=True, kw_only=True):
             machine has the tunnel, and this one is to take over in a moment. Told only to a
             backend that declares the ability (:attr:`TunnelProvider.stands_by`).
         mark: firewall mark of its packets on the underlay; 0 for none. The same.
-        last: where another machine of this cluster has received packets from last, ``address:port``:
-            the first to try; empty for unknown.
+        last: where another machine of this cluster has received packets from last,
+            ``address:port``: the first to try; empty for unknown.
         websocket: TCP port at which a server takes packets in a websocket, too, and a client sends
             them where nothing comes otherwise; 0 for none. Told only to a backend that says that it
             can (:attr:`TunnelProvider.carried`).
