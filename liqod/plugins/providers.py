@@ -346,7 +346,7 @@ class TunnelProvider(msgspec.Struct, frozen=True, kw_only=True):
         build: one tunnel, from its decoded settings, the services and its place; changes nothing
             on the machine.
         encrypted: whether nobody on the path can read or forge its packets. One without encryption
-            is used only where it is asked for by name.
+            is used only where it is requested by name.
         overhead: bytes that it adds to a packet, at most; 0 where its packets are not bound to
             those of the underlay, as with a stream.
         stands_by: whether its tunnels can be quiet and marked. Of others a standby machine

@@ -1,6 +1,6 @@
-"""Asks at several endpoints at once whether the other side's WireGuard is there.
+"""Probes the other side's WireGuard at several endpoints at once.
 
-From sockets of its own, which are gone afterwards: what the tunnel carries is not touched.
+From sockets of its own, which are gone afterwards: the tunnel's packets are not touched.
 """
 
 import socket
@@ -18,7 +18,7 @@ from liqod.plugins.network.endpointselection import joined
 from liqod.plugins.providers import Host
 
 AGAIN = 0.2
-"""Seconds after which all are asked once more: a datagram may be lost."""
+"""Seconds after which all are probed once more: a datagram may be lost."""
 APART = 0.03
 """Seconds between two questions of which each is to be answered: WireGuard passes over those of one
 key that come within 20 ms."""
@@ -29,14 +29,14 @@ _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 
 
 class Asking:
-    """Asks one peer's WireGuard at its endpoints, from one network namespace.
+    """Probes one peer's WireGuard at its endpoints, from one network namespace.
 
     Args:
         host: of the daemon.
-        underlay: the network namespace from which is asked.
-        mark: firewall mark of what is sent; 0 for none.
-        keys: with which is asked.
-        peer: public key of who is asked.
+        underlay: the network namespace of the probes.
+        mark: firewall mark of its packets; 0 for none.
+        keys: the keys of the probes.
+        peer: public key of the peer that is probed.
     """
 
     def __init__(self, host: Host, underlay: str, mark: int, keys: TunnelKeys, peer: bytes) -> None:
@@ -53,8 +53,8 @@ class Asking:
 
         Args:
             endpoints: ``address:port``.
-            seconds: how long is waited.
-            done: says that it need not be known any more.
+            seconds: the time to wait.
+            done: True if the result is not needed any more.
         """
         async with self._sockets(endpoints) as sockets:
             end = trio.current_time() + seconds
@@ -154,4 +154,4 @@ async def _send(sockets: dict[int, trio.socket.SocketType], datagram: bytes, end
     try:
         await sock.sendto(datagram, (address, port))
     except OSError:
-        return  # no way there: as good as silence
+        return  # no route there: as good as silence

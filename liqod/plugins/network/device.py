@@ -1,6 +1,6 @@
-"""A WireGuard interface as a value, and what is to be changed for it to match a spec.
+"""A WireGuard interface as a value, and the changes for it to match a spec.
 
-Both ways of speaking to one (:mod:`.uapi`, :mod:`.wgnetlink`) read the one and write the other.
+Both protocols for one (:mod:`.uapi`, :mod:`.wgnetlink`) read the one and write the other.
 """
 
 import hmac
@@ -38,7 +38,7 @@ class WireGuardDevice(msgspec.Struct, frozen=True, kw_only=True):
     """The interface. Its private key is compared while it is read, and not kept.
 
     Attributes:
-        keyed: whether its private key is the one that was asked about.
+        keyed: whether its private key is the one in question.
         port: UDP port; 0 while it has none.
         mark: firewall mark of its packets; 0 for none.
         peers: the other sides.
@@ -107,16 +107,16 @@ def change(
     """The change that brings an interface to a spec; None where it matches.
 
     Args:
-        device: how it is, read with the spec's private key.
-        spec: what it is to be.
-        endpoint: where to send to; None leaves what was configured or learned.
-        asking: public key of who may ask whether it is there, and send nothing; empty for nobody.
+        device: its present state, read with the spec's private key.
+        spec: its desired state.
+        endpoint: where to send to; None leaves the one that was configured or learned.
+        asking: public key of the one that may probe it, and send nothing; empty for none.
     """
     wanted = next((each for each in device.peers if each.public_key == spec.peer_public_key), None)
     peers = [
         PeerChange(public_key=each.public_key, remove=True)
         for each in device.peers
-        # Without a peer it sends nothing, and whatever comes is nobody's.
+        # Without a peer it sends nothing, and accepts nothing.
         if spec.quiet or each.public_key not in (spec.peer_public_key, asking)
     ]
     here = wanted or WireGuardPeer(public_key=spec.peer_public_key)

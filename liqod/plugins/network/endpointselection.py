@@ -1,9 +1,9 @@
 """Selects the endpoint of several that a tunnel sends to: the first to answer, later a better one.
 
 The one before in the list is the better one. An interface has one endpoint at a time, so that all
-are asked beside it (:mod:`.asking`), at once, and the one whose answer is there first is taken. A
-better one is asked now and then while another is in use, and taken when it has answered several
-times in a row. Of a server that knows no questions (Liqo's) each is tried for a moment that grows
+are probed beside it (:mod:`.asking`), at once, and the one whose answer is there first is taken. A
+better one is probed now and then while another is in use, and taken when it has answered several
+times in a row. Of a server that answers no probes (Liqo's) each is tried for a moment that grows
 from round to round; a better one under way, for where nobody is, what the other side sends from
 where it was reached before leads back there by itself.
 """
@@ -21,9 +21,9 @@ FIRST_SLOT, LAST_SLOT = 0.5, 5.0
 SILENCE = 1.0
 """Seconds of silence from which on another endpoint is tried."""
 CONFIRMED = 2.0
-"""Seconds for which keys agreed on are taken as an answer before the probes say so too."""
+"""Seconds for which keys agreed on are taken as an answer before the probes confirm it."""
 BETTER_FIRST, BETTER_LAST, BETTER_TRIED = 2.0, 60.0, 300.0
-"""Seconds until a better one is asked or tried, at first; between questions and between tries at
+"""Seconds until a better one is probed or tried, at first; between probes and between tries at
 most."""
 SURE, SURE_PAUSE, SURE_MOST = 3, 1.0, 48
 """Answers in a row that a better one has to give before it is taken, seconds between them, and how
@@ -46,8 +46,8 @@ class EndpointStep(msgspec.Struct, frozen=True, kw_only=True):
         firm: the endpoint has answered, so what the other side sends to where it was reached before
             is not to lead back there.
         again: seconds until the next step; ``inf`` for not before silence.
-        race: these are asked at once, until one answers; :meth:`Race.on_first_answer` is given it.
-        probe: each of these is asked; :meth:`Race.on_answers` is given those that answered.
+        race: these are probed at once, until one answers; :meth:`Race.on_first_answer` gets it.
+        probe: each of these is probed; :meth:`Race.on_answers` gets those that answered.
     """
 
     endpoint: str | None = None
@@ -59,7 +59,7 @@ class EndpointStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Race:
-    """Remembers what was tried. It has no clock and sends nothing."""
+    """Remembers the endpoints tried. It has no clock and sends nothing."""
 
     def __init__(self) -> None:
         self._began = -inf
@@ -164,7 +164,7 @@ class Race:
             self._better_at = now + self._better_pause
         if now < self._better_at:
             return EndpointStep(again=self._better_at - now)
-        # Whether a server that is there knows questions, it says itself.
+        # A server that is there reports itself whether it answers probes.
         known = () if self._understood else (current,)
         return EndpointStep(again=self._better_pause, probe=(*candidates[:rank], *known))
 

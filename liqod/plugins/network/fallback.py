@@ -1,13 +1,13 @@
 """The websocket of a WireGuard tunnel, for where no UDP passes.
 
 Beside WireGuard's interface there is then a second one, of :mod:`.websocket`, and the kernel
-redirects packets between the two (:mod:`.redirect`): what WireGuard's is to send leaves by the
-websocket, and what comes by that WireGuard's receives. So nobody else knows of the second one, and
-to go over from one way to the other is one change in the kernel.
+redirects packets between the two (:mod:`.redirect`): packets that WireGuard's is to send leave by
+the websocket, and WireGuard's receives those that come by it. So nothing else sees the second one,
+and a change from one path to the other is one change in the kernel.
 
 The client judges: it goes over in silence, and back once WireGuard has agreed on keys, which takes
-both directions, and hears the server for a while. The server answers by the way by which its client
-sends.
+both directions, and has received from the server for a while. The server answers by the path by
+which its client sends.
 """
 
 import logging
@@ -37,13 +37,13 @@ AFTER = 3.0
 AGAIN = 60.0
 """Seconds until a websocket that cannot be had is tried again."""
 LOOKED = 0.3
-"""Seconds between two looks while either way may be the one."""
+"""Seconds between two checks while either path may be the one."""
 FOLLOWED = 1.5
 """Seconds without a packet by the websocket after which a server answers by UDP."""
 HEARD = 3.0
 """Seconds without a packet by UDP after which that is silent: WireGuard says something each one."""
 PATIENCE, PATIENCE_MOST = 2.0, 120.0
-"""Seconds for which UDP has to be heard for a client to go back, at first and at most."""
+"""Seconds of UDP packets before a client goes back, at first and at most."""
 HELD = 60.0
 """Seconds within which UDP that was gone back to and lost is held to come and go."""
 LEFT = 60.0
@@ -94,14 +94,14 @@ class WebsocketFallback:
     async def settle(
         self, spec: TunnelSpec, peer: WireGuardPeer | None, silent: float
     ) -> tuple[float, float]:
-        """Have packets go by the way that they are to go.
+        """Direct packets to their desired path.
 
-        That it cannot be had is in the way of nothing else.
+        A failure of it stops nothing else.
 
         Args:
             spec: of the tunnel.
             peer: the other side as WireGuard has it.
-            silent: seconds for which nothing came by either way.
+            silent: seconds for which nothing came by either path.
 
         Returns:
             Seconds for which nothing came by UDP, and until the next look.
@@ -138,7 +138,7 @@ class WebsocketFallback:
         await self._websocket.down()
 
     async def _serve(self, spec: TunnelSpec, silent: float) -> tuple[float, float]:
-        """Answer a client by the way by which it sends."""
+        """Answer a client by the path by which it sends."""
         await self._have(msgspec.structs.replace(spec, listen_port=spec.websocket))
         self.why = ""
         beside, said = await self._look(), await self._websocket.status()
@@ -170,7 +170,7 @@ class WebsocketFallback:
     async def _choose(
         self, beside: SecondInterface, age: float | None, peer: WireGuardPeer | None, silent: float
     ) -> tuple[float, float]:
-        """Have packets of a client go by the way that is judged to be the one."""
+        """Direct packets of a client to the path that is judged best."""
         now, judge = trio.current_time(), self._judge
         wanted = judge.wants(beside.leads, age, peer, silent, now)
         await self._lead(beside, wanted)
@@ -226,7 +226,7 @@ class WebsocketFallback:
 
 
 class WayJudge:
-    """A client's judgement of its two ways. It sends nothing."""
+    """A client's judgement of its two paths. It sends nothing."""
 
     def __init__(self) -> None:
         self._led_at = -inf
@@ -244,9 +244,9 @@ class WayJudge:
 
         Args:
             leads: whether they do now.
-            age: seconds since its connection stands; None while none does.
+            age: seconds since its connection is established; None while none is.
             peer: the other side as WireGuard has it.
-            silent: seconds for which nothing came by the way in use.
+            silent: seconds for which nothing came by the path in use.
             now: the time in seconds.
         """
         if leads and self._led_at == -inf:
@@ -297,7 +297,7 @@ class WayJudge:
 
 
 class ClientFollower:
-    """A server's view of the way by which its client sends."""
+    """A server's view of the path by which its client sends."""
 
     def __init__(self) -> None:
         self._received: int | None = None
@@ -307,7 +307,7 @@ class ClientFollower:
         """True if the client's packets come by the websocket."""
         received = beside.link.received if beside.link is not None else 0
         if self._received is None:
-            # What came before is an earlier daemon's to say.
+            # Earlier packets are an earlier daemon's to judge.
             if beside.leads:
                 self._came = now
         elif received != self._received:

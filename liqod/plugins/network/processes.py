@@ -20,7 +20,7 @@ from liqod.keeper.keeperclient import Begun, keeper
 from liqod.plugins.providers import Host
 
 TERM_PATIENCE = 2.0
-"""Seconds for a program to end when it is asked to, before it is killed."""
+"""Seconds for a program to end on request, before it is killed."""
 
 _children: set[subprocess.Popen[bytes]] = set()
 """Those that this daemon began: they are its to reap."""
@@ -36,9 +36,9 @@ def start(
     """Begin a program; blocks, and the calling thread's namespace becomes the program's.
 
     Args:
-        command: with the program's path first; whoever may list processes sees all of it.
+        command: with the program's path first; visible in full in lists of processes.
         environment: besides ``PATH``; nothing else of the daemon's own.
-        given: what it reads from its standard input, for what nobody else is to see; at most what
+        given: its standard input, for data that nobody else is to see; at most what
             a pipe holds.
         keep: open files that it gets.
 
@@ -90,7 +90,7 @@ async def start_until_ready(
         host: the machine.
         underlay: name of the network namespace; empty for the daemon's own.
         command, environment: as :func:`start`'s.
-        ready: says whether it is ready.
+        ready: True if it is ready.
         deadline: seconds after which it is killed.
         who: the program, in words.
 
@@ -138,7 +138,7 @@ async def end(process: int, *, named: str) -> None:
             raise NetworkError(str(error)) from error
         return
     try:
-        # It stands for this very process, also when the number is given to another one.
+        # It identifies this very process, also when the number is given to another one.
         handle = os.pidfd_open(process)
     except OSError:
         reap()

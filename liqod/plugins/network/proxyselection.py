@@ -13,7 +13,7 @@ def targets(
 
     Args:
         endpoints: ``host:port``.
-        proxy: URL of one, :data:`NONE`, or empty for what the environment says.
+        proxy: URL of one, :data:`NONE`, or empty for that of the environment.
         environment: of the daemon.
     """
     found = []

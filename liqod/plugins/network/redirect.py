@@ -1,8 +1,8 @@
 """Redirection of all packets of one interface to another, by the kernel's traffic control.
 
 The other one sends them, or receives them, instead. So all that is bound to an interface, such as
-addresses, routes, filters and sockets, knows the one alone. It needs ``clsact``, ``u32`` and
-``mirred``, which every distribution's kernel has. Everything blocks and speaks of the network
+addresses, routes, filters and sockets, sees the one alone. It needs ``clsact``, ``u32`` and
+``mirred``, which every distribution's kernel has. Everything blocks and concerns the network
 namespace of the calling thread.
 """
 
@@ -25,7 +25,7 @@ from liqod.plugins.network import rtnetlink
 Hook = Literal["sent", "received"]
 
 _MESSAGE: Final = struct.Struct("=BxHiIII")
-"""Family, number of the interface, handle, parent, and what the kind of the message says."""
+"""Family, number of the interface, handle, parent, and the data of the message's kind."""
 _NEW_QUEUE: Final = 36
 _NEW, _DELETE, _GET = 44, 45, 46
 _KIND, _OPTIONS = 1, 2

@@ -1,6 +1,6 @@
 """Interfaces by rtnetlink: found, made, moved to another namespace, set up, deleted.
 
-Everything blocks and speaks of the network namespace of the calling thread.
+Everything blocks and concerns the network namespace of the calling thread.
 """
 
 import errno
@@ -49,7 +49,7 @@ class Link(msgspec.Struct, frozen=True):
         mtu: in bytes.
         up: whether it is set up.
         kind: ``wireguard``, ``vxlan``, ``tun`` …
-        data: what the kernel says of the kind, as attributes.
+        data: the kernel's data of the kind, as attributes.
         received, sent: bytes.
     """
 
@@ -103,7 +103,7 @@ def make(name: str, kind: str, *data: bytes, mac: str = "") -> None:
         mac: its link-layer address, if it is to have a certain one.
 
     Raises:
-        Refused: there is one of that name, or the kernel does not know the kind.
+        Refused: there is one of that name, or the kernel lacks the kind.
     """
     info = [text(_KIND, kind)]
     if data:
@@ -147,7 +147,7 @@ def move(name: str, namespace: str) -> None:
 
     Raises:
         FileNotFoundError: there is no such namespace.
-        Refused: as the kernel says, such as where it holds one of that name.
+        Refused: by the kernel, such as where it holds one of that name.
     """
     descriptor = os.open(NAMESPACES / namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -16,7 +16,7 @@ from liqod.plugins.network.device import Change, WireGuardDevice, WireGuardPeer,
 from liqod.runtime.unixpeer import unix_peer
 
 FOLDER = Path("/var/run/wireguard")
-"""Where every implementation puts its sockets; it is the machine's, whatever the namespace."""
+"""The folder of every implementation's sockets: the machine's, in every namespace."""
 PATIENCE = 5.0
 """Seconds for an answer."""
 LARGEST = 1 << 16
@@ -85,7 +85,7 @@ def encoded(change: Change) -> str:
 
 
 def parsed(text: str, private_key: bytes = b"") -> WireGuardDevice:
-    """An answer as a value. Keys that are not known are passed over: implementations differ.
+    """An answer as a value. Unknown keys are passed over: implementations differ.
 
     Raises:
         OSError: with the number in it; ``EPROTO`` for what is no answer.
@@ -139,7 +139,7 @@ async def _request(place: Path, text: str) -> str:
         with trio.fail_after(PATIENCE):
             async with await trio.open_unix_socket(place) as stream:
                 if not unix_peer(stream.socket).trusted:
-                    # Whoever it is, it is not to hear of keys.
+                    # An unknown process is not to receive keys.
                     raise PermissionError(errno.EPERM, f"{interface}: somebody else listens there")
                 await stream.send_all(text.encode())
                 answer = b""

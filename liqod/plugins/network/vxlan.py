@@ -1,6 +1,6 @@
 """Bare VXLAN: the kernel's, fast, and open to anybody on the path. Only where it is named.
 
-The client knows where the server is; the server learns where the client is from its frames. Both
+The client has the server's address; the server learns the client's from its frames. Both
 use the port at which the server is reached, so there may be no translation of ports between them.
 """
 
@@ -59,7 +59,7 @@ class VxlanTunnel:
         now, link = trio.current_time(), await self._interface.find("vxlan")
         current = remote_of(link) if link is not None else ""
         candidates, pause = await self._names.candidates(spec.endpoints, silent=silent, now=now)
-        # There are no keys to agree on: that something came is all that can be known.
+        # There are no keys to agree on: a received packet is the only sign of life.
         step = self._race.step(candidates, current, silent=silent, handshake=0.0, now=now)
         endpoint = step.endpoint or current
         if spec.side == "client" and not endpoint:
@@ -109,7 +109,7 @@ class VxlanTunnel:
 
 
 def vni(spec: TunnelSpec) -> int:
-    """Number of the overlay: of the server's key, which both sides know."""
+    """Number of the overlay: of the server's key, which both sides have."""
     key = spec.public_key if spec.side == "server" else spec.peer_public_key
     return int.from_bytes(sha256(key).digest()[:3], "big") or 1
 
@@ -125,7 +125,7 @@ def port_of(link: Link) -> int:
 
 
 def remote_of(link: Link) -> str:
-    """Where it sends to; empty where it learns that."""
+    """The endpoint it sends to; empty where it learns that."""
     said = attributes(link.data)
     packed = said.get(_REMOTE) or said.get(_REMOTE6) or b""
     if not any(packed):

@@ -92,7 +92,7 @@ class WebsocketTunnel:
             if silent < SILENCE or spec.quiet:
                 self._hurried = False
             elif not self._hurried:
-                # Once: of a connection that breaks the process knows itself.
+                # Once: the process notices itself that a connection breaks.
                 self._hurried = True
                 await self._program.hurry()
         except OSError as error:

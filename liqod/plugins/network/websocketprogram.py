@@ -41,7 +41,7 @@ class TunnelProcess:
 
     Attributes:
         name: the same.
-        control: path of the socket at which the process is asked.
+        control: path of the process's socket for requests.
     """
 
     def __init__(self, services: TunnelServices, place: Place, name: str) -> None:
@@ -108,7 +108,7 @@ class TunnelProcess:
         """Have a process of this release that answers.
 
         One of another release is replaced, and so is one that hangs: the tunnels that it had are
-        made anew by those whose they are, who see that their interfaces are gone.
+        made anew by their owners, which see that their interfaces are gone.
 
         Raises:
             NetworkError: it has ended, or was not ready in time.

@@ -19,7 +19,7 @@ from liqod.plugins.network.device import (
 )
 
 GENERIC = 16
-"""The netlink family of families that are known by name."""
+"""The netlink family of families that are found by name."""
 _CONTROL, _GET_FAMILY, _FAMILY_NUMBER, _FAMILY_NAME = 16, 3, 1, 2
 FAMILY = "wireguard"
 _GET, _SET, _VERSION = 0, 1, 1

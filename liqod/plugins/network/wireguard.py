@@ -77,8 +77,8 @@ class WireGuardTunnel:
     Args:
         settings: the plugin's.
         services: of the daemon.
-        place: where the interface is to be.
-        kernel_has: says whether the kernel has WireGuard; for tests.
+        place: the place of the interface.
+        kernel_has: True if the kernel has WireGuard; for tests.
         sockets: where programs have their sockets.
     """
 
@@ -144,7 +144,7 @@ class WireGuardTunnel:
             raise NetworkError(
                 f"wireguard {self._place.interface}: {_error_text(error)}"
             ) from error
-        # One that only asks may send nothing.
+        # One that only probes may send nothing.
         peer = next((each for each in found.peers if each.allowed), None)
         carried = await self._fallback.status()
         if carried is not None:
@@ -171,7 +171,7 @@ class WireGuardTunnel:
         await self._interface.delete()
 
     async def _running(self) -> Engine | None:
-        """The engine that has the interface already, no matter who began it; None for none."""
+        """The engine that has the interface already, also an earlier daemon's; None for none."""
         if await self._ready():
             return "userspace"
         found = await self._interface.find_anywhere("wireguard")
@@ -207,7 +207,7 @@ class WireGuardTunnel:
         return "userspace"
 
     async def _ready(self) -> bool:
-        """True if a program has the interface, no matter who began it."""
+        """True if a program has the interface, also one of an earlier daemon."""
         return await uapi.process(self._socket) is not None
 
     async def _configure(self, engine: Engine, spec: TunnelSpec, silent: float) -> float:
@@ -215,7 +215,7 @@ class WireGuardTunnel:
         peer = _peer_of(found, spec)
         silent, soon = await self._fallback.settle(spec, peer, silent)
         if spec.quiet or (spec.side == "server" and (peer is not None and peer.endpoint)):
-            # Where the client was last heard from is where it is.
+            # The client's address is the one of its last packet.
             step = EndpointStep(again=inf)
         elif spec.last and peer is None:
             step = EndpointStep(endpoint=spec.last, again=self._race.start(trio.current_time()))
@@ -245,7 +245,7 @@ class WireGuardTunnel:
         return again if candidates or not spec.endpoints else min(again, 1.0)
 
     async def _raced(self, engine: Engine, spec: TunnelSpec, step: EndpointStep) -> EndpointStep:
-        """Ask all while one is tried already, and try the one that answers first."""
+        """Probe all while one is tried already, and try the one that answers first."""
         began, tried = time.time(), step.endpoint or ""
 
         async def stands() -> bool:
@@ -261,7 +261,7 @@ class WireGuardTunnel:
     async def _do(
         self, engine: Engine, spec: TunnelSpec, step: EndpointStep, found: WireGuardDevice
     ) -> None:
-        """Have the interface be as the spec and a step say."""
+        """Make the interface match the spec and a step."""
         asking = b""
         if spec.side == "server":
             asking = self._keys_of(spec).public
@@ -293,7 +293,7 @@ class WireGuardTunnel:
         return Asking(self._host, place.underlay, spec.mark, keys, spec.peer_public_key)
 
     def _keys_of(self, spec: TunnelSpec) -> TunnelKeys:
-        """Those with which the server is asked."""
+        """The keys with which the server is probed."""
         if self._keys is None or self._keys[0] != spec:
             own, theirs = (spec.private_key, spec.public_key), spec.peer_public_key
             self._keys = (spec, probe_keys(*own, theirs, dialled=spec.side == "server"))

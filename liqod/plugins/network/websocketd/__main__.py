@@ -23,7 +23,7 @@ from liqod.runtime.unixpeer import unix_peer
 ASKED_WITHIN: Final = 5.0
 UNUSED: Final = 10.0
 """Seconds without a tunnel after which it ends by itself: their interfaces were taken away, and
-nobody asks any more."""
+nobody sends requests any more."""
 _INT: Final = array("i")
 _CLOSE_ON_EXEC: Final = 0x40000000
 """``MSG_CMSG_CLOEXEC``."""
@@ -47,7 +47,7 @@ class Process:
     """Has the tunnels, each in a nursery of its own.
 
     Args:
-        control: path of the socket at which it is asked; other sockets are beside it.
+        control: path of the socket for requests; other sockets are beside it.
     """
 
     def __init__(self, control: Path) -> None:

@@ -23,7 +23,7 @@ LONGEST_WAIT: Final = 0.1
 MOST_WAITING: Final = 1 << 22
 """Bytes that may wait here."""
 OVERLAP: Final = 5.0
-"""Seconds for which an older session may bring what was on its way."""
+"""Seconds for which an older session may bring packets under way."""
 
 
 class Carrier:
@@ -93,7 +93,7 @@ class Carrier:
             self._choose()
 
     def mark(self, mark: int) -> None:
-        """Have another firewall mark on what is sent."""
+        """Set another firewall mark on sent packets."""
         for session in self._open:
             with suppress(OSError):  # it has just ended
                 session.mark(mark)
@@ -107,7 +107,7 @@ class Carrier:
             await session.closed.wait()
 
     async def _retire(self, session: TunnelSession, says_goodbye: bool) -> None:
-        """Leave an older one, which has a while yet for what is on its way."""
+        """Leave an older one, which has a while yet for packets under way."""
         if says_goodbye:
             session.end()
         with trio.move_on_after(OVERLAP):

@@ -20,7 +20,7 @@ DEADLINE: Final = 10.0
 FIRST_PAUSE, LAST_PAUSE = 0.25, 15.0
 """Seconds between tries, at first and at most."""
 STABLE: Final = 10.0
-"""Seconds that a session must have stood for the next try to come at once."""
+"""Seconds that a session must have lasted for the next try to come at once."""
 
 Carry = Callable[[TunnelSession], None]
 
@@ -102,7 +102,7 @@ class Dialer:
         """A session with whichever endpoint is first to prove itself.
 
         Raises:
-            Failed: none does; what was wrong with each.
+            Failed: none does; the failure of each.
         """
         if not self._targets:
             raise ConnectionFailed("no address of the server is known")
@@ -158,7 +158,7 @@ class Dialer:
 
 
 def _unreached(error: OSError, proxy: HttpProxy | None) -> str:
-    """Of an error in a group of errors what the first attempt met."""
+    """The first attempt's error, from a group of errors."""
     cause: BaseException = error.__cause__ or error
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]

@@ -1,6 +1,6 @@
 """A server's part: sessions with its peer, at a port that the servers of other peers share.
 
-A connection to the port with this server's name is its peer's, or of somebody who knows that name:
+A connection to the port with this server's name is its peer's, or of any client with that name:
 it has to prove itself.
 """
 
@@ -31,7 +31,7 @@ class Listener:
         port: where to listen, alone or in turn with those of other peers.
         folder: with the sockets of this machine's servers.
         interface: of the tunnel, by which this server's own are told from those of others.
-        mark: firewall mark of what is sent; 0 for none.
+        mark: firewall mark of its packets; 0 for none.
         carry: takes an open session until it is over.
         account: what callers may take of this process.
     """
@@ -56,7 +56,7 @@ class Listener:
 
     @property
     def why(self) -> str:
-        """Why nobody comes through; empty while there is no reason known."""
+        """The reason no connection succeeds; empty while none is known."""
         return self._refused or self._port.why
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:

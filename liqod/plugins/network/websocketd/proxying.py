@@ -51,7 +51,7 @@ async def connect(
     Args:
         stream: a connection to the proxy.
         proxy: the proxy.
-        host, port: who is wanted.
+        host, port: the destination.
         authority: path of the certificates that its own may be issued by; empty for the system's.
 
     Raises:

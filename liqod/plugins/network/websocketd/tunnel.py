@@ -33,7 +33,7 @@ class CarriedTunnel:
         name: of the tunnel, by which its sockets in the folder are called.
         folder: for its sockets.
         device: whose packets are carried; closed when the tunnel ends.
-        account: what callers may take of this process.
+        account: the resources of this process that callers may take.
     """
 
     def __init__(self, name: str, folder: Path, device: Tun, account: Account) -> None:
@@ -57,7 +57,7 @@ class CarriedTunnel:
                     self._nursery.start_soon(self._carrier.run)
                     task_status.started()
         except* Exception:
-            pass  # nobody reads what this process would print
+            pass  # nobody reads the output of this process
         finally:
             self._device.close()
             self._closed.set()
@@ -90,7 +90,7 @@ class CarriedTunnel:
         }
 
     async def be(self, new: Wanted) -> None:
-        """Do from now on what is wanted; of what need not end nothing does.
+        """Match the desired tunnel from now on; parts that need not end go on.
 
         Raises:
             OSError, ssl.SSLError: it cannot be; what was before has ended.
@@ -141,7 +141,7 @@ class CarriedTunnel:
     def _carry(self, wanted: Wanted, session: TunnelSession) -> None:
         """Have packets go by a session; it lives on when where to dial or to listen changes."""
         if wanted is not self._desired:
-            # It came to stand while something else was being asked for.
+            # It was established while another tunnel was being requested.
             session.discard()
             return
         pause = wanted.keepalive or SILENT

@@ -64,13 +64,13 @@ class TunnelSession:
     Args:
         side: of this end.
         how: TLS.
-        name: that is called: of a client.
-        transport: what it travels on: the TCP connection, or TLS with a proxy in it.
+        name: of the server, for a client.
+        transport: its carrier: the TCP connection, or TLS with a proxy in it.
         sock: the TCP connection under it.
         where: ``address:port`` of the other end, or the proxy's.
 
     Attributes:
-        way: of a client, what was dialled.
+        way: of a client, the dialled path.
         opened: when both ends had proved themselves, by Trio's clock.
         last_received: when something came last.
         closed: set when it is over.
@@ -119,7 +119,7 @@ class TunnelSession:
         return not self._unsent
 
     async def open(self) -> None:
-        """Have both ends prove themselves, and speak the same.
+        """Let both ends prove themselves, and agree on the protocol.
 
         Raises:
             Failed: why not.
@@ -156,7 +156,7 @@ class TunnelSession:
         while self._socket.state is State.CONNECTING and self._socket.handshake_exc is None:
             self._encrypt()
             await self._push()
-            # What the server refuses comes after the handshake, as an alert.
+            # The server's refusal comes after the handshake, as an alert.
             for piece in await self._plain():
                 self._socket.receive_data(piece)
             for event in self._socket.events_received():
@@ -187,11 +187,11 @@ class TunnelSession:
             await self._transport.send_all(data)
 
     async def run(self, packet: Callable[[bytes], None], pause: float, patience: float) -> None:
-        """Carry packets until it is over; ``why`` says why.
+        """Carry packets until it is over; ``why`` has the reason.
 
         Args:
             packet: called with each that comes.
-            pause: seconds without anything after which the other end is asked for a word.
+            pause: seconds without anything after which the other end is probed.
             patience: seconds without anything after which it is gone.
         """
         try:
@@ -220,13 +220,13 @@ class TunnelSession:
         self._sock.close()
 
     def mark(self, mark: int) -> None:
-        """Have another firewall mark on what it sends."""
+        """Set another firewall mark on its packets."""
         self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
 
     def break_off(self, why: str) -> None:
         """End it at once; packets on their way are lost."""
         self.why = self.why or why
-        # One packet, a reset, and no word more: it may be to be quiet from now on.
+        # One packet, a reset, and no more: it may have to be quiet from now on.
         with suppress(OSError):
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._ended.cancel()
@@ -249,7 +249,7 @@ class TunnelSession:
         try:
             self._encrypt()
         except ssl.SSLError as error:
-            # It has met nonsense on its way in, which whoever reads is about to see.
+            # It has received nonsense, which the reader is about to see.
             self.break_off(explained(error))
             return
         data = self._pump.outgoing()
@@ -264,7 +264,7 @@ class TunnelSession:
         self._pump.write(b"".join(self._socket.data_to_send()))
 
     def _try(self) -> None:
-        """Hand to the kernel what it takes now."""
+        """Hand to the kernel as much as it takes now."""
         while self._unsent and self._direct:
             data = self._unsent[0]
             try:
@@ -272,7 +272,7 @@ class TunnelSession:
             except BlockingIOError:
                 return
             except OSError:
-                return  # whoever reads is told
+                return  # the reader gets the error
             self._waiting -= size
             if size < len(data):
                 self._unsent[0] = data[size:]

@@ -1,4 +1,4 @@
-"""TLS between ends that know each other's certificate: how it is spoken, why it is refused."""
+"""TLS between ends that have each other's certificate: its settings, and reasons of refusals."""
 
 import os
 import ssl
@@ -13,7 +13,7 @@ HUNG_UP: Final = (
 
 
 def context(side: Side, identity: str, peer: bytes) -> ssl.SSLContext:
-    """How TLS is spoken to the one other end.
+    """The TLS settings for the one other end.
 
     Args:
         side: of this end.
@@ -23,7 +23,7 @@ def context(side: Side, identity: str, peer: bytes) -> ssl.SSLContext:
     server = side == "server"
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3
-    made.check_hostname = False  # there is one certificate, whatever the name
+    made.check_hostname = False  # there is one certificate, for any name
     made.verify_mode = ssl.CERT_REQUIRED
     made.load_verify_locations(cadata=peer)
     # ssl reads keys of files only: this one is in memory, and has no name.
@@ -39,7 +39,7 @@ def context(side: Side, identity: str, peer: bytes) -> ssl.SSLContext:
 
 
 def explained(error: ssl.SSLError) -> str:
-    """Why TLS was refused, as a clause that says what it is about."""
+    """The reason TLS was refused, as a clause that names the subject."""
     if isinstance(error, ssl.SSLCertVerificationError):
         if error.verify_code == 18:
             return (

@@ -3,7 +3,7 @@
 A request is an object of JSON in one line, and the answer is another. The first request for a
 tunnel brings the device along, as an open file. The daemon and the process may be of different
 releases, since the process outlives the daemon, so that both sides check what they get. It is text
-that only root can send: what is wrong here is a mistake, not an attack.
+that only root can send: an error here is a mistake, not an attack.
 """
 
 import json
@@ -17,7 +17,7 @@ VERSION: Final = 2
 MOST: Final = 1 << 16
 """Bytes of a request, and of an answer."""
 STATUS, BE, HURRY, END = "status", "be", "hurry", "end"
-"""Requests to a tunnel: to say how it is, to be as wanted, to dial anew at once, to end."""
+"""Requests to a tunnel: to report its state, to match a spec, to dial anew at once, to end."""
 
 
 class Target(NamedTuple):
@@ -25,7 +25,7 @@ class Target(NamedTuple):
 
     Attributes:
         host, port: of the server.
-        proxy: URL of the HTTP proxy on the way; empty for none.
+        proxy: URL of the HTTP proxy on the path; empty for none.
     """
 
     host: str
@@ -42,8 +42,8 @@ class Wanted(NamedTuple):
         port: where a server listens.
         targets: where a client dials, the preferred one first.
         keepalive: seconds; 0 for none.
-        proxy_ca: path of the certificates of who may issue a proxy's; empty for the system's.
-        quiet: nothing is sent to anybody, and nobody is listened to.
+        proxy_ca: path of the certificates of a proxy's issuers; empty for the system's.
+        quiet: nothing is sent, and nothing accepted.
         mark: firewall mark of what travels on the underlay; 0 for none.
     """
 
