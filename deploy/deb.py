@@ -10,7 +10,6 @@ import gzip
 import hashlib
 import platform
 import sys
-import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -149,17 +148,11 @@ def make(package: Package, target: Path) -> Path:
         built = wheels.make(Path(name))
         (own,) = (each for each in built if each.match("liqod-*.whl"))
         (source,) = (each for each in built if each.match("liqod-*.tar.gz"))
-        made = assemble(package, own, locked, _date_of(source))
+        made = assemble(package, own, locked, wheels.date_of(source))
     target.mkdir(parents=True, exist_ok=True)
     file = target / package.file
     file.write_bytes(made)
     return file
-
-
-def _date_of(source: Path) -> int:
-    """The date that a source distribution has, in seconds since 1970."""
-    with tarfile.open(source) as archive:
-        return int(archive.getmembers()[0].mtime)
 
 
 def assemble(package: Package, own: Path, locked: list[Path], epoch: int) -> bytes:

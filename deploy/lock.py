@@ -81,9 +81,9 @@ def wheels(target: Target, kept: Path | None = None) -> list[Path]:
     folder = (kept or cache()) / f"locked-{target.python}-{target.machine}-{digest}"
     if not folder.is_dir():
         _download(target, folder)
-    found = sorted(folder.glob("*.whl"))
+    found, named = sorted(folder.glob("*.whl")), hashes()
     for each in found:
-        if hashlib.sha256(each.read_bytes()).hexdigest() not in hashes():
+        if hashlib.sha256(each.read_bytes()).hexdigest() not in named:
             reason = f"{each} was changed since it was downloaded"
             raise Undownloadable(f"{reason}: remove {folder}, and try again")
     return found

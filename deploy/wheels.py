@@ -97,6 +97,12 @@ def date(copied: Path, root: Path = ROOT) -> int:
     return int(committed)
 
 
+def date_of(source: Path) -> int:
+    """The date that a source distribution has, in seconds since 1970."""
+    with tarfile.open(source) as archive:
+        return int(archive.getmembers()[0].mtime)
+
+
 def _git(root: Path, *words: str) -> str:
     """The output of git; nothing where this is no checkout of git's, or there is no git."""
     if not (root / ".git").exists() or shutil.which("git") is None:

@@ -55,6 +55,8 @@ MANAGED: Final = {
 """Labels of everything that an installation makes: what ``uninstall`` and an upgrade go by."""
 HELM: Final = "Helm"
 """Value of ``app.kubernetes.io/managed-by`` on everything that Helm makes, of whatever chart."""
+OF_LIQOD: Final = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
+"""Selects what an installation makes, by whatever means."""
 OF_LIQO: Final = (
     f"{labels.APP_PART_OF}={labels.APP_LIQO},{labels.APP_MANAGED_BY}!={INSTALLER},"
     f"{labels.MANAGED_BY_LIQOD}!={labels.TRUE}"

@@ -43,7 +43,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, NotFound
-from liqod.install.manifests import OF_LIQO, SELECTOR, Options, manifests
+from liqod.install.manifests import HELM, OF_LIQO, OF_LIQOD, SELECTOR, Options, manifests
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
 from liqod.install.verbs import POLL
@@ -291,7 +291,7 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
         await _delete(client, one)
     await daemon_stopped(client, namespace, progress)
     progress("withdrawing the webhook")
-    for one in await _find(client, MUTATING_WEBHOOKS, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"):
+    for one in await _find(client, MUTATING_WEBHOOKS, OF_LIQOD):
         await _delete(client, one)
     progress("handing over joined networks")
     await _hand_over_networks(client, namespace, progress)
@@ -307,7 +307,7 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
     for kind in OURS:
         for one in await _find(client, kind, SELECTOR):
             await _delete(client, one)
-    for selector in (SELECTOR, f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"):
+    for selector in (SELECTOR, OF_LIQOD):
         for one in await _find(client, SECRETS, selector, namespace):
             if one.name != labels.KEYS_SECRET:
                 await _delete(client, one)
@@ -320,7 +320,7 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
 
 async def _hand_over_networks(client: Client, namespace: str, progress: Progress) -> None:
     """Have Liqo find gateways as it makes them: with their keys, and with no stand-ins."""
-    ours = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
+    ours = OF_LIQOD
     silent = await overlay_down(client, progress)
     for name in silent:
         progress(
@@ -459,7 +459,7 @@ async def _hand_over(client: Client, kind: Kind, name: str, namespace: str) -> N
         return
     patch: dict[str, Any] = {
         "metadata": {
-            "labels": {labels.APP_MANAGED_BY: "Helm", labels.MANAGED_BY_LIQOD: None},
+            "labels": {labels.APP_MANAGED_BY: HELM, labels.MANAGED_BY_LIQOD: None},
             "annotations": {
                 "meta.helm.sh/release-name": labels.APP_LIQO,
                 "meta.helm.sh/release-namespace": namespace,

@@ -25,7 +25,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden
 from liqod.install import installerrights, rights
 from liqod.install.installerrights import InstallerRight
-from liqod.install.manifests import HELM, OF_LIQO, SELECTOR, Manifest, Options
+from liqod.install.manifests import HELM, OF_LIQO, OF_LIQOD, SELECTOR, Manifest, Options
 from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
@@ -186,7 +186,7 @@ async def _beside_liqo(client: Client) -> InstallRefusal | None:
 
 async def by_helm(client: Client) -> InstallRefusal | None:
     """The refusal where the chart has installed liqod: Helm would put back what others change."""
-    selector = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE},{labels.APP_MANAGED_BY}={HELM}"
+    selector = f"{OF_LIQOD},{labels.APP_MANAGED_BY}={HELM}"
     accounts = await client.list(SERVICE_ACCOUNTS, Selection(labels=selector), decode=Partial)
     for each in accounts:
         release = each.metadata.annotations.get(RELEASE, "liqod")

@@ -38,7 +38,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, NotFound
 from liqod.identity import signingrequests
 from liqod.install import refusals, rights
-from liqod.install.manifests import SELECTOR
+from liqod.install.manifests import OF_LIQOD, SELECTOR
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.verbs import POLL
 from liqod.kube.client import Client
@@ -67,12 +67,10 @@ STOPPED_WITHIN: Final = 30.0
 """Seconds that a daemon may take to release its Lease, or to be found dead."""
 GONE_WITHIN: Final = 60.0
 """Seconds that namespaces may take to go."""
-_OURS: Final = f"{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
-"""Selects what an installation makes, by whatever means."""
 OURS: Final = (
     SELECTOR,
     f"{labels.MANAGED}={labels.TRUE}",
-    _OURS,
+    OF_LIQOD,
     labels.PEERING_USER,
 )
 """Selectors of what installation, daemon and ``generate peering-user`` make."""
@@ -122,7 +120,7 @@ async def uninstall(
     await _delete_all(client, DAEMON_SETS, SELECTOR, namespace)
     await directpods.take_over(client)
     progress("withdrawing the webhook")
-    await _delete_all(client, MUTATING_WEBHOOKS, _OURS)
+    await _delete_all(client, MUTATING_WEBHOOKS, OF_LIQOD)
     progress("removing what is left in the custom resources")
     for definition in DEFINITIONS:
         await _clear(client, definition.resource.KIND)
@@ -302,13 +300,13 @@ async def _empty(client: Client, namespace: str) -> None:
 
 
 async def _purge(client: Client) -> None:
-    for definition in await _find(client, CUSTOM_RESOURCES, _OURS):
+    for definition in await _find(client, CUSTOM_RESOURCES, OF_LIQOD):
         await client.delete(CUSTOM_RESOURCES, definition.metadata.name, uid=definition.metadata.uid)
     left: list[Partial] = []
 
     async def gone() -> bool:
         nonlocal left
-        left = await _find(client, CUSTOM_RESOURCES, _OURS)
+        left = await _find(client, CUSTOM_RESOURCES, OF_LIQOD)
         return not left
 
     await poll_until(

@@ -98,9 +98,7 @@ def _make_root(root: Path, release: str) -> None:
 
 def _assemble(installation: wheels.Installation, built: Path) -> None:
     programs.say("assembling Debian packages")
-    for each in programs.cache().glob("deb-*"):
-        if each.is_dir() and time.time() - each.stat().st_mtime > wheels.UNUSED:
-            shutil.rmtree(each, ignore_errors=True)
+    wheels.take_away_unused("deb-*")
     scratch = built.with_name(f".{built.name}")
     shutil.rmtree(scratch, ignore_errors=True)
     (scratch / "again").mkdir(parents=True)

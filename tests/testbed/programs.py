@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from deploy import lock
 from tests.testbed import toolchain
 from tests.testbed.errors import Unavailable
 
@@ -215,7 +216,7 @@ def cache() -> Path:
     chosen = os.environ.get("TESTBED_CACHE")
     if chosen:
         return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "liqod" / "testbed"
+    return lock.cache() / "testbed"
 
 
 def _kube(minor: str) -> Recipe:

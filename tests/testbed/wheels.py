@@ -15,7 +15,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
@@ -88,15 +87,20 @@ def _digest() -> str:
     return made.hexdigest()[:16]
 
 
-def _take_away_unused() -> None:
-    for folder in programs.cache().glob("wheels-*"):
+def take_away_unused(pattern: str) -> None:
+    """Remove the folders of the cache that no run has used for long.
+
+    Args:
+        pattern: of their names.
+    """
+    for folder in programs.cache().glob(pattern):
         if folder.is_dir() and time.time() - folder.stat().st_mtime > UNUSED:
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _make(wanted: Installation, done: Path) -> None:
     programs.say(f"building {TITLE} (a minute)")
-    _take_away_unused()
+    take_away_unused("wheels-*")
     shutil.rmtree(wanted.folder, ignore_errors=True)
     wanted.folder.mkdir(parents=True)
     _run([sys.executable, "-m", "deploy.wheels", str(wanted.built)], wheels.ROOT)
@@ -104,7 +108,8 @@ def _make(wanted: Installation, done: Path) -> None:
         copy = Path(name) / "copy"
         copy.mkdir()
         _copy(copy)
-        epoch = {wheels.EPOCH: str(_date(wanted.built))}
+        (source,) = wanted.built.glob("liqod-*.tar.gz")
+        epoch = {wheels.EPOCH: str(wheels.date_of(source))}
         _run([sys.executable, "-m", "deploy.wheels", str(wanted.again)], copy, **epoch)
     _run([sys.executable, "-m", "venv", str(wanted.environment)], wanted.folder)
     _install(wanted, "liqod-*.whl")
@@ -126,12 +131,6 @@ def _copy(folder: Path) -> None:
             shutil.copyfile(source, target)
     for each in folder.rglob("*"):
         each.chmod(0o700 if each.is_dir() else 0o600)
-
-
-def _date(built: Path) -> int:
-    (packed,) = built.glob("liqod-*.tar.gz")
-    with tarfile.open(packed) as archive:
-        return int(archive.getmembers()[0].mtime)
 
 
 def _pip(wanted: Installation) -> Sequence[str]:
