@@ -20,6 +20,11 @@ def main() -> int | None:
         from liqod import node
 
         return node.command(sys.argv[2:])
+    if sys.argv[1:2] == ["tunnel"]:
+        from liqod.tunnel import __main__ as tunnel
+
+        tunnel.main(sys.argv[2:])
+        return None
     if sys.argv[1:2] == ["top"]:
         from tui.__main__ import main as look
 

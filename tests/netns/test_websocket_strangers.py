@@ -13,10 +13,10 @@ import trio
 
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
-from liqod.plugins.network.websocketd.listening import PROVED_WITHIN
-from liqod.plugins.network.websocketd.tunnelsession import ConnectionFailed, TunnelSession
-from liqod.plugins.network.websocketd.tunneltls import context
 from liqod.runtime.account import CALLERS, SHARED, SHARES, TUNNEL_SHARES
+from liqod.tunnel.listening import PROVED_WITHIN
+from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession
+from liqod.tunnel.tunneltls import context
 from simulator.suites.gateways import Gateway
 from simulator.suites.tunnels import Gateways, _until
 from tests.netns.middles import Interceptor, Relay, Spoiler

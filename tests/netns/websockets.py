@@ -17,10 +17,10 @@ from websockets.uri import WebSocketURI
 from liqod.identity.tunnelcertificates import Pinned, pinned
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network.websocket import WEBSOCKET
-from liqod.plugins.network.websocketd.tunnelsession import SPEAKS, TunnelSession
-from liqod.plugins.network.websocketd.tunneltls import context
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Side, TunnelStatus
+from liqod.tunnel.tunnelsession import SPEAKS, TunnelSession
+from liqod.tunnel.tunneltls import context
 from simulator.suites import TunnelContract
 from simulator.suites.gateways import UNDERLAY, Gateway
 from simulator.suites.tunnels import Gateways

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from liqod.model.network.environment import NONE, of_environment
-from liqod.plugins.network.websocketd.wanted import Target
+from liqod.tunnel.wanted import Target
 
 
 def targets(

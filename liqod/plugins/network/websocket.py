@@ -1,7 +1,7 @@
 """Packets in a websocket over TLS on TCP port 443, for networks where nothing else passes.
 
 Also through an HTTP proxy. It is the one backend where packets pass through Python: a process for
-all such tunnels (:mod:`.websocketd`), which the daemon begins, finds again, and asks for what is
+all such tunnels (:mod:`liqod.tunnel`), which the daemon begins, finds again, and asks for what is
 wanted.
 Two connections in each other recover loss twice, so where UDP passes, ``wireguard`` is better.
 """
@@ -21,8 +21,6 @@ from liqod.plugins.network import processes, proxyselection
 from liqod.plugins.network.endpointselection import SILENCE
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.processrights import NET_ADMIN, is_device, may
-from liqod.plugins.network.websocketd.packets import MOST_SEGMENTS, open_device
-from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import (
     Place,
@@ -31,6 +29,8 @@ from liqod.plugins.providers import (
     TunnelSpec,
     TunnelStatus,
 )
+from liqod.tunnel.packets import MOST_SEGMENTS, open_device
+from liqod.tunnel.wanted import VERSION, Wanted
 
 PORT = 443
 TUN = Path("/dev/net/tun")

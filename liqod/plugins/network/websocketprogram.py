@@ -17,12 +17,12 @@ from weakref import WeakValueDictionary
 import trio
 
 from liqod.plugins.network import processes, uapi
-from liqod.plugins.network.websocketd import wanted
-from liqod.plugins.network.websocketd.wanted import TunnelRequest, Wanted
 from liqod.plugins.providers import Place, TunnelServices
 from liqod.runtime.unixpeer import unix_peer
+from liqod.tunnel import wanted
+from liqod.tunnel.wanted import TunnelRequest, Wanted
 
-MODULE: Final = "liqod.plugins.network.websocketd"
+MODULE: Final = "liqod.tunnel"
 READY_DEADLINE: Final = 10.0
 """Seconds for the process to answer, once it is begun."""
 PATIENCE: Final = 5.0

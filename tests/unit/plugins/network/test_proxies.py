@@ -5,8 +5,8 @@ import pytest
 from liqod.model.network.environment import NONE, of_environment
 from liqod.plugins.network.proxyselection import targets
 from liqod.plugins.network.websocket import WebsocketSettings
-from liqod.plugins.network.websocketd.proxying import HttpProxy, refusal
-from liqod.plugins.network.websocketd.wanted import Target, TunnelRequest, Wanted, decoded, encoded
+from liqod.tunnel.proxying import HttpProxy, refusal
+from liqod.tunnel.wanted import Target, TunnelRequest, Wanted, decoded, encoded
 
 PROXY = "http://proxy.example.org:3128"
 

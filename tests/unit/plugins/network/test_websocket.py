@@ -14,9 +14,9 @@ from liqod.errors import ConfigError, NetworkError
 from liqod.plugins.network import processes, rtnetlink, uapi, websocket, websocketprogram
 from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, WebsocketTunnel
-from liqod.plugins.network.websocketd.wanted import VERSION, decoded
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 from liqod.runtime.unixpeer import UnixPeer
+from liqod.tunnel.wanted import VERSION, decoded
 
 PLACE = Place(interface="lqt0", namespace="")
 SPEC = TunnelSpec(

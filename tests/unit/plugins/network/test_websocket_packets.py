@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.plugins.network.websocketd.packets import HEADER, LARGEST, MOST_SEGMENTS, checked
+from liqod.tunnel.packets import HEADER, LARGEST, MOST_SEGMENTS, checked
 
 OPEN, VALID, TCP4, UDP4, TCP6, ECN = 1, 2, 1, 3, 4, 0x80
 PLAIN = bytes(10)

@@ -10,11 +10,11 @@ from trio.testing import MockClock
 
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
-from liqod.plugins.network.websocketd.__main__ import UNUSED, Process
-from liqod.plugins.network.websocketd.packets import Tun
-from liqod.plugins.network.websocketd.tunnel import CarriedTunnel
-from liqod.plugins.network.websocketd.wanted import Wanted
 from liqod.runtime import account
+from liqod.tunnel.__main__ import UNUSED, Process
+from liqod.tunnel.packets import Tun
+from liqod.tunnel.tunnel import CarriedTunnel
+from liqod.tunnel.wanted import Wanted
 
 
 class Broken(Tun):

@@ -24,9 +24,9 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
 
-from liqod.plugins.network.websocketd.packets import LARGEST
-from liqod.plugins.network.websocketd.tunneltls import HUNG_UP, Side, explained
 from liqod.runtime.tlspump import TlsPump
+from liqod.tunnel.packets import LARGEST
+from liqod.tunnel.tunneltls import HUNG_UP, Side, explained
 
 SPEAKS: Final = Subprotocol("liqod-tunnel-1")
 """The websocket's sub-protocol: one IP packet a message, with its header before it."""

@@ -11,8 +11,8 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.plugins.network.websocketd.packets import Tun
-from liqod.plugins.network.websocketd.tunnelsession import TunnelSession
+from liqod.tunnel.packets import Tun
+from liqod.tunnel.tunnelsession import TunnelSession
 
 AT_ONCE: Final = 64
 """Pieces that are read before others are looked after."""

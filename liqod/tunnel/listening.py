@@ -11,10 +11,10 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.plugins.network.websocketd.tunnelsession import ConnectionFailed, TunnelSession, tuned
 from liqod.runtime.account import CALLERS, SHARED, Account
 from liqod.runtime.connectionlimit import address_of
 from liqod.sharedport import SharedPort
+from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned
 
 PROVED_WITHIN: Final = 10.0
 """Seconds for that."""

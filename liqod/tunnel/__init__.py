@@ -1,8 +1,8 @@
 """The process that carries packets of this machine's tunnels in websockets over TLS.
 
-``python -m liqod.plugins.network.websocketd SOCKET``, apart from the daemon, which it outlives. It
-takes requests at that socket (:mod:`.wanted`), gets the devices of its tunnels as open files, and
-lives until it is ended, or has no tunnel any more. A failure ends its own tunnel alone:
+``python -m liqod.tunnel SOCKET``, apart from the daemon, which it outlives. It takes requests at
+that socket (:mod:`.wanted`), gets the devices of its tunnels as open files, and lives until it is
+ended, or has no tunnel any more. A failure ends its own tunnel alone:
 
 - :mod:`.tunnel`: one tunnel, as requested last;
 - :mod:`.packets`: the TUN device, and the check of the other side's packets;

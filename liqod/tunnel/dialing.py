@@ -8,10 +8,10 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.plugins.network.websocketd.proxying import HttpProxy, connect
-from liqod.plugins.network.websocketd.tunnelsession import ConnectionFailed, TunnelSession, tuned
-from liqod.plugins.network.websocketd.wanted import Target
 from liqod.runtime.gather import first_of
+from liqod.tunnel.proxying import HttpProxy, connect
+from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned
+from liqod.tunnel.wanted import Target
 
 HEAD_START: Final = 0.5
 """Seconds that an endpoint is ahead of the next one."""

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import trio
 
-from liqod.plugins.network.websocketd.carrier import Carrier
-from liqod.plugins.network.websocketd.dialing import Dialer
-from liqod.plugins.network.websocketd.listening import Listener
-from liqod.plugins.network.websocketd.packets import Tun
-from liqod.plugins.network.websocketd.tunnelsession import TunnelSession
-from liqod.plugins.network.websocketd.tunneltls import context
-from liqod.plugins.network.websocketd.wanted import VERSION, Wanted
 from liqod.runtime.account import Account
+from liqod.tunnel.carrier import Carrier
+from liqod.tunnel.dialing import Dialer
+from liqod.tunnel.listening import Listener
+from liqod.tunnel.packets import Tun
+from liqod.tunnel.tunnelsession import TunnelSession
+from liqod.tunnel.tunneltls import context
+from liqod.tunnel.wanted import VERSION, Wanted
 
 SILENT: Final = 10
 """Seconds between words where no keepalive is wanted, to notice all the same that the other end is

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import trio
 
-from liqod.plugins.network.websocketd import wanted
-from liqod.plugins.network.websocketd.packets import Tun
-from liqod.plugins.network.websocketd.tunnel import MARK, CarriedTunnel
-from liqod.plugins.network.websocketd.wanted import TunnelRequest
 from liqod.runtime import account
 from liqod.runtime.connectionlimit import serve_listeners
 from liqod.runtime.unixpeer import unix_peer
+from liqod.tunnel import wanted
+from liqod.tunnel.packets import Tun
+from liqod.tunnel.tunnel import MARK, CarriedTunnel
+from liqod.tunnel.wanted import TunnelRequest
 
 ASKED_WITHIN: Final = 5.0
 UNUSED: Final = 10.0
@@ -174,11 +174,11 @@ def _error_text(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def main() -> None:
-    """Run until ended."""
+def main(arguments: list[str]) -> None:
+    """Run until ended; the one argument is the path of the socket for requests."""
     with suppress(KeyboardInterrupt):
-        trio.run(Process(Path(sys.argv[1])).run)
+        trio.run(Process(Path(arguments[0])).run)
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import trio
 
-from liqod.plugins.network.websocketd.tunnelsession import ConnectionFailed
+from liqod.tunnel.tunnelsession import ConnectionFailed
 
 MOST: Final = 16384
 """Bytes of a proxy's answer."""
