@@ -77,6 +77,7 @@ from liqod.reflection.statuscleanup import Retractions
 from liqod.resources import DEFINITIONS
 from liqod.runtime import account, log, sdnotify
 from liqod.runtime.arguments import Parser
+from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import explain, walled
 from liqod.shutdown import ShutdownWatchdog
 from liqod.telemetry import registry
@@ -146,6 +147,7 @@ class Daemon:
         self._read = read
         self._health = healthz.HealthServer()
         self._leader: LeaderComponents | None = None
+        self._leads = Observable(False)
         self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
@@ -253,9 +255,7 @@ class Daemon:
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
             self._role = membership.role_of(context)
-            servers.start_soon(
-                membership.run_candidate, context, self._role, lambda: self._leader is not None
-            )
+            servers.start_soon(membership.run_candidate, context, self._role, self._leads)
             while True:
                 await self._installed(context)
                 self._become("standing by")
@@ -267,6 +267,7 @@ class Daemon:
                     held_up = self._stalls.lately()
                     logger.warning("%s%s", explain(group), f": {held_up}" if held_up else "")
                     self._leader = None
+                    self._leads.set(False)
                 finally:
                     self._components.stand_by()
 
@@ -406,6 +407,7 @@ class Daemon:
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)
             self._leader = leader = LeaderComponents(context, peers, seen, handshake)
+            self._leads.set(True)
             nursery.start_soon(walled, "the handshake", handshake.run)
             take = (pass_keys_to(handshake, context.client), adverts.take)
             await nursery.start(OwnKeyController(context, *take).run)

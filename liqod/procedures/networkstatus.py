@@ -15,8 +15,8 @@ from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
 from liqod.model.view.facts import PeerFacts
 from liqod.model.view.networkfacts import JoinedFacts, joined, ways
-from liqod.network.failover.election import Claim
 from liqod.network.failover.lease import record_of
+from liqod.network.orders.candidacy import Claim
 from liqod.resources import (
     CONFIGURATIONS,
     INTERNAL_FABRICS,

@@ -43,6 +43,7 @@ from liqod.network.joining import join
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
+from liqod.runtime.observable import Observable
 from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run
 from tests.netns.test_joined_clusters import SETTINGS, end_rooms, keeps_ranges, machine_of
@@ -156,7 +157,9 @@ class Node:
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
         context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
         stand = partial(
-            membership.run_candidate, context, self.role, lambda: self.index == 1, node=self.name
+            membership.run_candidate,
+            *(context, self.role, Observable(self.index == 1)),
+            node=self.name,
         )
         with trio.CancelScope() as self.scope:
             async with trio.open_nursery() as nursery:
@@ -471,7 +474,9 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
         context = made.milan.context_of(made.milan.admin, made.nursery)
         context = dataclasses.replace(context, config=config.parse(text))
         made.nursery.start_soon(
-            partial(membership.run_candidate, context, third.role, lambda: True, node=third.name)
+            partial(
+                membership.run_candidate, context, third.role, Observable(True), node=third.name
+            )
         )
 
         async def follows() -> bool:

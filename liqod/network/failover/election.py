@@ -26,6 +26,7 @@ from typing import Final
 
 import msgspec
 
+from liqod.network.orders.candidacy import Claim
 from liqod.network.probing.liveness import Liveness, ProbeIntervals
 
 SILENCE: Final = 0.3
@@ -60,22 +61,6 @@ DEFERENCE: Final = 3.0
 YIELDS_AGAIN: Final = 600.0
 """Seconds before a gateway whose Node stays cordoned lets the Lease go once more: where it has it
 again, nobody else took it."""
-
-
-class Claim(msgspec.Struct, frozen=True):
-    """The Lease, as read.
-
-    Attributes:
-        holder: name of the candidate that has it; empty for nobody.
-        epoch: counts the holders.
-        version: of the object.
-        others: names of the standbys that the holder knew when it wrote.
-    """
-
-    holder: str
-    epoch: int
-    version: str
-    others: tuple[str, ...] = ()
 
 
 class Companion(msgspec.Struct):

@@ -4,7 +4,7 @@ It is the only word that counts. Beside its holder and a number that grows with 
 holder's address, the standbys that the holder knows, and where each peer was observed last.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, NoReturn
 
@@ -19,29 +19,14 @@ from liqod.kube.client import Client
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
-from liqod.network.failover.election import DURATION, Claim
+from liqod.network.failover.election import DURATION
+from liqod.network.orders.candidacy import Claim, LeaseRecord
 
 WATCH_SECONDS: Final = 300
 AGAIN: Final = 0.2
 """Seconds before a watch that broke is begun anew."""
 MOST_PEERS: Final = 4096
 """Peers whose endpoints are written to the Lease, at the most."""
-
-
-class LeaseRecord(msgspec.Struct, frozen=True):
-    """The Lease.
-
-    Attributes:
-        claim: whose it is.
-        address: of the holder, on the nodes' network.
-        reached: where peers reach candidates, by their names.
-        endpoints: where peers were observed last, by their ids.
-    """
-
-    claim: Claim
-    address: str = ""
-    reached: Mapping[str, str] = {}
-    endpoints: Mapping[str, str] = {}
 
 
 def record_of(lease: Lease) -> LeaseRecord:

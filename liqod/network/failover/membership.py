@@ -1,9 +1,13 @@
-"""Keeps a daemon a candidate for gateway from its start on, as leader and as standby."""
+"""Keeps this machine a candidate for gateway from the daemon's start on, as leader and as standby.
+
+The daemon has what needs the API server: the machine's Node, the candidates' Secret, the cordons
+and the Lease. The machine decides by these, and requests each write (:mod:`liqod.network.machine`).
+"""
 
 import base64
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final, NoReturn
 
@@ -14,20 +18,35 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.errors import AlreadyExists, ConfigError, NetworkError
+from liqod.errors import AlreadyExists, ConfigError, LiqodError, NetworkError
 from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Secret
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.failover.candidate import Candidate
 from liqod.network.failover.candidatemessages import SAID, key_of
 from liqod.network.failover.fence import Fence
-from liqod.network.failover.localcandidate import LocalCandidate
+from liqod.network.failover.lease import GatewayLease
 from liqod.network.failover.role import GatewayState, Role
 from liqod.network.hostcapabilities import own_addresses
+from liqod.network.machine.candidateservice import CandidateService
+from liqod.network.orders.candidacy import (
+    PATIENCE,
+    Candidacy,
+    CandidacyOrder,
+    CandidacyReport,
+    LeaseAnswer,
+    LeaseFound,
+    LetGo,
+    LetGoDone,
+    LocalCandidate,
+    ReadLease,
+    WriteLease,
+)
 from liqod.network.overlay import members
 from liqod.runtime.log import Seldom
+from liqod.runtime.observable import Observable
+from liqod.runtime.outliving import outliving
 from liqod.runtime.supervise import Failure, Supervision
 
 SECRET: Final = labels.GATEWAY_SECRET
@@ -49,33 +68,142 @@ def role_of(context: ClusterContext) -> Role:
 
 
 async def run_candidate(
-    context: ClusterContext, role: Role, leads: Callable[[], bool], *, node: str | None = None
+    context: ClusterContext, role: Role, leads: Observable[bool], *, node: str | None = None
 ) -> NoReturn:
-    """Be a candidate until cancelled, as often as it takes; of one that is alone, nothing.
+    """Be a candidate until cancelled; of one that is alone, nothing.
 
     Args:
         role: notified whether this machine is the gateway.
         leads: whether this daemon leads.
         node: name of the node's network namespace; None for the one that this process is in.
     """
+    if not role.others:
+        await trio.sleep_forever()
+    fence, inside = Fence(context.cluster_id, node), partial(namespaces.inside, node)
+    find = partial(local_candidate, context)
+    membership = Membership(context, find, leads, lambda order: service.receive(order))
+    service = CandidateService(fence, role, membership.receive, inside=inside)
+    async with outliving(service.run):
+        await membership.run()
+    raise AssertionError("a candidate ends by cancellation only")
 
-    seldom = Seldom()
 
-    def report(failure: Failure | None, error: BaseException | None) -> None:
-        if failure is not None and seldom.allows(failure.reason):
+class Membership:
+    """Keeps this cluster's part of the candidacy: the machine's Node, the cordons, and the Lease.
+
+    Args:
+        find: finds this machine as a candidate.
+        leads: whether this daemon leads.
+        send: sends an order to the machine.
+    """
+
+    def __init__(
+        self,
+        context: ClusterContext,
+        find: Callable[[], Awaitable[LocalCandidate]],
+        leads: Observable[bool],
+        send: Callable[[CandidacyOrder], None],
+    ) -> None:
+        self._context, self._find, self._leads, self._send = context, find, leads, send
+        self._lease = GatewayLease(
+            context.client, context.namespace, lambda found: send(LeaseFound(found))
+        )
+        self._me: LocalCandidate | None = None
+        self._cordoned: frozenset[str] = frozenset()
+        self._request: Observable[ReadLease | WriteLease | None] = Observable(None)
+        """The last one that was not answered; the machine has given up those before it."""
+        self._released = trio.Event()
+        self._seldom = Seldom()
+
+    def receive(self, report: CandidacyReport) -> None:
+        """Take a request of the machine, to be carried out."""
+        if isinstance(report, LetGoDone):
+            self._released.set()
+        else:
+            self._request.set(report)
+
+    async def run(self) -> NoReturn:
+        """Keep the machine a candidate until cancelled, as often as it takes."""
+        try:
+            await Supervision(self._run, self._report).forever()
+        finally:
+            if self._me is not None:
+                with trio.move_on_after(PATIENCE, shield=True):
+                    await self._leave()
+
+    def _report(self, failure: Failure | None, error: BaseException | None) -> None:
+        if failure is not None and self._seldom.allows(failure.reason):
             log.warning("this node cannot be the gateway: %s", failure.reason)
 
-    async def run() -> None:
-        await _run_candidate(context, role, leads, node)
+    async def _run(self) -> None:
+        self._me = await self._find()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(follow_cordons, self._context.informers, self._on_cordons)
+            nursery.start_soon(self._lease.follow)
+            nursery.start_soon(self._serve)
+            while True:
+                await self._leads.wait_changed()
+                self._tell()
 
-    if role.others:
-        await Supervision(run, report).forever()
-    await trio.sleep_forever()
+    async def _leave(self) -> None:
+        """End: a gateway whose Node is cordoned, as one that is drained, lets the Lease go."""
+        self._send(LetGo())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._serve)
+            await self._released.wait()
+            nursery.cancel_scope.cancel()
+
+    def _on_cordons(self, names: frozenset[str]) -> None:
+        self._cordoned = names
+        self._tell()
+
+    def _tell(self) -> None:
+        assert self._me is not None
+        self._send(Candidacy(self._me, self._leads.now, self._cordoned))
+
+    async def _serve(self) -> NoReturn:
+        """Carry out the machine's requests, one after another."""
+        while True:
+            request = self._request.now
+            if request is None:
+                await self._request.wait_changed()
+                continue
+            answer = await self._answer(request)
+            if self._request.now is request:
+                self._request.set(None)
+            self._send(answer)
+
+    async def _answer(self, request: ReadLease | WriteLease) -> LeaseAnswer:
+        try:
+            with trio.fail_after(PATIENCE):
+                version = await self._carry_out(request)
+        except (LiqodError, trio.TooSlowError) as error:
+            log.debug("the gateway's lease: %s", error)
+            return LeaseAnswer(request.number, error=str(error) or "the API server is too slow")
+        return LeaseAnswer(request.number, version or "")
+
+    async def _carry_out(self, request: ReadLease | WriteLease) -> str | None:
+        version = None
+        if isinstance(request, WriteLease):
+            record = request.record
+            if self._me is None or record.claim.holder not in ("", self._me.name):
+                raise NetworkError(f"{record.claim.holder} is not the candidate of this daemon")
+            if record.claim.version:
+                version = await self._lease.write(record, taken=request.taken)
+            else:
+                version = await self._lease.create(record)
+        if version is None:
+            await self._lease.read()
+        return version
 
 
-async def _run_candidate(
-    context: ClusterContext, role: Role, leads: Callable[[], bool], node: str | None
-) -> None:
+async def local_candidate(context: ClusterContext) -> LocalCandidate:
+    """This machine as a candidate, by its Node and the configuration.
+
+    Raises:
+        ConfigError: it is none of the cluster's nodes, or its Node has no usable address.
+        LiqodError: as the client raises.
+    """
     settings = context.config.network
     found = [members.member(msgspec.json.encode(each)) for each in await context.client.list(NODES)]
     nodes = [each for each in found if each is not None]
@@ -90,26 +218,14 @@ async def _run_candidate(
         address = members.address(name, nodes)
     except ValueError as error:
         raise ConfigError(str(error)) from error
-    me = LocalCandidate(
+    return LocalCandidate(
         name=name,
         address=address,
         key=key_of(await secret_of(context), context.cluster_id),
-        reached=next((each for each in settings.advertise if len(each) <= SAID), address),
         port=settings.candidate_port,
-    )
-    candidate = Candidate(
-        context.client,
-        context.namespace,
-        me,
-        Fence(context.cluster_id, node),
-        role,
-        begins=leads,
+        reached=next((each for each in settings.advertise if len(each) <= SAID), address),
         eligible=await _is_named(context, name),
-        inside=partial(namespaces.inside, node),
     )
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(follow_cordons, context.informers, candidate.on_cordons)
-        await candidate.run()
 
 
 async def follow_cordons(

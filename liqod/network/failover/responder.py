@@ -17,7 +17,8 @@ import msgspec
 
 from liqod.network.failover import candidatemessages
 from liqod.network.failover.candidatemessages import Answer, Question
-from liqod.network.failover.election import HOLD, Claim
+from liqod.network.failover.election import HOLD
+from liqod.network.orders.candidacy import Claim
 
 REMEMBERED: Final = 4096
 """Answers that can be confirmed."""

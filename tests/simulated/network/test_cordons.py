@@ -16,13 +16,22 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.kube.leases import Lease
-from liqod.network.failover.candidate import Candidate
 from liqod.network.failover.candidatemessages import key_of
-from liqod.network.failover.election import DURATION
+from liqod.network.failover.election import DURATION, KERNEL, RENEW
 from liqod.network.failover.fence import Fence
-from liqod.network.failover.localcandidate import LocalCandidate
-from liqod.network.failover.membership import follow_cordons
+from liqod.network.failover.membership import Membership, follow_cordons
 from liqod.network.failover.role import GatewayState, Role
+from liqod.network.machine.candidateservice import CandidateService
+from liqod.network.orders.candidacy import (
+    CandidacyOrder,
+    Claim,
+    LeaseAnswer,
+    LeaseRecord,
+    LocalCandidate,
+    WriteLease,
+)
+from liqod.runtime.observable import Observable
+from liqod.runtime.outliving import outliving
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Member, members
 from tests.testbed import virtualtime
@@ -55,22 +64,34 @@ class Standing:
     role: Role = field(default_factory=lambda: Role(GatewayState(active=None), others=True))
     fence: NotedFence = field(default_factory=NotedFence)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
+    daemon: trio.CancelScope = field(default_factory=trio.CancelScope)
+    again: trio.Event = field(default_factory=trio.Event)
 
     async def run(self) -> None:
-        """Be a candidate; the first one begins."""
-        context = self.member.context
-        me = LocalCandidate(
-            name=self.name, address=self.address, key=key_of(b"s" * 32, "rome"), port=self.port
-        )
-        candidate = Candidate(
-            *(context.client, context.namespace, me, self.fence, self.role),
-            begins=lambda: self.name == "one",
-            inside=_here,
+        """Be a candidate, with one daemon after another; the first node begins."""
+        machine = CandidateService(
+            self.fence, self.role, lambda report: daemon.receive(report), inside=_here
         )
         with self.scope:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(follow_cordons, context.informers, candidate.on_cordons)
-                nursery.start_soon(candidate.run)
+            async with outliving(machine.run):
+                while True:
+                    daemon = self.made(machine)
+                    with self.daemon:
+                        await daemon.run()
+                    await self.again.wait()
+                    self.daemon, self.again = trio.CancelScope(), trio.Event()
+
+    def made(self, machine: CandidateService) -> Membership:
+        """A daemon of this node's machine."""
+        context = self.member.context
+        leads = Observable(self.name == "one")
+        return Membership(context, self.me, leads, machine.receive)
+
+    async def me(self) -> LocalCandidate:
+        """On loopback, which is none of a Node's addresses."""
+        await trio.lowlevel.checkpoint()
+        key = key_of(b"s" * 32, "rome")
+        return LocalCandidate(name=self.name, address=self.address, key=key, port=self.port)
 
     async def cordon(self, *, on: bool = True) -> None:
         """As ``kubectl cordon`` and ``uncordon`` do."""
@@ -205,3 +226,35 @@ async def test_a_daemon_that_ends_on_another_node_changes_nothing():
         await trio.sleep(1.0)
         assert await nodes.lease() == ("one", 1)
         assert nodes.one.fence.held[-1] != 0.0
+
+
+async def test_a_machine_without_a_daemon_stays_the_gateway_and_the_next_daemon_goes_on():
+    async with pair() as nodes:
+        await nodes.begin()
+        nodes.one.daemon.cancel()
+        await trio.sleep(RENEW + 2.0)
+        assert await nodes.one.is_gateway()
+        assert not await nodes.two.is_gateway()
+        assert nodes.one.fence.held[-1] == KERNEL
+        nodes.one.again.set()
+        await nodes.stays("one", 1)
+        await nodes.one.cordon()
+        await eventually(nodes.two.is_gateway)
+        assert await nodes.lease() == ("two", 2)
+
+
+async def test_a_machine_writes_no_lease_for_another():
+    async with pair() as nodes:
+        sent: list[CandidacyOrder] = []
+        leads = Observable(True)
+        daemon = Membership(nodes.member.context, nodes.one.me, leads, sent.append)
+        nodes.nursery.start_soon(daemon.run)
+
+        async def answered() -> bool:
+            return any(isinstance(each, LeaseAnswer) for each in sent)
+
+        daemon.receive(WriteLease(7, LeaseRecord(Claim("two", 1, "")), taken=True))
+        await eventually(answered)
+        (answer,) = (each for each in sent if isinstance(each, LeaseAnswer))
+        assert answer == LeaseAnswer(7, error="two is not the candidate of this daemon")
+        assert await nodes.member.admin.find(LEASES, labels.GATEWAY_LEASE, "liqo") is None

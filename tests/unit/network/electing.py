@@ -9,10 +9,8 @@ from functools import partial
 from itertools import count
 from math import inf
 
-from liqod.network.failover.election import (
-    Claim,
-    Election,
-)
+from liqod.network.failover.election import Election
+from liqod.network.orders.candidacy import Claim
 
 TRIP = 0.0005
 API = 0.008

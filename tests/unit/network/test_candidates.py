@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from liqod.network.failover import candidatemessages, responder
 from liqod.network.failover.candidatemessages import Answer, Question, encoded, key_of, read
-from liqod.network.failover.election import Claim
 from liqod.network.failover.fence import Fence
 from liqod.network.failover.responder import ORDINARY, Responder, ResponderTimings
+from liqod.network.orders.candidacy import Claim
 
 KEY = key_of(b"s" * 32, "rome")
 NUMBERS = st.integers(0, (1 << 64) - 1)

@@ -11,9 +11,9 @@ from liqod.network.failover.election import (
     RETRY,
     TOGETHER,
     YIELDS_AGAIN,
-    Claim,
     Election,
 )
+from liqod.network.orders.candidacy import Claim
 from tests.unit.network.electing import World, settled
 
 WITHIN = 1.0

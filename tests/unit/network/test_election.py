@@ -19,10 +19,10 @@ from liqod.network.failover.election import (
     KERNEL,
     RENEW,
     SILENCE,
-    Claim,
     Election,
 )
 from liqod.network.failover.fence import LEFT, WORTH, FenceDeadline
+from liqod.network.orders.candidacy import Claim
 from tests.unit.network.electing import settled
 
 

@@ -1,9 +1,9 @@
 """One machine that can be the gateway: it requests the state, answers, and takes over.
 
-One task decides (:mod:`.election`), so that what it was late for is not held against anybody;
-another listens to answers, and each write goes by itself: a hung API server delays no verdict. The
-kernel's fence is shut before others are notified that this machine is the gateway no more, and
-opened before they are notified that it is. Ending changes nothing, unless this Node is cordoned.
+One task decides (:mod:`liqod.network.failover.election`), so that what it was late for is not held
+against anybody; another listens to answers, and each write goes by itself: a hung API server delays
+no verdict. The kernel's fence is shut before others are notified that this machine is the gateway
+no more, and opened before they are notified that it is. Ending changes nothing.
 """
 
 import errno
@@ -20,23 +20,21 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError, NetworkError
-from liqod.kube.client import Client
 from liqod.network.failover import candidatemessages
 from liqod.network.failover.candidatemessages import Answer, Question
-from liqod.network.failover.election import Claim, Election
+from liqod.network.failover.election import Election
 from liqod.network.failover.fence import Fence, FenceDeadline
-from liqod.network.failover.lease import GatewayLease, LeaseRecord
-from liqod.network.failover.localcandidate import LocalCandidate
 from liqod.network.failover.responder import Responder, now
 from liqod.network.failover.role import GatewayState, Role
+from liqod.network.machine import candidatesockets
+from liqod.network.machine.remotelease import RemoteLease
+from liqod.network.orders.candidacy import PATIENCE, Claim, LeaseRecord, LocalCandidate
 from liqod.runtime.observable import Notifier
 
 R = TypeVar("R")
 Inside = Callable[[Callable[[], socket.socket]], Awaitable[socket.socket]]
 """Opens a socket in the node's network namespace."""
 
-PATIENCE: Final = 1.0
-"""Seconds for a write."""
 BEHIND: Final = 1.0
 """Seconds between readings of a Lease that others know in another version than its watch."""
 LATE: Final = 0.05
@@ -51,32 +49,27 @@ class Candidate:
     """Keeps a role as it is to be.
 
     Args:
-        client: of this cluster.
-        namespace: liqod's own.
         me: this machine.
         fence: of its tunnels.
         role: notified whether it is the gateway.
-        begins: whether this one makes the Lease where there is none: the leader does at once,
-            others after a while.
-        eligible: whether it may be the gateway; one that may not only follows who is.
+        lease: reads and writes the Lease.
+        released: called once the Lease is let go, or surely kept, after :meth:`let_go`.
         inside: opens sockets.
     """
 
     def __init__(
         self,
-        client: Client,
-        namespace: str,
         me: LocalCandidate,
         fence: Fence,
         role: Role,
+        lease: RemoteLease,
+        released: Callable[[], None],
         *,
-        begins: Callable[[], bool],
         inside: Inside,
-        eligible: bool = True,
     ) -> None:
         self._me, self._fence, self._role = me, fence, role
-        self._begins, self._inside, self._eligible = begins, inside, eligible
-        self._lease = GatewayLease(client, namespace, self._on_lease)
+        self._lease, self._released, self._inside = lease, released, inside
+        self._leads = self._ends = False
         self._election = Election(me.name, now())
         self._record: LeaseRecord | None = None
         self._absent_since: float | None = None
@@ -95,13 +88,13 @@ class Candidate:
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> NoReturn:
-        """Be a candidate until cancelled, which lets the gateway go where its Node is cordoned.
+        """Be a candidate until cancelled, which changes nothing.
 
         Raises:
             NetworkError: candidates cannot be answered here.
         """
         try:
-            listening = await self._inside(self._me.listening)
+            listening = await self._inside(partial(candidatesockets.listening, self._me))
         except OSError as error:
             raise NetworkError(f"UDP port {self._me.port} for candidates: {error}") from error
         token = trio.lowlevel.current_trio_token()
@@ -111,22 +104,25 @@ class Candidate:
         self._responder.start()
         try:
             async with trio.open_nursery() as self._nursery:
-                self._nursery.start_soon(self._lease.follow)
                 self._nursery.start_soon(self._converse)
                 task_status.started()
                 await self._decide()
         finally:
-            with trio.move_on_after(PATIENCE, shield=True):
-                await self._leave()
             self._responder.close()
         raise AssertionError("a candidate ends by cancellation only")
 
-    def on_cordons(self, names: frozenset[str]) -> None:
-        """The Nodes of this cluster that are cordoned."""
-        self._election.on_cordons(names, now())
+    def on_cluster(self, *, leads: bool, cordoned: frozenset[str]) -> None:
+        """The daemon leads or does not, and the Nodes of this cluster that are cordoned."""
+        self._leads = leads
+        self._election.on_cordons(cordoned, now())
         self._stir()
 
-    def _on_lease(self, found: LeaseRecord | None) -> None:
+    def let_go(self) -> None:
+        """The daemon ends: a gateway whose Node is cordoned lets the Lease go at once."""
+        self._ends = True
+        self._stir()
+
+    def on_lease(self, found: LeaseRecord | None) -> None:
         """The Lease was read."""
         if found is None:
             self._absent_since = self._absent_since or now()
@@ -153,13 +149,16 @@ class Candidate:
                 # Answers may lie there that were not read yet.
                 mine.probe.stalled(late)
             self._listen()
-            if mine.probe is not None and self._eligible:
+            if mine.probe is not None and self._me.eligible:
                 await self._query(at)
             await self._settle(at)
-            if mine.should_let_go(at) and not self._writing:
+            if not self._writing and (mine.should_let_go(at) or (self._ends and mine.yields(at))):
                 await self._let_go(at)
             else:
                 self._write_what_is_due(at)
+            if self._ends and not self._writing and not mine.yields(at):
+                self._ends = False
+                self._released()
 
     def _listen(self) -> None:
         """Take in the questions that the responder has received."""
@@ -229,17 +228,9 @@ class Candidate:
         others = tuple(sorted({*self._election.company, self._me.name}))
         return Claim("", before.epoch, before.version, others)
 
-    async def _leave(self) -> None:
-        """Let the gateway go at the end, as on a Node that is drained; worth a try."""
-        mine, at = self._election, now()
-        if mine.yields(at) and not await self._yield(at):
-            return
-        if mine.is_letting_go:
-            await self._write(self._unheld(), at, True)
-
     def _write_what_is_due(self, at: float) -> None:
         mine = self._election
-        if self._writing or not self._eligible:
+        if self._writing or not self._me.eligible:
             return
         if mine.is_behind and at >= self._read_at + BEHIND:
             self._read_at, self._writing = at, True
@@ -247,7 +238,7 @@ class Candidate:
             return
         if mine.claim is None:
             since = self._absent_since
-            if since is not None and (self._begins() or at >= since + ABSENT):
+            if since is not None and (self._leads or at >= since + ABSENT):
                 self._start_write(Claim(self._me.name, mine.epoch + 1, ""), at, taken=True)
         elif mine.should_take(at):
             before = mine.claim
@@ -280,8 +271,7 @@ class Candidate:
 
     async def _read(self) -> None:
         try:
-            with trio.move_on_after(PATIENCE):
-                await self._lease.read()
+            await self._lease.read()
         except LiqodError as error:
             log.debug("the gateway's lease is not read: %s", error)
         finally:
@@ -296,20 +286,15 @@ class Candidate:
         reached = {**(before.reached if taken and before is not None else {}), **self._reachable()}
         wanted = LeaseRecord(claim, self._me.address, reached, heard)
         try:
-            with trio.fail_after(PATIENCE):
-                if claim.version:
-                    version = await self._lease.write(wanted, taken=taken)
-                else:
-                    version = await self._lease.create(wanted)
-                if version is None:
-                    await self._lease.read()
-                    return
-        except (LiqodError, trio.TooSlowError) as error:
+            version = await self._lease.write(wanted, taken=taken)
+        except LiqodError as error:
             log.debug("the gateway's lease is not written: %s", error)
             return
         finally:
             self._writing = False
             self._stir()
+        if not version:
+            return
         made = msgspec.structs.replace(claim, version=version)
         if not _is_behind(made, self._election.claim):
             self._absent_since = None
@@ -352,7 +337,7 @@ class Candidate:
                 await stirred.wait()
                 continue
             try:
-                made = await self._inside(partial(self._me.asking, address))
+                made = await self._inside(partial(candidatesockets.asking, self._me, address))
             except (OSError, LiqodError):
                 await trio.sleep(PATIENCE)
                 continue
