@@ -59,7 +59,11 @@ from liqod.network import hostcapabilities, ipam
 from liqod.network.failover import membership
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.machine.attending import attend
+from liqod.network.machine.overlayservice import OverlayService
+from liqod.network.orders.overlay import ReleaseOverlay
 from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.sweeping import NetworkGarbageCollector, sweep_once
@@ -256,6 +260,9 @@ class Daemon:
                 await servers.start(webhook.run)
             self._role = membership.role_of(context)
             servers.start_soon(membership.run_candidate, context, self._role, self._leads)
+            self._overlay = RemoteOverlay(lambda order: machine.receive(order))
+            machine = OverlayService(context.cluster_id, NodeKernel(), self._overlay.receive)
+            servers.start_soon(walled, "the machine's overlay", machine.run)
             while True:
                 await self._installed(context)
                 self._become("standing by")
@@ -336,17 +343,16 @@ class Daemon:
     async def _run_as_standby(self, context: ClusterContext) -> None:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
+            self._overlay.have(ReleaseOverlay())
             return
         machine, kernel = await hostcapabilities.look(
             context, self._plugins, self._account, self._role
         )
         if machine.problem:
             return
-        node = NodeKernel()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(hostcapabilities.attend, kernel)
-            nursery.start_soon(hostcapabilities.attend, node)
-            nursery.start_soon(Takeover(context, self._role, node, self._identity).run)
+            nursery.start_soon(attend, kernel)
+            nursery.start_soon(Takeover(context, self._role, self._overlay, self._identity).run)
             tasks = PeerTasks(self._plugins, machine, self._components)
             await nursery.start(
                 PeerController(context, tasks.run_as_standby, tasks.arbiter.end).run
@@ -377,7 +383,7 @@ class Daemon:
                 context, self._plugins, self._account, self._role
             )
             if not machine.problem:
-                nursery.start_soon(hostcapabilities.attend, kernel)
+                nursery.start_soon(attend, kernel)
                 overlay = partial(self._keep_overlay, context, machine)
                 nursery.start_soon(walled, "the nodes' overlay", overlay)
                 nursery.start_soon(
@@ -417,10 +423,7 @@ class Daemon:
 
     async def _keep_overlay(self, context: ClusterContext, machine: GatewayHost) -> NoReturn:
         """Lead from the other nodes to this one, which is the gateway."""
-        node = NodeKernel()
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(hostcapabilities.attend, node)
-            nursery.start_soon(OverlayWriter(context, machine, node, self._identity).run)
+        await OverlayWriter(context, machine, self._overlay, self._identity).run()
         raise AssertionError("controllers end by cancellation only")
 
     def _become(self, state: str) -> None:

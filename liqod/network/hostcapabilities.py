@@ -3,7 +3,7 @@
 import logging
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 
@@ -18,14 +18,12 @@ from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
 from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.gatewayhost import GatewayHost
-from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.host import PluginHost
 from liqod.plugins.providers import TunnelProvider, TunnelServices
 from liqod.runtime.account import PROXY, Account
 from liqod.runtime.gather import gather
-from liqod.runtime.supervise import Failure, Supervision
 
 FOLDER: Final = "/run/liqod-network"
 """Where backends keep what must last until the machine starts anew."""
@@ -122,16 +120,6 @@ async def to_server(context: ClusterContext) -> Wire:
     """
     host, port = place_of(context.client.server)
     return await connect(host, port)
-
-
-async def attend(kernel: KernelDatapath | NodeKernel) -> NoReturn:
-    """Observe changes in the kernel until cancelled."""
-
-    def report(failure: Failure | None, error: BaseException | None) -> None:
-        if failure is not None:
-            log.warning("changes of the network are not heard: %s", failure.reason)
-
-    await Supervision(kernel.run, report).forever()
 
 
 def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:

@@ -32,8 +32,9 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network.dataplane.kernel.apply import change
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.gatewayhost import GatewayHost
-from liqod.network.hostcapabilities import attend
+from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.resources import CONFIGURATIONS, INTERNAL_NODES, NETWORKS
 from liqod.resources.networking import GATEWAY_SERVERS
@@ -161,10 +162,12 @@ class Running:
         async def run_it(*, task_status: trio.TaskStatus[None]) -> None:
             kernel = NodeKernel(self.nodes.places[number])
             machine = GatewayHost(addresses=(address(number),))
+            own = RemoteOverlay(lambda order: service.receive(order))
+            service = OverlayService(self.context.cluster_id, kernel, own.receive)
             with scope:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(attend, kernel)
-                    writer = OverlayWriter(self.context, machine, kernel, f"daemon-{number}")
+                    nursery.start_soon(service.run)
+                    writer = OverlayWriter(self.context, machine, own, f"daemon-{number}")
                     await nursery.start(writer.run)
                     task_status.started()
                     await trio.sleep_forever()

@@ -1,10 +1,9 @@
-"""Leads the overlay to this node when it becomes the gateway: one write, and its own kernel.
+"""Leads the overlay to this node when it becomes the gateway: one write, and one order.
 
 The leader writes the overlay as a whole (:mod:`.writer`). A node that takes over does not wait for
 that: the leader may be the very one that is gone.
 """
 
-import logging
 from functools import partial
 from typing import Any
 
@@ -13,10 +12,10 @@ from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.network.dataplane import overlayplan
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.failover.role import Role
-from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.orders.overlay import LeadOverlay, ReleaseOverlay
+from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.resources.fabric import (
     FABRIC,
     INTERNAL_FABRICS,
@@ -28,26 +27,24 @@ from liqod.resources.fabric import (
 OVERLAY = "overlay"
 """The one key."""
 
-log = logging.getLogger(__name__)
-
 
 class Takeover(Controller[str]):
-    """Keeps the InternalFabric and this node's kernel so, while this node is the gateway.
+    """Keeps the InternalFabric and this machine's overlay so, while this node is the gateway.
 
     Args:
         role: whether it is.
-        kernel: of this node.
+        machine: its overlay.
         holder: the name of this daemon.
     """
 
     def __init__(
-        self, context: ClusterContext, role: Role, kernel: NodeKernel, holder: str
+        self, context: ClusterContext, role: Role, machine: RemoteOverlay, holder: str
     ) -> None:
-        self._context, self._role, self._kernel, self._holder = context, role, kernel, holder
+        self._context, self._role, self._machine, self._holder = context, role, machine, holder
         self._client = context.client
         self._nodes = Watched(INTERNAL_NODES, _one)
         self._fabrics = Watched(INTERNAL_FABRICS, _one, Selection(context.namespace))
-        told = (role.wait_changed, kernel.wait_disturbed)
+        told = (role.wait_changed, machine.state.wait_changed)
         super().__init__(
             context,
             "network",
@@ -59,7 +56,9 @@ class Takeover(Controller[str]):
         )
 
     async def reconcile(self, key: str) -> float | None:
-        """Write and apply that this node is the gateway, where it is."""
+        """Write and order that this node is the gateway, where it is."""
+        if self._role.now.active is False:
+            self._machine.have(ReleaseOverlay())
         fabric = self._fabrics.store.decode((self._context.namespace, FABRIC), InternalFabric)
         if not self._role.now.active or fabric is None or fabric.spec is None:
             return None
@@ -95,9 +94,8 @@ class Takeover(Controller[str]):
             port=spec.port,
             mtu=spec.mtu,
         )
-        plan = overlayplan.plan(me, me, nodes.values(), overlay)
-        for line in await self._kernel.apply(self._context.cluster_id, plan):
-            log.info("the overlay: %s", line)
+        self._machine.have(LeadOverlay(me, tuple(nodes.values()), overlay))
+        self._machine.check()
         return None
 
 

@@ -1,4 +1,4 @@
-"""The leader's part of the overlay: its members, its gateway, and its own node's kernel.
+"""The leader's part of the overlay: its members, its gateway, and the order to its own machine.
 
 It is written only where a cluster has more than one node and its network is joined with a peer's;
 what is left out of it, or taken away, is so by the API server's own answer and not by a store's.
@@ -23,11 +23,11 @@ from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.view.networkfacts import ways
-from liqod.network.dataplane import overlayplan
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.orders.overlay import LeadOverlay, ReleaseOverlay, RemoveOverlay
 from liqod.network.overlay import members
-from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.members import Fabric, Member
+from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.fabric import (
     FABRIC,
@@ -54,25 +54,23 @@ log = logging.getLogger(__name__)
 
 
 class OverlayWriter(Controller[str]):
-    """Keeps the InternalNodes, the InternalFabric and this node's part of the overlay.
+    """Keeps the InternalNodes, the InternalFabric and this machine's part of the overlay.
 
     Args:
         machine: this machine, which is the gateway.
-        kernel: its kernel.
+        own: its overlay.
         holder: the name of this daemon in the Lease.
     """
 
     def __init__(
-        self, context: ClusterContext, machine: GatewayHost, kernel: NodeKernel, holder: str
+        self, context: ClusterContext, machine: GatewayHost, own: RemoteOverlay, holder: str
     ) -> None:
         self._context = context
         self._client = context.client
         self._machine = machine
-        self._kernel = kernel
+        self._own = own
         self._holder = holder
         self._members: dict[str, Member] = {}
-        self._left = True
-        """True while there may be something of the overlay's in the kernel."""
         self._refused: Mapping[str, str] = {}
         self._seldom = Seldom()
         self._nodes = Watched(NODES, self._on_node, debounce=TOGETHER)
@@ -82,7 +80,7 @@ class OverlayWriter(Controller[str]):
         self._configurations = Watched(CONFIGURATIONS, _one, debounce=TOGETHER)
         self._servers = Watched(GATEWAY_SERVERS, _one, debounce=TOGETHER)
         self._clients = Watched(GATEWAY_CLIENTS, _one, debounce=TOGETHER)
-        told = (kernel.wait_disturbed, machine.role.wait_changed)
+        told = (own.state.wait_changed, machine.role.wait_changed)
         super().__init__(
             context,
             "network",
@@ -123,7 +121,7 @@ class OverlayWriter(Controller[str]):
         self._machine.node_reachability.nodes = ways(self._live(), every, self._refused)
 
     async def reconcile(self, key: str) -> float | None:
-        """Write and apply the desired state, or take it away."""
+        """Write and order the desired state, or take it away."""
         mine = members.local(
             self._members.values(),
             self._context.config.network.node,
@@ -144,8 +142,12 @@ class OverlayWriter(Controller[str]):
         await self._have_fabric(wanted)
         await self._drop_nodes(wanted)
         self._look()
-        if wanted.gateway.name == mine:
-            await self._apply(wanted)
+        self._own.have(
+            LeadOverlay(wanted.gateway, tuple(wanted.nodes.values()), wanted.overlay)
+            if wanted.gateway.name == mine
+            else ReleaseOverlay()
+        )
+        self._own.check()
         return None
 
     async def _desired(
@@ -167,7 +169,7 @@ class OverlayWriter(Controller[str]):
                 "reach no peer: run it on one, or name that in [network] node"
             )
         try:
-            mtu = await self._kernel.mtu(members.address(mine, found))
+            mtu = await self._own.mtu(members.address(mine, found))
             gateway = self._machine.role.gateway or mine
             return members.fabric(gateway, found, self._known(), reached, self._pods(), mtu)
         except ValueError as error:
@@ -244,14 +246,6 @@ class OverlayWriter(Controller[str]):
             if each.name not in wanted.nodes:
                 await self._delete(INTERNAL_NODES, each)
 
-    async def _apply(self, wanted: Fabric) -> None:
-        plan = overlayplan.plan(
-            wanted.gateway, wanted.gateway, wanted.nodes.values(), wanted.overlay
-        )
-        self._left = True
-        for line in await self._kernel.apply(self._context.cluster_id, plan):
-            log.info("the overlay: %s", line)
-
     async def _take_away(self) -> None:
         """The nodes first: while there is a path they may use it."""
         live = self._live()
@@ -259,10 +253,8 @@ class OverlayWriter(Controller[str]):
             await self._delete(INTERNAL_FABRICS, live)
         for each in list(self._internal.store.values(InternalNode)):
             await self._delete(INTERNAL_NODES, each)
-        if self._left:
-            for line in await self._kernel.remove(self._context.cluster_id):
-                log.info("the overlay: %s", line)
-            self._left = False
+        self._own.have(RemoveOverlay())
+        self._own.check()
 
     async def _delete(self, kind: Kind, found: InternalNode | InternalFabric) -> None:
         await delete_all(self._client, kind, [Partial(metadata=found.metadata)])

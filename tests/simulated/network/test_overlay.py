@@ -2,15 +2,20 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NODES
+from liqod.errors import NetworkError
 from liqod.network.dataplane.values import Namespace
+from liqod.network.failover.role import GatewayState, Role
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.overlay.remoteoverlay import RemoteOverlay
+from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.procedures import networkstatus
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
@@ -27,10 +32,18 @@ class Noting(NodeKernel):
         super().__init__()
         self.plans: list[Namespace] = []
         self.removed = 0
+        self.refuses = ""
         self.machine = GatewayHost()
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        await trio.sleep_forever()
 
     async def apply(self, cluster: str, plan: Namespace) -> list[str]:
         assert cluster == "rome"
+        if self.refuses:
+            raise NetworkError(self.refuses)
         self.plans.append(plan)
         return []
 
@@ -50,9 +63,18 @@ async def written(made: Rome, holder: str = "me") -> AsyncIterator[Noting]:
     kernel = Noting()
     kernel.machine = machine = GatewayHost(addresses=("192.168.1.10",))
     async with trio.open_nursery() as nursery:
-        await nursery.start(OverlayWriter(made.context, machine, kernel, holder).run)
+        own = ordered(nursery, kernel)
+        await nursery.start(OverlayWriter(made.context, machine, own, holder).run)
         yield kernel
         nursery.cancel_scope.cancel()
+
+
+def ordered(nursery: trio.Nursery, kernel: NodeKernel) -> RemoteOverlay:
+    """The overlay of a machine with that kernel, as its daemon has it."""
+    own = RemoteOverlay(lambda order: service.receive(order))
+    service = OverlayService("rome", kernel, own.receive)
+    nursery.start_soon(service.run)
+    return own
 
 
 @asynccontextmanager
@@ -154,6 +176,40 @@ async def test_another_leader_is_another_epoch():
             assert (said["epoch"], said["holder"]) == (2, "another")
 
 
+async def test_a_standby_leads_the_overlay_to_itself_when_it_takes_over():
+    async with two_nodes() as made:
+        async with written(made) as kernel:
+            await until(lambda: so(kernel.plans))
+        role, kernel = Role(GatewayState(active=False), others=True), Noting()
+        role.gateway = "one"
+        async with trio.open_nursery() as nursery:
+            own = ordered(nursery, kernel)
+            await nursery.start(Takeover(made.context, role, own, "second").run)
+            await trio.sleep(0.2)
+            assert (await fabric(made))["gateway"]["node"] == "one"
+            assert kernel.plans == []
+            role.gateway = "two"
+            role.set(GatewayState(active=True))
+            await until(lambda: so(kernel.plans))
+            said = (await fabric(made))["gateway"]
+            assert (said["node"], said["epoch"], said["holder"]) == ("two", 2, "second")
+            assert kernel.plans[-1].forwarding[0].to == "192.168.1.10"
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_kernel_that_refuses_is_a_failure_until_it_has_it():
+    async with two_nodes() as made, trio.open_nursery() as nursery:
+        kernel = Noting()
+        kernel.refuses = "no lqx here"
+        own = ordered(nursery, kernel)
+        machine = GatewayHost(addresses=("192.168.1.10",))
+        await nursery.start(OverlayWriter(made.context, machine, own, "me").run)
+        assert "no lqx here" in await made.failed("no lqx here")
+        kernel.refuses = ""
+        await until(lambda: so(kernel.plans))
+        nursery.cancel_scope.cancel()
+
+
 async def test_a_hand_edit_is_put_right():
     async with two_nodes() as made, written(made):
         before = await fabric(made)
@@ -213,7 +269,8 @@ async def test_a_daemon_on_none_of_the_nodes_takes_nothing_away():
         kernel = Noting()
         async with trio.open_nursery() as nursery:
             elsewhere = GatewayHost(addresses=("203.0.113.9",))
-            await nursery.start(OverlayWriter(made.context, elsewhere, kernel, "me").run)
+            own = ordered(nursery, kernel)
+            await nursery.start(OverlayWriter(made.context, elsewhere, own, "me").run)
             assert "none of the cluster's 2 nodes" in await made.failed("none of the cluster's")
             nursery.cancel_scope.cancel()
         assert await fabric(made) == before
