@@ -11,6 +11,7 @@ import hashlib
 import platform
 import sys
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator, Mapping
 from email.utils import formatdate
@@ -27,7 +28,6 @@ WRITTEN: Final = Path(__file__).with_name("debian")
 UNITS: Final = ROOT / "systemd"
 HOME: Final = "usr/lib/liqod"
 """Where Python finds itself with the packages and no others: an environment of Python's."""
-MAINTAINER: Final = "liqod <packages@liqod.io>"
 PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
     "liqod": ("liqod.__main__", "main"),
     "kubectl-liqod": ("liqod.__main__", "main"),
@@ -104,6 +104,13 @@ class Package(NamedTuple):
                 "systemd | systemd-standalone-sysusers | systemd-sysusers",
             )
         )
+
+
+def maintainer() -> str:
+    """Who is written to about the package, as pyproject.toml says."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    [found] = project["maintainers"]
+    return f"{found['name']} <{found['email']}>"
 
 
 def here() -> tuple[str, str]:
@@ -244,7 +251,7 @@ def _documents(package: Package, epoch: int) -> Named:
     entry = (
         f"liqod ({package.full_version}) {package.release}; urgency=medium\n\n"
         "  * CHANGELOG.md.gz in this folder has what changed.\n\n"
-        f" -- {MAINTAINER}  {formatdate(epoch)}\n"
+        f" -- {maintainer()}  {formatdate(epoch)}\n"
     )
     yield f"{folder}/changelog.gz", _pressed(entry.encode())
     yield f"{folder}/CHANGELOG.md.gz", _pressed((ROOT / "CHANGELOG.md").read_bytes())
@@ -263,7 +270,7 @@ def _control(package: Package, files: Mapping[str, Content]) -> Named:
             control.format(
                 version=package.full_version,
                 architecture=package.architecture,
-                maintainer=MAINTAINER,
+                maintainer=maintainer(),
                 size=sum(sizes) + len(folders(files)),
                 depends=package.depends,
             )

@@ -3,7 +3,8 @@
     health ⊃ client ⊃ what it watches ⊃ the agent
 
 It knows nothing of peers: its work is in :mod:`liqod.network.overlay.agent`. The state that it has
-applied to the kernel outlives it; ``--clean`` removes it.
+applied to the kernel outlives it; ``--clean`` removes it, and ``--clean-all`` with it that of other
+daemons.
 """
 
 import argparse
@@ -11,7 +12,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -57,6 +58,11 @@ def parser() -> Parser:
         "--health-port", type=int, default=HEALTH_PORT, metavar="PORT", help="0: serve no health"
     )
     made.add_argument("--clean", action="store_true", help="take away what it has applied, and end")
+    made.add_argument(
+        "--clean-all",
+        action="store_true",
+        help="take away what the daemons of any cluster have applied to this machine, and end",
+    )
     # For tests: a namespace below /run/netns that stands for a node.
     made.add_argument("--network-namespace", default="", help=argparse.SUPPRESS)
     made.add_argument("--verbose", "-v", action="store_true", help="log more")
@@ -79,8 +85,13 @@ def command(arguments: list[str]) -> int:
         return 2
     status = 0
     try:
-        if options.clean:
-            trio.run(_clean, kernel)
+        if options.clean_all:
+            # Here: it brings every backend, for which a daemon of a node has no use.
+            from liqod.network.sweeping import sweep_machine
+
+            trio.run(_tell, sweep_machine)
+        elif options.clean:
+            trio.run(_tell, kernel.remove)
         else:
             name = options.name or config.network.node or socket.gethostname().lower()
             trio.run(NodeDaemon(config, name, kernel, options.health_port).run)
@@ -90,8 +101,8 @@ def command(arguments: list[str]) -> int:
     return status
 
 
-async def _clean(kernel: NodeKernel) -> None:
-    for line in await kernel.remove():
+async def _tell(remove: Callable[[], Awaitable[list[str]]]) -> None:
+    for line in await remove():
         logger.info("%s", line)
 
 

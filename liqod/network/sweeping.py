@@ -28,9 +28,9 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
 from liqod.network.backends import Backend, backend
-from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.datapath import KernelDatapath, owners
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.failover.fence import Fence
+from liqod.network.failover.fence import Fence, remove_fences
 from liqod.network.gateway import keysecrets
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.hostcapabilities import FOLDER
@@ -190,6 +190,21 @@ async def sweep_all(own_id: str) -> list[str]:
     if failed:
         raise failed[0]
     return changes
+
+
+async def sweep_machine() -> list[str]:
+    """Take down the networks of all clusters on this machine; the removed parts.
+
+    For a machine that liqod leaves, by whose marks alone it is known which clusters there were.
+
+    Raises:
+        LiqodError: something does not go; what did is gone.
+    """
+    changes: list[str] = []
+    for own_id in await owners():
+        changes += await sweep_all(own_id)
+    changes += await remove_fences()
+    return changes + await NodeKernel().remove()
 
 
 def _all_backends(own_id: str, kernel: KernelDatapath) -> dict[str, Backend]:

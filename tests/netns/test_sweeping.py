@@ -18,6 +18,7 @@ from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import sweeping
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
+from liqod.network.failover.fence import Fence
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.timings import NetworkTimings
 from simulator import EmbeddedCluster
@@ -136,3 +137,43 @@ def test_uninstall_leaves_no_namespace_rule_process_or_socket(
     assert state(node) == before
     again = subprocess.run(uninstall, capture_output=True, text=True, check=True).stdout
     assert again.strip() == ""
+
+
+# Names of namespaces are the machine's, on which other tests have theirs: these see but some.
+ALONE = """
+set -e
+folder=$1 node=$2; shift 2
+mkdir "$folder/all" "$folder/some"
+mount --rbind /run/netns "$folder/all"
+mount --bind "$folder/some" /run/netns
+while [ "$1" != -- ]; do
+    touch "/run/netns/$1"; mount --bind "$folder/all/$1" "/run/netns/$1"; shift
+done; shift
+umount --lazy "$folder/all"
+exec nsenter "--net=/run/netns/$node" "$@"
+"""
+
+
+def test_a_machine_that_liqod_leaves_keeps_nothing_of_any_cluster(
+    networks: Networks, tmp_path: Path
+) -> None:
+    node = networks.make("node")
+    before = state(node)
+    word = networks.make("x")[1:7]
+    made = [
+        PeerNames(f"{word}-{name}", "milan") for name in ("rome", "with-a-name-of-63-" + 38 * "a")
+    ]
+    for number, names in enumerate(made):
+        kernel = KernelDatapath(names.own_id, node)
+        trio.run(begin, kernel, networks, names.own_id, "milan", number)
+        kernel.close()
+        trio.run(Fence(names.own_id, node).hold, 60.0)
+    assert state(node) != before
+    seen = [node, *(each.namespace for each in made)]
+    alone = ["unshare", "--mount", "sh", "-c", ALONE, "sh", str(tmp_path), node, *seen, "--"]
+    clean = [*alone, sys.executable, "-m", "liqod", "node", "--clean-all"]
+    done = subprocess.run(clean, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert state(node) == before
+    for names in made:
+        assert f"network namespace {names.namespace} deleted" in done.stderr

@@ -31,7 +31,7 @@ PROGRAMS = {
     "lintian": "lintian",
 }
 """Programs that make the root and judge the package, and their packages."""
-INCLUDED = ("systemd", "systemd-sysv", "dbus", "python3", "procps")
+INCLUDED = ("systemd", "systemd-sysv", "dbus", "python3", "procps", "nftables")
 NEWER = "999"
 """The version of the second package."""
 BOOT = 120.0
@@ -120,7 +120,7 @@ def _assemble(installation: wheels.Installation, built: Path) -> None:
 
 
 class Machine:
-    """A machine of Debian's that has booted, in namespaces and with this machine's network.
+    """A machine of Debian's that has booted in namespaces.
 
     Args:
         root: its files.
@@ -187,13 +187,19 @@ def layered(debian: Debian, folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def booted(debian: Debian, folder: Path) -> Iterator[Machine]:
-    """A machine with such a root, from its boot to its end."""
+def booted(debian: Debian, folder: Path, *options: str) -> Iterator[Machine]:
+    """A machine with such a root, from its boot to its end.
+
+    Args:
+        debian: the root.
+        folder: for what is changed in it.
+        options: further ones of systemd-nspawn.
+    """
     with layered(debian, folder) as root, (folder / "boot.log").open("wb") as log:
         name = f"liqod-{secrets.token_hex(4)}"
         words = ["--quiet", "--register=no", "--keep-unit", f"--machine={name}", "--boot"]
         process = subprocess.Popen(
-            ["systemd-nspawn", *words, f"--directory={root}"],
+            ["systemd-nspawn", *words, *options, f"--directory={root}"],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

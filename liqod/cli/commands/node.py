@@ -10,6 +10,7 @@ def node(
     name: Annotated[str, typer.Option()] = "",
     health_port: Annotated[int, typer.Option()] = 0,
     clean: Annotated[bool, typer.Option("--clean")] = False,
+    clean_all: Annotated[bool, typer.Option("--clean-all")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
 ) -> None:
     """Run the daemon of another node (`liqod node --help`)."""

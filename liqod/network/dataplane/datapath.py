@@ -185,12 +185,7 @@ class KernelDatapath:
         Raises:
             NetworkError: the kernel cannot be asked.
         """
-        found: dict[str, str] = {}
-        for name in namespaces.names(called.NAMESPACE_PREFIX):
-            with suppress(NetworkError):
-                # One that is not a namespace, or is being deleted, has nothing inside.
-                found[name.removeprefix(called.NAMESPACE_PREFIX)] = await namespaces.mark(name)
-        found |= await namespaces.inside(self.node, _marked)
+        found = await _everywhere_marked(self.node)
         kept = {names.hash for names in known}
         prefix = called.marks_of(self._own_id)
         return [
@@ -276,6 +271,26 @@ def _delete_link(name: str) -> bool:
         if link is not None:
             kernellinks.delete(asking, link.index)
         return link is not None
+
+
+async def owners() -> list[str]:
+    """The ids of the clusters that have peers' networks on this machine, as far as marks have them.
+
+    Raises:
+        NetworkError: the kernel cannot be asked.
+    """
+    marks = (await _everywhere_marked(None)).values()
+    return sorted({own for mark in marks if (own := called.owner_of(mark))})
+
+
+async def _everywhere_marked(node: str | None) -> dict[str, str]:
+    """Marks of peers' namespaces and in the node's, by the hash in the names of what has them."""
+    found: dict[str, str] = {}
+    for name in namespaces.names(called.NAMESPACE_PREFIX):
+        with suppress(NetworkError):
+            # One that is not a namespace, or is being deleted, has nothing inside.
+            found[name.removeprefix(called.NAMESPACE_PREFIX)] = await namespaces.mark(name)
+    return found | await namespaces.inside(node, _marked)
 
 
 def _marked() -> dict[str, str]:

@@ -146,3 +146,10 @@ class PeerNames(msgspec.Struct, frozen=True):
 def marks_of(own_id: str) -> str:
     """How the marks of all peers of a cluster begin."""
     return f"liqod {own_id[:40]}/"
+
+
+def owner_of(mark: str) -> str:
+    """The id of the cluster that has a peer with a mark, cut as there; empty for other text."""
+    word, _, rest = mark.partition(" ")
+    own_id, slash, _ = rest.partition("/")
+    return own_id if word == "liqod" and slash else ""

@@ -13,6 +13,8 @@ from typing import Final
 from liqod.network.dataplane.kernel import namespaces, nft
 from liqod.network.failover.election import KERNEL, RENEW
 
+TABLES: Final = "inet liqod_fence_"
+"""How the names of their tables of nftables begin."""
 DEADLINE: Final = 10.0
 """Seconds for a run of ``nft``."""
 
@@ -33,7 +35,7 @@ class Fence:
     def __init__(self, cluster_id: str, node: str | None = None) -> None:
         digest = sha256(cluster_id.encode()).digest()
         self.mark = 1 + digest[0] % 255
-        self.table = f"inet liqod_fence_{digest.hex()[:8]}"
+        self.table = f"{TABLES}{digest.hex()[:8]}"
         self._node = node
         self._exists = True
         """True while the table may exist: one of an earlier process may."""
@@ -76,6 +78,18 @@ class Fence:
             f"meta mark {self.mark} meta mark != @held counter name fenced drop\n"
             "}\n}\n"
         )
+
+
+async def remove_fences() -> list[str]:
+    """Have no fence of any cluster on this machine; what was removed.
+
+    Raises:
+        NetworkError: one does not go.
+    """
+    tables = [each for each in await namespaces.inside(None, nft.marks) if each.startswith(TABLES)]
+    for table in tables:
+        await namespaces.inside(None, partial(nft.delete, table))
+    return [f"table {table} deleted" for table in tables]
 
 
 LEFT: Final = KERNEL - RENEW

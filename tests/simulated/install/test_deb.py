@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +19,9 @@ from tests.testbed.debian import NEWER, Debian, Machine, booted
 pytestmark = pytest.mark.long
 
 UNIT = "liqod.service"
+STEPS = Path(__file__).parents[3] / "docs" / "systemd.md"
+EXPOSED = 1.5
+"""By systemd's measure, which ends at 10."""
 SETTINGS = {
     "webhook": {"host": "127.0.0.1", "port": 0},
     "kubelet": {"host": "127.0.0.1", "listen": "127.0.0.1", "port": 0},
@@ -112,7 +116,10 @@ def install(machine: Machine, debian: Debian) -> None:
     assert "liqod peer" in machine.run("liqod", "peer", "--help")
     for each in (UNIT, "liqod@rome.service", "liqod-node.service"):
         machine.run("systemd-analyze", "verify", "--man=no", each)
-    machine.run("systemd-analyze", "security", "--threshold=15", "--no-pager", UNIT)
+    said = machine.run("systemd-analyze", "security", "--no-pager", UNIT)
+    [figure] = re.findall(r"exposure level for liqod.service: ([\d.]+)", said)
+    assert f"`systemd-analyze security liqod` says {figure} " in STEPS.read_text()
+    assert float(figure) <= EXPOSED
 
 
 def configure(machine: Machine, kubeconfig: Path) -> None:
