@@ -26,6 +26,7 @@ from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.credentials.credentials import Credentials
 from liqod.plugins.host import PluginHost
 from liqod.reflection.engine import Engine
+from liqod.reflection.overrides import OverrideProblems
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.runtime.gather import either
 
@@ -52,6 +53,7 @@ async def borrow(
     proxies: PodProxies,
     shown: Callable[[Borrowing], AbstractContextManager[None]],
     timings: ConsumerTimings = ORDINARY,
+    problems: OverrideProblems | None = None,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
@@ -62,11 +64,13 @@ async def borrow(
         proxies: to the pods of all peers.
         shown: shows what works, for those who look.
         timings: how long a consumer waits for what.
+        problems: told what of OverridePolicies cannot be applied.
     """
     remotes = Remotes(peer)
     leaving = ProviderCleanup(peer, remotes)
     replication = Replication(peer, remotes, leaving)
-    borrowing = Borrowing(remotes, replication, Engine(peer, remotes, plugins, arbiter))
+    engine = Engine(peer, remotes, plugins, arbiter, problems=problems)
+    borrowing = Borrowing(remotes, replication, engine)
     with shown(borrowing):
         await _borrow(peer, borrowing, leaving, proxies, timings, task_status)
     raise AssertionError("components never end by themselves")

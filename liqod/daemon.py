@@ -76,6 +76,8 @@ from liqod.plugins.loader import Plugins
 from liqod.provider.garbagecollector import GarbageCollector
 from liqod.provider.policies.policycontroller import PolicyController
 from liqod.provider.workloads import directpods
+from liqod.reflection.overridecontroller import OverrideController
+from liqod.reflection.overrides import OverrideProblems
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.statuscleanup import Retractions
 from liqod.resources import DEFINITIONS
@@ -379,6 +381,8 @@ class Daemon:
             await nursery.start(directpods.run, context)
             arbiter = StatusArbiter()
             await nursery.start(Retractions(context, arbiter).run)
+            problems = OverrideProblems()
+            await nursery.start(OverrideController(context, problems).run)
             machine, kernel = await hostcapabilities.look(
                 context, self._plugins, self._account, self._role
             )
@@ -403,6 +407,7 @@ class Daemon:
                 self._components,
                 arbiter,
                 signing_requests=signing_requests,
+                override_problems=problems,
             )
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)

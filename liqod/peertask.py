@@ -26,6 +26,7 @@ from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.reachability import follow_reachability
+from liqod.reflection.overrides import OverrideProblems
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.telemetry.events import PeerRunning
 
@@ -50,6 +51,7 @@ class PeerTasks:
         timings: how long a provider waits for what.
         consumer_timings: how long a consumer does.
         signing_requests: those of consumers that are being worked on.
+        override_problems: told what of OverridePolicies cannot be applied.
     """
 
     plugins: PluginHost
@@ -60,6 +62,7 @@ class PeerTasks:
     timings: ProviderTimings = ORDINARY
     consumer_timings: ConsumerTimings = consumer.ORDINARY
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
+    override_problems: OverrideProblems = field(default_factory=OverrideProblems)
 
     async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
@@ -93,6 +96,7 @@ class PeerTasks:
                 proxies=self.components.pod_proxies,
                 shown=shown,
                 timings=self.consumer_timings,
+                problems=self.override_problems,
             )
             lent = partial(
                 lend,

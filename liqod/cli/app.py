@@ -60,6 +60,7 @@ COMMANDS = (
     "tasks",
     "history",
     "logs",
+    "diff",
     "discover",
     "plugins",
     "check",

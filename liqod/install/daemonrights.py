@@ -15,6 +15,7 @@ OFFLOADING: Final = "offloading.liqo.io"
 NETWORKING: Final = "networking.liqo.io"
 IPAM: Final = "ipam.liqo.io"
 PEERING: Final = "peering.liqod.io"
+OVERRIDES: Final = "offloading.liqod.io"
 
 _FOLLOW: Final = ("list", "watch")
 _OWN: Final = (*_FOLLOW, "create", "patch", "delete")
@@ -87,6 +88,15 @@ _LIQO = (
         (OFFLOADING,),
         ("namespaceoffloadings",),
         (*_FOLLOW, "patch"),
+    ),
+    DaemonRule(
+        "what is different at peers of the objects that are reflected there is the users' word",
+        (OVERRIDES,),
+        ("overridepolicies",),
+        _FOLLOW,
+    ),
+    DaemonRule(
+        "whether such a policy can be applied", (OVERRIDES,), ("overridepolicies/status",), _PATCH
     ),
     DaemonRule(
         "state of those, and the phase of ShadowPods",

@@ -136,6 +136,9 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
             where an apply does not name it any more, such as ``spec.clusterIP``. Where the local
             object is another one of the same name, and wants another value or none, the one there
             is made anew.
+        content: where an object of another kind than the local one holds what is the local one's
+            ``spec``, such as ``spec.pod``: there policies change it (docs/overrides.md). Empty for
+            none; of the same kind they change the object itself.
     """
 
     kind: Kind
@@ -145,6 +148,7 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
     debounce: Callable[[bytes], float] | None = None
     follows: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+    content: str = ""
 
 
 class Governor(msgspec.Struct, frozen=True, kw_only=True):
@@ -445,6 +449,14 @@ class View(Protocol):
 
     def fulfilled(self, need: Need) -> Any:
         """The answer to a need; None until it has been fetched."""
+        ...
+
+    def overridden(self, made: Json) -> Json:
+        """An object that ``outgoing`` wants at the peer, as OverridePolicies change it.
+
+        The engine does this with each object of the plan; ``incoming`` calls it where it compares
+        what is there with what was wanted. The argument is not changed.
+        """
         ...
 
 

@@ -36,6 +36,7 @@ from liqod.reflection import eventwriter, topology
 from liqod.reflection.eventwriter import EventLimits
 from liqod.reflection.healthcheck import HealthCheck
 from liqod.reflection.namespacereflection import NamespaceReflection
+from liqod.reflection.overrides import OverrideProblems
 from liqod.reflection.reflectioncontext import Context
 from liqod.reflection.statusarbitration import StatusArbiter
 from liqod.reflection.timings import ORDINARY, ReflectionTimings
@@ -44,7 +45,7 @@ from liqod.reflection.view import Key, ReflectedObject
 from liqod.reflection.withdrawals import Withdrawals
 from liqod.reflection.worker import Worker
 from liqod.reflection.workers import Workers
-from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES
+from liqod.resources import NAMESPACE_MAPS, OVERRIDE_POLICIES, VIRTUAL_NODES
 from liqod.resources.offloading import NamespaceMap
 from liqod.telemetry.events import NamespaceSession
 
@@ -57,6 +58,7 @@ class Engine:
     Args:
         remotes: the identities that it gave us.
         events: bounds of what is written of the peer's Events.
+        problems: told what of OverridePolicies cannot be applied.
 
     Attributes:
         reflectors: those that run, in the order in which they were loaded.
@@ -72,10 +74,12 @@ class Engine:
         *,
         timings: ReflectionTimings = ORDINARY,
         events: EventLimits = eventwriter.ORDINARY,
+        problems: OverrideProblems | None = None,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
-        self.context = Context(peer, remotes, plugins, arbiter, timings, events)
+        told = OverrideProblems() if problems is None else problems
+        self.context = Context(peer, remotes, plugins, arbiter, timings, events, told)
         disabled = {*peer.context.config.reflection.disabled, *_switched_off(peer.context.config)}
         found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
@@ -136,6 +140,7 @@ class Engine:
             share(VIRTUAL_NODES) as nodes,
             share(NODES) as real,
             share(NAMESPACES) as namespaces,
+            share(OVERRIDE_POLICIES) as policies,
             trio.open_nursery() as nursery,
         ):
             tenant = self.peer.tenant_namespace
@@ -144,6 +149,8 @@ class Engine:
             stops = [each.subscribe(self._stir, namespace=tenant) for each in (maps, nodes)]
             stops.append(namespaces.subscribe(self._stir_if_tenants))
             stops.append(nodes.subscribe(self._on_node))
+            context.policies.read(policies.store)
+            stops.append(policies.subscribe(self._on_policy))
             own = context.own = own_networks(real)
             ranges = self.peer.network.ranges
             try:
@@ -172,6 +179,7 @@ class Engine:
             finally:
                 for stop in stops:
                     stop()
+                context.problems.forget(self.peer.id)
         raise AssertionError("an engine runs until it is cancelled")
 
     def _stir(self, change: StoreChange) -> None:
@@ -188,6 +196,12 @@ class Engine:
         if namespace != self.peer.tenant_namespace and found != known:
             self.context.elsewhere = found
             self._renamed()
+
+    def _on_policy(self, change: StoreChange) -> None:
+        """Reconcile the objects that a policy concerns: their manifests may be others now."""
+        namespace = self.context.policies.changed(change.key)
+        for worker in self.workers.values():
+            worker.enqueue_all(namespace)
 
     def _read(self, maps: SharedInformer, nodes: SharedInformer) -> None:
         """Read the map and the nodes, and have everything reconciled again that they concern."""

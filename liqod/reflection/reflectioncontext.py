@@ -18,6 +18,7 @@ from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import IndexedStore
 from liqod.kube.client import Client
 from liqod.kube.http.cpubudget import CpuBudget
+from liqod.model.crossing.overrides import Override
 from liqod.model.network.apiaddress import remapped_api_server
 from liqod.plugins.contracts import (
     Absence,
@@ -34,6 +35,7 @@ from liqod.plugins.host import PluginHost
 from liqod.reflection import topology
 from liqod.reflection.eventwriter import ORDINARY, EventLimits, EventWriter
 from liqod.reflection.mappednamespace import MappedNamespace
+from liqod.reflection.overrides import OverrideProblems, PoliciesInForce
 from liqod.reflection.ownership import TOKENS
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.statusarbitration import StatusArbiter
@@ -88,6 +90,7 @@ class Context:
     Args:
         remotes: the identities that it gave us.
         grace: seconds a namespace must be off the map before its pods are given up.
+        problems: told what of policies cannot be applied.
 
     Attributes:
         needs: the answers that were fetched for reflectors.
@@ -101,6 +104,7 @@ class Context:
         elsewhere: the names of other peers' virtual nodes.
         own: this cluster's own networks, once they are known.
         events: the peer's Events about local objects.
+        policies: the OverridePolicies in force.
         unmapped: since when (Trio time) namespaces are off the map, where one was looked up.
     """
 
@@ -112,6 +116,7 @@ class Context:
         arbiter: StatusArbiter,
         timings: ReflectionTimings,
         events: EventLimits,
+        problems: OverrideProblems,
     ) -> None:
         self.peer = peer
         self.remotes = remotes
@@ -131,6 +136,8 @@ class Context:
         context = peer.context
         which = context.config.reflection.events
         self.events = PeerEvents(context.client, peer.id, which, events)
+        self.policies = PoliciesInForce(context.namespace, peer.id)
+        self.problems = problems
         self._names: dict[str, Names] = {}
         self._unreadable: dict[Kind, float] = {}
         self.unmapped: dict[str, float] = {}
@@ -247,12 +254,14 @@ class State(NamedTuple):
     Attributes:
         mapped: its namespace; None where that is not mapped.
         names: names and settings.
+        policies: those that change what is written at the peer.
         source: the version of the object, None where it is missing.
         remote: the state of its objects at the peer, for each kind that the reflector declares.
     """
 
     mapped: MappedNamespace | None
     names: Names
+    policies: tuple[Override, ...]
     source: Version | None
     remote: tuple[Stamps, ...]
 

@@ -107,6 +107,10 @@ class Dependencies:
         return frozenset(one).union(every)
 
 
+def _as_it_is(made: Json) -> Json:
+    return made
+
+
 class LiveView:
     """A view of the stores, for one call of a reflector.
 
@@ -121,6 +125,7 @@ class LiveView:
         remote: the object's objects at the peer, by kind.
         gone: those that it lost there since it was last judged, as JSON, by kind.
         answers: the fetched answers to needs.
+        overridden: changes an object for the peer by the policies for the one at hand.
 
     Attributes:
         seen: the local objects that were read.
@@ -141,6 +146,7 @@ class LiveView:
         gone: Mapping[Kind, bytes] = MappingProxyType({}),
         answers: Callable[[Need], Any],
         settings: Any = None,
+        overridden: Callable[[Json], Json] = _as_it_is,
     ) -> None:
         self.names = names
         self.settings = settings
@@ -156,6 +162,7 @@ class LiveView:
         self._remote = remote
         self._gone = gone
         self._answers = answers
+        self._overridden = overridden
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
         """A local object of a declared kind; raises PluginError for another."""
@@ -188,6 +195,10 @@ class LiveView:
         """The answer to a need; None until it has been fetched."""
         self.used.add(need)
         return self._answers(need)
+
+    def overridden(self, made: Json) -> Json:
+        """An object for the peer as OverridePolicies change it."""
+        return self._overridden(made)
 
     def _store_of(self, kind: Kind, namespace: str | None) -> tuple[IndexedStore | None, str]:
         if kind not in self._reads:

@@ -37,6 +37,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.validation import bool_problem, plan_problem, seconds_problem
 from liqod.reflection import topology
+from liqod.reflection.overrides import NOT_APPLIED, Overriding
 from liqod.reflection.reflectioncontext import Context, State, Version, Work, bare, version_of
 from liqod.reflection.remotecache import Stamps
 from liqod.reflection.remotewriter import RemoteWriter
@@ -233,6 +234,8 @@ class Worker:
         self._context.dependencies.record(ReflectedObject(self.reflector.name, *key), ())
         self.remote.forget(key)
         self._status.forget(key)
+        subject = ReflectedObject(self.reflector.name, *key)
+        self._context.problems.report(self._context.peer.id, subject, {})
 
     async def reconcile(self, key: Key) -> float | None:
         """Reconcile one object; the seconds after which it wants to be reconciled again.
@@ -320,7 +323,8 @@ class Worker:
             origin = (reflector.name, key[1])
             remote = tuple(mapped.caches[each.kind].state(origin) for each in reflector.remote)
         version = None if body is None else version_of(body)
-        return State(mapped, context.names(key[0]), version, remote)
+        policies = context.policies.of(key[0])
+        return State(mapped, context.names(key[0]), policies, version, remote)
 
     def _prepare(self, key: Key, state: State) -> Work | None:
         """The present state of an object; None where it is too early to judge."""
@@ -400,6 +404,9 @@ class Worker:
         source, mapped, reflector = work.source, work.mapped, self.reflector
         if source is None:
             return NOTHING, NOTHING
+        context = self._context
+        policies = context.policies.of(work.key[0])
+        overriding = Overriding(reflector, source, policies, context.peer.id)
         remote: dict[object, tuple[Json, ...]] = {}
         if mapped is not None:
             for each in reflector.remote:
@@ -409,24 +416,26 @@ class Worker:
             names=work.names,
             settings=self._settings,
             now=times.now(),
-            ahead=self._context.peer.link.skew or 0.0,
+            ahead=context.peer.link.skew or 0.0,
             refusals=self.remote.refusals(work.key),
-            stores=self._context.store,
+            stores=context.store,
             remote=remote,
             gone=work.gone,
-            answers=self._context.needs.get,
+            answers=context.needs.get,
+            overridden=overriding.change,
         )
         outgoing, incoming = NOTHING, NOTHING
         stays = object_stays(reflector.kind.name, source)
         if stays:
             work.reasons.append(Reason(STAYS_HOME, f"it does not leave this cluster: {stays}"))
         elif self._allowed(source, view):
-            outgoing = self._call(reflector.outgoing, source, view)
+            outgoing = self._changed(self._call(reflector.outgoing, source, view), work, overriding)
             if reflector.incoming is not None and mapped is not None:
                 full = (each.kind for each in reflector.remote if each.watch is Watch.FULL)
                 objects = tuple(each for kind in full for each in remote[kind])
                 given = source if reflector.scope is Scope.NODE else bare(source)
                 incoming = self._call(reflector.incoming, given, objects, view)
+        context.problems.report(context.peer.id, work.subject, overriding.problems)
         work.settled &= not (view.seen or view.used or view.asked)
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
@@ -435,6 +444,15 @@ class Worker:
         least = 0.0 if self._gauge.own else SOONEST
         work.pauses += [max(pause, least) for pause in (*ends, *again) if pause is not None]
         return outgoing, incoming
+
+    def _changed(self, plan: Plan, work: Work, overriding: Overriding) -> Plan:
+        """A plan with its objects at the peer as policies change them."""
+        remote = tuple(overriding.change(each) for each in plan.remote)
+        work.reasons += [
+            Reason(NOT_APPLIED, f"the OverridePolicy {policy} is not applied as a whole: {text}")
+            for policy, text in overriding.problems.items()
+        ]
+        return msgspec.structs.replace(plan, remote=remote) if remote else plan
 
     def _call(self, function: Callable[P, Plan], *args: P.args, **named: P.kwargs) -> Plan:
         """The plan of a function of the reflector. Raises PluginError where it breaks."""

@@ -13,6 +13,7 @@ from liqod.resources import (
     networking,
     nodes,
     offloading,
+    overrides,
     peering,
 )
 from liqod.resources.authentication import (
@@ -78,6 +79,7 @@ from liqod.resources.offloading import (
     ShadowEndpointSlice,
     ShadowPod,
 )
+from liqod.resources.overrides import OVERRIDE_POLICIES, OverridePolicy
 from liqod.resources.peering import (
     INCOMING_PEERINGS,
     INVITATIONS,
@@ -96,6 +98,7 @@ DEFINITIONS: tuple[Definition, ...] = (
     *networking.DEFINITIONS,
     *fabric.DEFINITIONS,
     *peering.DEFINITIONS,
+    *overrides.DEFINITIONS,
 )
 """Every custom resource, in the order of installation."""
 
@@ -123,6 +126,7 @@ __all__ = [
     "NAMESPACE_OFFLOADINGS",
     "NETWORKS",
     "OUTGOING_PEERINGS",
+    "OVERRIDE_POLICIES",
     "PUBLIC_KEYS",
     "QUOTAS",
     "RENEWS",
@@ -154,6 +158,7 @@ __all__ = [
     "Network",
     "OffloadingPatch",
     "OutgoingPeering",
+    "OverridePolicy",
     "PeerCondition",
     "Quantities",
     "Quota",

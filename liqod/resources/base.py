@@ -17,7 +17,7 @@ import msgspec
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta
 
-CRD_REVISION: Final = 6
+CRD_REVISION: Final = 7
 """Revision of the generated CRDs: raised with each change of a schema, never lowered."""
 
 

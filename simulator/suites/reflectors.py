@@ -150,6 +150,10 @@ class StaticView:
         """As :meth:`liqod.plugins.contracts.View.fulfilled`."""
         return self._fulfilled.get(need)
 
+    def overridden(self, made: Json) -> Json:
+        """As :meth:`liqod.plugins.contracts.View.overridden`; there are no policies."""
+        return made
+
 
 class ReflectorContract:
     """The contract of reflectors, as tests. Set the attributes in a sub-class.

@@ -7,20 +7,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
-from liqod.resources import crdmanifests
+from liqod.resources import OVERRIDE_POLICIES, OverridePolicy, crdmanifests
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.federation import is_true
 from tests.testbed.fixtures import ControlPlanes
 from tests.testbed.workloads import Manifest
+from tests.unit.model.test_overrides import REFUSED
 
 pytestmark = pytest.mark.cluster
 
 CRDS = Path(crdmanifests.__file__).parent / "crds"
 OBJECTS = Path(__file__).parents[1] / "fixtures" / "objects"
+POLICIES = "/apis/offloading.liqod.io/v1alpha1/namespaces/default/overridepolicies"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
@@ -48,6 +51,27 @@ def fixtures() -> list[tuple[str, Manifest]]:
         for path in sorted(OBJECTS.glob("*/cr-*.yaml"))
         for item in yaml.safe_load(path.read_text())["items"]
     ]
+
+
+def policy(spec: Manifest) -> Manifest:
+    """An OverridePolicy."""
+    body = {"objects": [{"kind": "Pod"}], **spec}
+    return {
+        "apiVersion": OVERRIDE_POLICIES.api_version,
+        "kind": OVERRIDE_POLICIES.name,
+        "metadata": {"generateName": "policy-"},
+        "spec": body,
+    }
+
+
+def in_schema(spec: Manifest) -> bool:
+    """True if the schema refuses it; keys of maps have no rule, and the daemon refuses those."""
+    return not spec.keys() & {"labels", "annotations"} and not of_a_domain(spec)
+
+
+def of_a_domain(spec: Manifest) -> bool:
+    """True if a patch is of a label that programs act by, which the daemon refuses."""
+    return any("liqo.io" in each["path"] for each in spec.get("patch", ()))
 
 
 def plain(obj: Manifest) -> Manifest:
@@ -107,3 +131,37 @@ def test_applying_twice_changes_nothing(plane: ControlPlane) -> None:
     before = generations(plane)
     plane.kubectl("apply", "--server-side", "-f", str(CRDS))
     assert generations(plane) == before
+
+
+@pytest.mark.parametrize("spec", [each for each in REFUSED if in_schema(each)], ids=str)
+def test_a_policy_that_would_widen_rights_is_refused_when_written(
+    plane: ControlPlane, spec: Manifest
+) -> None:
+    status, answer = plane.api.raw("POST", POLICIES, policy(spec))
+    assert status == 422, answer
+
+
+def test_a_policy_with_everything_is_taken(plane: ControlPlane) -> None:
+    whole = {
+        "peers": ["milan"],
+        "containers": ["web"],
+        "image": {"registry": "mirror.io", "tag": "1"},
+        "labels": {"site": "milan"},
+        "annotations": {"note": "x"},
+        "env": [{"name": "A", "value": "1"}],
+        "requests": {"cpu": "1", "memory": 5},
+        "limits": {"cpu": 2},
+        "nodeSelector": {"gpu": "a100"},
+        "tolerations": [{"key": "spot", "operator": "Exists"}],
+        "priorityClassName": "low",
+        "storageClassName": "fast",
+        "ingressClassName": "nginx",
+        "hosts": {"a.example.org": "b.example.org"},
+        "patch": [
+            {"op": "add", "path": "/metadata/annotations/acme.org~1x", "value": "y"},
+            {"op": "add", "path": "/spec/containers/0/args", "value": '["-v", {"a": [1]}]'},
+            {"op": "remove", "path": "/spec/nodeSelector"},
+        ],
+    }
+    made = plane.api.call("POST", POLICIES, policy(whole))
+    assert msgspec.convert(made, OverridePolicy).spec.patch[2].op == "remove"

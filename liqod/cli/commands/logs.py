@@ -1,22 +1,23 @@
 """``logs``: print the logs of a pod that runs on a peer."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 
-from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS
+from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.cli import terminal
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import Frame, command
+from liqod.cli.remoteaccess import (
+    credentials_of,
+    not_mapped,
+    remote_namespaces,
+    virtual_nodes,
+)
 from liqod.errors import ConfigError, NotFound
 from liqod.kube.client import Client
-from liqod.kube.credentials import credentials
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.http import proxies
-from liqod.kube.selection import Selection
-from liqod.resources import NAMESPACE_MAPS, VIRTUAL_NODES, NamespaceMap, VirtualNode
 
 
 @command(timeout=30.0)
@@ -84,26 +85,12 @@ async def remote_of(client: Client, namespace: str, pod: str) -> tuple[Credentia
             raise ConfigError(f"there is no namespace {namespace}")
         raise NotFound(f"there is no pod {pod} in the namespace {namespace}")
     node = found["spec"].get("nodeName", "")
-    virtual = [
-        item for item in await client.list(VIRTUAL_NODES, decode=VirtualNode) if item.name == node
-    ]
+    virtual = [each for each in await virtual_nodes(client) if each.name == node]
     if not virtual:
         where = f"on the node {node}" if node else "on no node yet"
         raise ConfigError(f"the pod {namespace}/{pod} is {where}, not on a peer: `kubectl logs`")
     item = virtual[0]
-    for mapping in await client.list(
-        NAMESPACE_MAPS, Selection(item.namespace), decode=NamespaceMap
-    ):
-        entry = mapping.status.current_mapping.get(namespace)
-        if entry is not None and labels.REPLICATED not in mapping.metadata.labels:
-            return await _slice_way(client, item), entry.remote_namespace
-    raise ConfigError(f"the namespace {namespace} is not mapped on {item.spec.cluster_id}")
-
-
-async def _slice_way(client: Client, node: VirtualNode) -> Credentials:
-    reference = node.spec.kubeconfig_secret_ref
-    if reference is None or not reference.name:
-        raise NotFound(f"the virtual node {node.name} names no kubeconfig Secret")
-    secret: dict[str, Any] = await client.get(SECRETS, reference.name, node.namespace)
-    data = msgspec.convert(secret["data"][labels.KUBECONFIG_FIELD], bytes, strict=False)
-    return credentials.from_kubeconfig(data)
+    names = await remote_namespaces(client, namespace, item.namespace)
+    if not names:
+        raise not_mapped(namespace, item.spec.cluster_id)
+    return await credentials_of(client, item), next(iter(names.values()))

@@ -404,7 +404,8 @@ def _behind(
     if refusal is not None:
         message = f"refused by {view.names.peer}: {refusal.message}"
         return podchanges.PodChangeProblem(podchanges.REFUSED, message), False
-    problem = podchanges.behind(remote_pod, _spec(pod, view), view.names.peer)
+    wanted = view.overridden(_shadow_pod(pod, view))["spec"]["pod"]
+    problem = podchanges.behind(remote_pod, wanted, view.names.peer)
     if problem is None or _state(remote_pod):
         return problem, problem is None
     # It was never changed, and the peer made it another: or was, and the peer has not followed.
@@ -471,6 +472,7 @@ REFLECTOR = Reflector(
             kind=SHADOW_PODS,
             write=Write.ONCE,
             follows=tuple(f"spec.pod.{path}" for path in podchanges.MUTABLE),
+            content="spec.pod",
         ),
         RemoteKind(kind=PODS, write=None, watch=Watch.FULL, fields=SEEN),
     ),

@@ -18,7 +18,7 @@ from liqod.apimachinery.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES
 from liqod.cli import __main__ as page
 from liqod.cli.timings import CommandTimings
 from liqod.procedures.timings import PeeringTimings
-from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.resources import NAMESPACE_OFFLOADINGS, OVERRIDE_POLICIES
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, command, run, sites
 
@@ -54,6 +54,7 @@ async def test_from_installing_to_uninstalling(tmp_path: Path):
         await borrow(rome, milan)
         await look(rome)
         await follow_the_logs(rome)
+        await differ(rome)
         await lend(milan)
 
         async def told() -> bool:
@@ -157,6 +158,36 @@ async def follow_the_logs(rome: Site) -> None:
     assert head.out.startswith("cluster rome: daemon running as")
     gone = await run("bash", "-c", f"{' '.join(rome.program('status'))} | :")
     assert (head.err, gone.err) == ("", "")
+
+
+async def differ(rome: Site) -> None:
+    """An OverridePolicy, in `diff` as text and JSON; objects that are none, and peers."""
+    spec = {"objects": [{"kind": "Pod"}], "image": {"tag": "2"}, "labels": {"site": "milan"}}
+    made = {"metadata": {"name": "mirror"}, "spec": spec}
+    await rome.admin.create(OVERRIDE_POLICIES, made, "shop")
+    shop = ("-n", "shop")
+
+    async def changed() -> bool:
+        told = json.loads((await rome.liqod("diff", "pod/web", *shop, "-o", "json")).out)
+        assert told["policies"] == ["shop/mirror"]
+        return bool(told["there"]["spec"]["containers"][0]["image"] == "nginx:2")
+
+    await eventually(changed)
+    shown = (await rome.liqod("diff", "pods/web", *shop, "--peer", "milan")).out.splitlines()
+    assert shown[0] == "changed by the OverridePolicies shop/mirror"
+    assert {"-  - image: nginx", "+  - image: nginx:2", "+    site: milan"} <= set(shown)
+    here = await rome.admin.get(PODS, "web", "shop")
+    assert here["spec"]["containers"][0]["image"] == "nginx"
+    for words, status, said in (
+        (("diff", "web"), 2, "say KIND/NAME, such as pod/web"),
+        (("diff", "deployment/web"), 2, "nothing of the kind 'deployment' is reflected"),
+        (("diff", "pod/nobody", *shop), 1, "there is no Pod nobody in the namespace shop"),
+        (("diff", "pod/local"), 1, "not on a peer"),
+        (("diff", "pod/web", *shop, "--peer", "turin"), 1, "not on turin"),
+    ):
+        ended = await rome.liqod(*words, check=False)
+        assert (ended.status, said in ended.err) == (status, True), ended.err
+    await rome.admin.delete(OVERRIDE_POLICIES, "mirror", "shop")
 
 
 async def lend(milan: Site) -> None:

@@ -5,9 +5,9 @@ All of them in both daemons, as who follows it by reading meets them.
 
 from benchmarks.walk import CONSUMER, PROVIDER, walk
 
-MOST = {CONSUMER: 51, PROVIDER: 44}
+MOST = {CONSUMER: 52, PROVIDER: 44}
 """Modules of each daemon; a change that needs another one says why."""
-TOGETHER = 73
+TOGETHER = 74
 
 
 async def test_the_way_of_a_pods_event_is_no_longer_than_it_was():

@@ -9,6 +9,7 @@ from liqod_httproutes import GATEWAYS, HTTP_ROUTES
 from liqod.apimachinery.kinds import CONFIG_MAPS
 from liqod.plugins import loader
 from liqod.plugins.loader import Plugins, PluginSource
+from liqod.resources import OVERRIDE_POLICIES
 from simulator.trial import Pair, trial
 
 Json = dict[str, Any]
@@ -99,6 +100,23 @@ async def test_a_route_hangs_on_each_peer_s_gateway_and_both_are_shown() -> None
         await milan.comes(HTTP_ROUTES, "web", shows(), **context)
         await milan.here.delete(HTTP_ROUTES, "web", milan.namespace)
         await turin.goes(HTTP_ROUTES, "web")
+
+
+async def test_a_policy_changes_the_hosts_of_a_route_for_one_peer() -> None:
+    async with trial(plugins(), ROUTES, GATES, peers=("milan", "turin")) as milan:
+        (turin,) = milan.others
+        spec = {
+            "objects": [{"kind": "HTTPRoute"}],
+            "peers": ["milan"],
+            "hosts": {"shop.example": "milan.example"},
+        }
+        made = {"metadata": {"name": "site"}, "spec": spec}
+        await milan.here.create(OVERRIDE_POLICIES, made, milan.namespace)
+        await create(milan)
+        found = await milan.comes(HTTP_ROUTES, "web")
+        other = await turin.comes(HTTP_ROUTES, "web")
+        assert found["spec"]["hostnames"] == ["milan.example"]
+        assert other["spec"]["hostnames"] == ["shop.example"]
 
 
 async def test_where_no_cluster_has_the_definitions_nothing_else_waits() -> None:
