@@ -7,9 +7,12 @@ from typing import Any
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, INGRESSES, PODS, SERVICES
+from liqod.plugins.reflectors.pods import CHANGED
 from liqod.reflection.overridecontroller import OverrideController
 from liqod.resources import OVERRIDE_POLICIES, SHADOW_PODS
 from tests.simulated.borrower import eventually
+from tests.simulated.lendingpods import here as running
+from tests.simulated.lendingpods import lending
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
 
 Json = dict[str, Any]
@@ -156,3 +159,28 @@ async def test_fifty_policies_one_of_which_goes_under_load() -> None:
             )
 
         await eventually(all_there, seconds=60)
+
+
+async def test_a_running_pod_follows_and_nothing_is_said_of_its_changes() -> None:
+    async with lending() as (both, _):
+        await policy(both, image={"registry": "mirror.io"}, requests={"cpu": "250m"})
+        await both.pod("web")
+        await running(both, "web")
+
+        async def there(image: str) -> Json:
+            def so(pod: Json) -> bool:
+                return bool(pod["spec"]["containers"][0]["image"] == image)
+
+            return await both.comes(PODS, "web", so, namespace=THERE)
+
+        first = await there("mirror.io/nginx")
+        assert first["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "250m"
+        edit = {"spec": {"image": {"registry": "other.io"}}}
+        await both.here.patch(OVERRIDE_POLICIES, "mirror", edit, SHOP)
+        second = await there("other.io/nginx")
+        assert second["metadata"]["uid"] == first["metadata"]["uid"]
+        for _ in range(20):
+            await trio.sleep(0.5)
+            pod = await both.here.get(PODS, "web", SHOP)
+            assert not [each for each in pod["status"]["conditions"] if each["type"] == CHANGED]
+        assert pod["spec"]["containers"][0]["image"] == "nginx"
