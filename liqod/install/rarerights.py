@@ -38,6 +38,7 @@ RARE: Final = (
             "mutatingwebhookconfigurations",
             "namespaceoffloadings",
             "namespaces",
+            "overridepolicies",
             "quotas",
             "resourcequotas",
             "secrets",
@@ -53,6 +54,7 @@ RARE: Final = (
         ("list", "create", "patch"),
     ),
     *(Rare(each.rare, each.resources, each.verbs) for each in declared.rights() if each.rare),
+    Rare("an OverridePolicy is there", ("overridepolicies/status",), ("patch",)),
     Rare("pods without a ShadowPod are here from an older version", ("shadowpods",), ("create",)),
     Rare(
         "a consumer resizes a pod that runs here, or debugs it",
