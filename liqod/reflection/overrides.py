@@ -50,15 +50,16 @@ class PoliciesInForce:
 
     def of(self, namespace: str) -> tuple[Override, ...]:
         """The valid policies for this peer and a namespace; the same tuple until one changes."""
+        if self._store is None:
+            return ()
+        if namespace == self._own or not self._store.indexed("namespace", namespace):
+            namespace = ""  # nothing is remembered of a namespace without policies
         known = self._known.get(namespace)
         if known is None:
-            known = self._known[namespace] = self._read(namespace)
+            known = self._known[namespace] = self._read(self._store, namespace)
         return known
 
-    def _read(self, namespace: str) -> tuple[Override, ...]:
-        store = self._store
-        if store is None:
-            return ()
+    def _read(self, store: IndexedStore, namespace: str) -> tuple[Override, ...]:
         keys = {key for each in (self._own, namespace) for key in store.indexed("namespace", each)}
         found = (compiled(body) for key in keys if (body := store.get(key)) is not None)
         valid = [each for each in found if not each.problem]
