@@ -60,10 +60,8 @@ from liqod.network.failover import membership
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.machine.attending import attend
-from liqod.network.machine.overlayservice import OverlayService
+from liqod.network.machineconnection import MachineConnection
 from liqod.network.orders.overlay import ReleaseOverlay
-from liqod.network.overlay.kernel import NodeKernel
-from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.sweeping import NetworkGarbageCollector, sweep_once
@@ -261,10 +259,8 @@ class Daemon:
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
             self._role = membership.role_of(context)
-            servers.start_soon(membership.run_candidate, context, self._role, self._leads)
-            self._overlay = RemoteOverlay(lambda order: machine.receive(order))
-            machine = OverlayService(context.cluster_id, NodeKernel(), self._overlay.receive)
-            servers.start_soon(walled, "the machine's overlay", machine.run)
+            self._machine = MachineConnection(context, self._role, self._leads)
+            servers.start_soon(self._machine.run)
             while True:
                 await self._installed(context)
                 self._become("standing by")
@@ -345,7 +341,7 @@ class Daemon:
     async def _run_as_standby(self, context: ClusterContext) -> None:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
-            self._overlay.have(ReleaseOverlay())
+            self._machine.overlay.have(ReleaseOverlay())
             return
         machine, kernel = await hostcapabilities.look(
             context, self._plugins, self._account, self._role
@@ -354,7 +350,8 @@ class Daemon:
             return
         async with trio.open_nursery() as nursery:
             nursery.start_soon(attend, kernel)
-            nursery.start_soon(Takeover(context, self._role, self._overlay, self._identity).run)
+            own = self._machine
+            nursery.start_soon(Takeover(context, own.role, own.overlay, self._identity).run)
             tasks = PeerTasks(self._plugins, machine, self._components)
             await nursery.start(
                 PeerController(context, tasks.run_as_standby, tasks.arbiter.end).run
@@ -428,7 +425,8 @@ class Daemon:
 
     async def _keep_overlay(self, context: ClusterContext, machine: GatewayHost) -> NoReturn:
         """Lead from the other nodes to this one, which is the gateway."""
-        await OverlayWriter(context, machine, self._overlay, self._identity).run()
+        own = self._machine
+        await OverlayWriter(context, machine, own.role, own.overlay, self._identity).run()
         raise AssertionError("controllers end by cancellation only")
 
     def _become(self, state: str) -> None:

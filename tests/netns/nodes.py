@@ -167,7 +167,9 @@ class Running:
             with scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(service.run)
-                    writer = OverlayWriter(self.context, machine, own, f"daemon-{number}")
+                    writer = OverlayWriter(
+                        *(self.context, machine, machine.role, own), f"daemon-{number}"
+                    )
                     await nursery.start(writer.run)
                     task_status.started()
                     await trio.sleep_forever()

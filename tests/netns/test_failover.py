@@ -33,13 +33,14 @@ from liqod.network.dataplane import overlayplan
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
-from liqod.network.failover import membership
 from liqod.network.failover.election import DURATION, GRACE
 from liqod.network.failover.fence import Fence
 from liqod.network.failover.lease import record_of
-from liqod.network.failover.role import GatewayState, Role
+from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.joining import join
+from liqod.network.machineconnection import MachineConnection
+from liqod.network.orders.candidacy import GatewayState
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
@@ -156,11 +157,8 @@ class Node:
         context = milan.context_of(milan.admin, self.site.nursery)
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
         context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
-        stand = partial(
-            membership.run_candidate,
-            *(context, self.role, Observable(self.index == 1)),
-            node=self.name,
-        )
+        leads = Observable(self.index == 1)
+        stand = MachineConnection(context, self.role, leads, node=self.name).run
         with trio.CancelScope() as self.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stand)
@@ -474,9 +472,7 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
         context = made.milan.context_of(made.milan.admin, made.nursery)
         context = dataclasses.replace(context, config=config.parse(text))
         made.nursery.start_soon(
-            partial(
-                membership.run_candidate, context, third.role, Observable(True), node=third.name
-            )
+            MachineConnection(context, third.role, Observable(True), node=third.name).run
         )
 
         async def follows() -> bool:

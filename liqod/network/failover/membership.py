@@ -8,7 +8,6 @@ import base64
 import logging
 import secrets
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -23,30 +22,29 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Secret
-from liqod.network.dataplane.kernel import namespaces
 from liqod.network.failover.candidatemessages import SAID, key_of
-from liqod.network.failover.fence import Fence
 from liqod.network.failover.lease import GatewayLease
-from liqod.network.failover.role import GatewayState, Role
+from liqod.network.failover.role import Role
 from liqod.network.hostcapabilities import own_addresses
-from liqod.network.machine.candidateservice import CandidateService
 from liqod.network.orders.candidacy import (
     PATIENCE,
     Candidacy,
     CandidacyOrder,
     CandidacyReport,
+    GatewayState,
     LeaseAnswer,
     LeaseFound,
+    LeaseRecord,
     LetGo,
     LetGoDone,
     LocalCandidate,
     ReadLease,
+    RoleReport,
     WriteLease,
 )
 from liqod.network.overlay import members
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
-from liqod.runtime.outliving import outliving
 from liqod.runtime.supervise import Failure, Supervision
 
 SECRET: Final = labels.GATEWAY_SECRET
@@ -67,32 +65,12 @@ def role_of(context: ClusterContext) -> Role:
     return Role(UNKNOWN, others=True) if several else Role()
 
 
-async def run_candidate(
-    context: ClusterContext, role: Role, leads: Observable[bool], *, node: str | None = None
-) -> NoReturn:
-    """Be a candidate until cancelled; of one that is alone, nothing.
-
-    Args:
-        role: notified whether this machine is the gateway.
-        leads: whether this daemon leads.
-        node: name of the node's network namespace; None for the one that this process is in.
-    """
-    if not role.others:
-        await trio.sleep_forever()
-    fence, inside = Fence(context.cluster_id, node), partial(namespaces.inside, node)
-    find = partial(local_candidate, context)
-    membership = Membership(context, find, leads, lambda order: service.receive(order))
-    service = CandidateService(fence, role, membership.receive, inside=inside)
-    async with outliving(service.run):
-        await membership.run()
-    raise AssertionError("a candidate ends by cancellation only")
-
-
 class Membership:
     """Keeps this cluster's part of the candidacy: the machine's Node, the cordons, and the Lease.
 
     Args:
         find: finds this machine as a candidate.
+        role: notified of the machine's.
         leads: whether this daemon leads.
         send: sends an order to the machine.
     """
@@ -101,13 +79,14 @@ class Membership:
         self,
         context: ClusterContext,
         find: Callable[[], Awaitable[LocalCandidate]],
+        role: Role,
         leads: Observable[bool],
         send: Callable[[CandidacyOrder], None],
     ) -> None:
-        self._context, self._find, self._leads, self._send = context, find, leads, send
-        self._lease = GatewayLease(
-            context.client, context.namespace, lambda found: send(LeaseFound(found))
-        )
+        self._context, self._find, self._role = context, find, role
+        self._leads, self._send = leads, send
+        self._lease = GatewayLease(context.client, context.namespace, self._on_lease)
+        self._found: LeaseFound | None = None
         self._me: LocalCandidate | None = None
         self._cordoned: frozenset[str] = frozenset()
         self._request: Observable[ReadLease | WriteLease | None] = Observable(None)
@@ -116,11 +95,15 @@ class Membership:
         self._seldom = Seldom()
 
     def receive(self, report: CandidacyReport) -> None:
-        """Take a request of the machine, to be carried out."""
-        if isinstance(report, LetGoDone):
-            self._released.set()
-        else:
-            self._request.set(report)
+        """Take a report of the machine; its requests are carried out."""
+        match report:
+            case LetGoDone():
+                self._released.set()
+            case RoleReport():
+                self._role.gateway, self._role.standbys = report.gateway, report.standbys
+                self._role.set(report.state)
+            case ReadLease() | WriteLease():
+                self._request.set(report)
 
     async def run(self) -> NoReturn:
         """Keep the machine a candidate until cancelled, as often as it takes."""
@@ -143,7 +126,7 @@ class Membership:
             nursery.start_soon(self._serve)
             while True:
                 await self._leads.wait_changed()
-                self._tell()
+                self.tell()
 
     async def _leave(self) -> None:
         """End: a gateway whose Node is cordoned, as one that is drained, lets the Lease go."""
@@ -155,11 +138,18 @@ class Membership:
 
     def _on_cordons(self, names: frozenset[str]) -> None:
         self._cordoned = names
-        self._tell()
+        self.tell()
 
-    def _tell(self) -> None:
-        assert self._me is not None
-        self._send(Candidacy(self._me, self._leads.now, self._cordoned))
+    def _on_lease(self, record: LeaseRecord | None) -> None:
+        self._found = LeaseFound(record)
+        self._send(self._found)
+
+    def tell(self) -> None:
+        """Send the state of this cluster, as far as it is known, and the Lease."""
+        if self._me is not None:
+            self._send(Candidacy(self._me, self._leads.now, self._cordoned))
+        if self._found is not None:
+            self._send(self._found)
 
     async def _serve(self) -> NoReturn:
         """Carry out the machine's requests, one after another."""

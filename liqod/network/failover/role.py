@@ -1,26 +1,7 @@
 """The role of this machine, gateway or standby, handed from its election to those that apply it."""
 
-from collections.abc import Mapping
-
-import msgspec
-
+from liqod.network.orders.candidacy import GatewayState
 from liqod.runtime.observable import Observable
-
-
-class GatewayState(msgspec.Struct, frozen=True):
-    """The gateway, as the election has found it.
-
-    Attributes:
-        active: whether this machine is; None while that is not known, and all stays as it is.
-        mark: firewall mark of the tunnels' packets; 0 for none.
-        endpoints: where peers were last observed by the gateway, ``address:port`` by their ids.
-        addresses: where peers reach this cluster, the gateway first and then those that stand by.
-    """
-
-    active: bool | None = True
-    mark: int = 0
-    endpoints: Mapping[str, str] = {}
-    addresses: tuple[str, ...] = ()
 
 
 class Role(Observable[GatewayState]):

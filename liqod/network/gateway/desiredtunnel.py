@@ -6,9 +6,9 @@ import msgspec
 from msgspec.structs import replace
 
 from liqod.model.network.ranges import PeerRanges
-from liqod.network.failover.role import GatewayState
 from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.orders.candidacy import GatewayState
 from liqod.plugins.providers import TunnelSpec
 
 

@@ -25,10 +25,17 @@ from liqod.network.failover.candidatemessages import Answer, Question
 from liqod.network.failover.election import Election
 from liqod.network.failover.fence import Fence, FenceDeadline
 from liqod.network.failover.responder import Responder, now
-from liqod.network.failover.role import GatewayState, Role
+from liqod.network.failover.role import Role
 from liqod.network.machine import candidatesockets
 from liqod.network.machine.remotelease import RemoteLease
-from liqod.network.orders.candidacy import PATIENCE, Claim, LeaseRecord, LocalCandidate
+from liqod.network.orders.candidacy import (
+    PATIENCE,
+    Claim,
+    GatewayState,
+    LeaseRecord,
+    LocalCandidate,
+    RoleReport,
+)
 from liqod.runtime.observable import Notifier
 
 R = TypeVar("R")
@@ -53,6 +60,7 @@ class Candidate:
         fence: of its tunnels.
         role: notified whether it is the gateway.
         lease: reads and writes the Lease.
+        report: called with the role, once it is settled, changed or not.
         released: called once the Lease is let go, or surely kept, after :meth:`let_go`.
         inside: opens sockets.
     """
@@ -63,12 +71,14 @@ class Candidate:
         fence: Fence,
         role: Role,
         lease: RemoteLease,
+        report: Callable[[RoleReport], None],
         released: Callable[[], None],
         *,
         inside: Inside,
     ) -> None:
         self._me, self._fence, self._role = me, fence, role
-        self._lease, self._released, self._inside = lease, released, inside
+        self._lease, self._report, self._released = lease, report, released
+        self._inside = inside
         self._leads = self._ends = False
         self._election = Election(me.name, now())
         self._record: LeaseRecord | None = None
@@ -195,6 +205,7 @@ class Candidate:
         others = (reached[each] for each in sorted(reached) if each != self._role.gateway)
         addresses = tuple(dict.fromkeys(each for each in (first, *others) if each))
         self._role.set(GatewayState(active, self._fence.mark, endpoints, addresses))
+        self._report(RoleReport(self._role.now, self._role.gateway, self._role.standbys))
 
     async def _hold(self, held: float | None, at: float) -> None:
         try:

@@ -20,6 +20,7 @@ from liqod.network.orders.candidacy import (
     LetGo,
     LetGoDone,
     LocalCandidate,
+    RoleReport,
 )
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
@@ -52,6 +53,7 @@ class CandidateService:
         self._candidacy: Candidacy | None = None
         self._found: LeaseFound | None = None
         self._candidate: Candidate | None = None
+        self._told: RoleReport | None = None
         self._seldom = Seldom()
 
     def receive(self, order: CandidacyOrder) -> None:
@@ -61,6 +63,8 @@ class CandidateService:
                 self._candidacy = order
                 self._me.set(order.me)
                 self._pass_cluster()
+                if self._told is not None:
+                    self._send(self._told)
             case LeaseFound():
                 self._found = order
                 self._pass_lease()
@@ -81,7 +85,8 @@ class CandidateService:
 
     async def _be(self, me: LocalCandidate) -> None:
         self._candidate = Candidate(
-            *(me, self._fence, self._role, self._lease), self._released, inside=self._inside
+            *(me, self._fence, self._role, self._lease, self._on_role, self._released),
+            inside=self._inside,
         )
         self._pass_cluster()
         self._pass_lease()
@@ -98,6 +103,11 @@ class CandidateService:
     def _pass_lease(self) -> None:
         if self._candidate is not None and self._found is not None:
             self._candidate.on_lease(self._found.record)
+
+    def _on_role(self, role: RoleReport) -> None:
+        if role != self._told:
+            self._told = role
+            self._send(role)
 
     def _let_go(self) -> None:
         if self._candidate is None:

@@ -69,6 +69,22 @@ class LocalCandidate(msgspec.Struct, frozen=True, kw_only=True):
         return f"LocalCandidate({self.name}, {self.address}:{self.port})"
 
 
+class GatewayState(msgspec.Struct, frozen=True):
+    """The gateway, as the election has found it.
+
+    Attributes:
+        active: whether this machine is; None while that is not known, and all stays as it is.
+        mark: firewall mark of the tunnels' packets; 0 for none.
+        endpoints: where peers were last observed by the gateway, ``address:port`` by their ids.
+        addresses: where peers reach this cluster, the gateway first and then those that stand by.
+    """
+
+    active: bool | None = True
+    mark: int = 0
+    endpoints: Mapping[str, str] = {}
+    addresses: tuple[str, ...] = ()
+
+
 # From the daemon.
 
 
@@ -148,4 +164,20 @@ class LetGoDone(msgspec.Struct, frozen=True, tag=True):
 
 
 CandidacyOrder = Candidacy | LeaseFound | LeaseAnswer | LetGo
-CandidacyReport = ReadLease | WriteLease | LetGoDone
+
+
+class RoleReport(msgspec.Struct, frozen=True, tag=True):
+    """The machine's role, sent whenever it changes and for each :class:`Candidacy`.
+
+    Attributes:
+        state: whether it is the gateway.
+        gateway: name of the node that is; empty while that is not known.
+        standbys: names of the others.
+    """
+
+    state: GatewayState
+    gateway: str
+    standbys: tuple[str, ...]
+
+
+CandidacyReport = ReadLease | WriteLease | LetGoDone | RoleReport

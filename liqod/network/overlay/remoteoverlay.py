@@ -32,6 +32,7 @@ class RemoteOverlay:
     def __init__(self, send: Callable[[OverlayOrder], None]) -> None:
         self._send = send
         self.state = Observable(OverlayState())
+        self._part: OverlayPart | None = None
         self._uplink: Uplink | None = None
         self._read = trio.Event()
 
@@ -45,7 +46,13 @@ class RemoteOverlay:
 
     def have(self, part: OverlayPart) -> None:
         """Order the machine's part; the same again changes nothing there."""
+        self._part = part
         self._send(part)
+
+    def tell(self) -> None:
+        """Order it anew: the machine's side has begun anew."""
+        if self._part is not None:
+            self._send(self._part)
 
     def check(self) -> None:
         """Raises NetworkError where the machine has reported that it is not as ordered."""

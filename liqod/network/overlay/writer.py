@@ -23,6 +23,7 @@ from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.view.networkfacts import ways
+from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.orders.overlay import LeadOverlay, ReleaseOverlay, RemoveOverlay
 from liqod.network.overlay import members
@@ -58,16 +59,23 @@ class OverlayWriter(Controller[str]):
 
     Args:
         machine: this machine, which is the gateway.
+        role: of it, with the name of the gateway.
         own: its overlay.
         holder: the name of this daemon in the Lease.
     """
 
     def __init__(
-        self, context: ClusterContext, machine: GatewayHost, own: RemoteOverlay, holder: str
+        self,
+        context: ClusterContext,
+        machine: GatewayHost,
+        role: Role,
+        own: RemoteOverlay,
+        holder: str,
     ) -> None:
         self._context = context
         self._client = context.client
         self._machine = machine
+        self._role = role
         self._own = own
         self._holder = holder
         self._members: dict[str, Member] = {}
@@ -80,7 +88,7 @@ class OverlayWriter(Controller[str]):
         self._configurations = Watched(CONFIGURATIONS, _one, debounce=TOGETHER)
         self._servers = Watched(GATEWAY_SERVERS, _one, debounce=TOGETHER)
         self._clients = Watched(GATEWAY_CLIENTS, _one, debounce=TOGETHER)
-        told = (own.state.wait_changed, machine.role.wait_changed)
+        told = (own.state.wait_changed, role.wait_changed)
         super().__init__(
             context,
             "network",
@@ -170,7 +178,7 @@ class OverlayWriter(Controller[str]):
             )
         try:
             mtu = await self._own.mtu(members.address(mine, found))
-            gateway = self._machine.role.gateway or mine
+            gateway = self._role.gateway or mine
             return members.fabric(gateway, found, self._known(), reached, self._pods(), mtu)
         except ValueError as error:
             raise NetworkError(str(error)) from error

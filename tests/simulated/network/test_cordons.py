@@ -20,12 +20,15 @@ from liqod.network.failover.candidatemessages import key_of
 from liqod.network.failover.election import DURATION, KERNEL, RENEW
 from liqod.network.failover.fence import Fence
 from liqod.network.failover.membership import Membership, follow_cordons
-from liqod.network.failover.role import GatewayState, Role
+from liqod.network.failover.role import Role
 from liqod.network.machine.candidateservice import CandidateService
 from liqod.network.orders.candidacy import (
+    Candidacy,
     CandidacyOrder,
     Claim,
+    GatewayState,
     LeaseAnswer,
+    LeaseFound,
     LeaseRecord,
     LocalCandidate,
     WriteLease,
@@ -62,6 +65,7 @@ class Standing:
     port: int
     address: str
     role: Role = field(default_factory=lambda: Role(GatewayState(active=None), others=True))
+    known: Role = field(default_factory=lambda: Role(GatewayState(active=None), others=True))
     fence: NotedFence = field(default_factory=NotedFence)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     daemon: trio.CancelScope = field(default_factory=trio.CancelScope)
@@ -75,17 +79,17 @@ class Standing:
         with self.scope:
             async with outliving(machine.run):
                 while True:
-                    daemon = self.made(machine)
+                    daemon = self.made(machine.receive)
                     with self.daemon:
                         await daemon.run()
                     await self.again.wait()
                     self.daemon, self.again = trio.CancelScope(), trio.Event()
 
-    def made(self, machine: CandidateService) -> Membership:
-        """A daemon of this node's machine."""
+    def made(self, send: Callable[[CandidacyOrder], None]) -> Membership:
+        """A daemon of this node, which sends its orders there."""
         context = self.member.context
         leads = Observable(self.name == "one")
-        return Membership(context, self.me, leads, machine.receive)
+        return Membership(context, self.me, self.known, leads, send)
 
     async def me(self) -> LocalCandidate:
         """On loopback, which is none of a Node's addresses."""
@@ -247,7 +251,9 @@ async def test_a_machine_writes_no_lease_for_another():
     async with pair() as nodes:
         sent: list[CandidacyOrder] = []
         leads = Observable(True)
-        daemon = Membership(nodes.member.context, nodes.one.me, leads, sent.append)
+        daemon = Membership(
+            *(nodes.member.context, nodes.one.me, nodes.one.known), leads, sent.append
+        )
         nodes.nursery.start_soon(daemon.run)
 
         async def answered() -> bool:
@@ -258,3 +264,29 @@ async def test_a_machine_writes_no_lease_for_another():
         (answer,) = (each for each in sent if isinstance(each, LeaseAnswer))
         assert answer == LeaseAnswer(7, error="two is not the candidate of this daemon")
         assert await nodes.member.admin.find(LEASES, labels.GATEWAY_LEASE, "liqo") is None
+
+
+async def test_a_machine_that_begins_anew_gets_all_from_the_same_daemon():
+    async with pair() as nodes:
+        sent: list[CandidacyOrder] = []
+        daemon = nodes.one.made(sent.append)
+        nodes.nursery.start_soon(daemon.run)
+        await nodes.one.cordon()
+
+        async def known() -> bool:
+            cordoned = any(isinstance(each, Candidacy) and each.cordoned for each in sent)
+            return cordoned and LeaseFound(None) in sent
+
+        await eventually(known)
+        sent.clear()
+        daemon.tell()
+        me = await nodes.one.me()
+        assert sent == [Candidacy(me, True, frozenset({"one"})), LeaseFound(None)]
+
+
+async def test_the_daemon_knows_the_role_of_its_machine():
+    async with pair() as nodes:
+        await nodes.begin()
+        one, two = nodes.one.known, nodes.two.known
+        assert (one.now, one.gateway, one.standbys) == (nodes.one.role.now, "one", ("two",))
+        assert (two.now, two.gateway) == (nodes.two.role.now, "one")

@@ -10,9 +10,10 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NODES
 from liqod.errors import NetworkError
 from liqod.network.dataplane.values import Namespace
-from liqod.network.failover.role import GatewayState, Role
+from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.machine.overlayservice import OverlayService
+from liqod.network.orders.candidacy import GatewayState
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.network.overlay.takeover import Takeover
@@ -64,7 +65,7 @@ async def written(made: Rome, holder: str = "me") -> AsyncIterator[Noting]:
     kernel.machine = machine = GatewayHost(addresses=("192.168.1.10",))
     async with trio.open_nursery() as nursery:
         own = ordered(nursery, kernel)
-        await nursery.start(OverlayWriter(made.context, machine, own, holder).run)
+        await nursery.start(OverlayWriter(made.context, machine, machine.role, own, holder).run)
         yield kernel
         nursery.cancel_scope.cancel()
 
@@ -203,7 +204,7 @@ async def test_a_kernel_that_refuses_is_a_failure_until_it_has_it():
         kernel.refuses = "no lqx here"
         own = ordered(nursery, kernel)
         machine = GatewayHost(addresses=("192.168.1.10",))
-        await nursery.start(OverlayWriter(made.context, machine, own, "me").run)
+        await nursery.start(OverlayWriter(made.context, machine, machine.role, own, "me").run)
         assert "no lqx here" in await made.failed("no lqx here")
         kernel.refuses = ""
         await until(lambda: so(kernel.plans))
@@ -270,7 +271,9 @@ async def test_a_daemon_on_none_of_the_nodes_takes_nothing_away():
         async with trio.open_nursery() as nursery:
             elsewhere = GatewayHost(addresses=("203.0.113.9",))
             own = ordered(nursery, kernel)
-            await nursery.start(OverlayWriter(made.context, elsewhere, own, "me").run)
+            await nursery.start(
+                OverlayWriter(made.context, elsewhere, elsewhere.role, own, "me").run
+            )
             assert "none of the cluster's 2 nodes" in await made.failed("none of the cluster's")
             nursery.cancel_scope.cancel()
         assert await fabric(made) == before

@@ -1,0 +1,56 @@
+"""The machine's side of joined networks as one service: takes orders and sends reports."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NoReturn
+
+import trio
+
+from liqod.network.dataplane.kernel import namespaces
+from liqod.network.failover.fence import Fence
+from liqod.network.failover.role import Role
+from liqod.network.machine.candidateservice import CandidateService
+from liqod.network.machine.overlayservice import OverlayService
+from liqod.network.orders.candidacy import Candidacy, LeaseAnswer, LeaseFound, LetGo
+from liqod.network.orders.messages import MachineStarted, Order, Report
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.runtime.supervise import walled
+
+
+class MachineService:
+    """Keeps this machine's part of the networks as ordered, also while no daemon is connected.
+
+    Args:
+        cluster: this cluster's id.
+        role: notified whether this machine is the gateway.
+        send: sends a report to the daemon; one that comes to none is lost.
+        node: name of the node's network namespace; None for the one that this process is in.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        role: Role,
+        send: Callable[[Report], None],
+        *,
+        node: str | None = None,
+    ) -> None:
+        self._send = send
+        inside = partial(namespaces.inside, node)
+        self._candidates = CandidateService(Fence(cluster, node), role, send, inside=inside)
+        self._overlay = OverlayService(cluster, NodeKernel(node), send)
+
+    def receive(self, order: Order) -> None:
+        """Carry out an order of the daemon; the same one again changes nothing."""
+        if isinstance(order, Candidacy | LeaseFound | LeaseAnswer | LetGo):
+            self._candidates.receive(order)
+        else:
+            self._overlay.receive(order)
+
+    async def run(self) -> NoReturn:
+        """Keep all of it until cancelled, which ends nothing."""
+        self._send(MachineStarted())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(walled, "the election of the gateway", self._candidates.run)
+            nursery.start_soon(walled, "the machine's overlay", self._overlay.run)
+        raise AssertionError("services end by cancellation only")
