@@ -10,6 +10,8 @@
 #             clusters; `python -m benchmarks.NAME --help`: offload, peers, meeting, rest, reflection
 # make wheels  both distributions into dist/, as sdist and wheel: the same bytes from the same commit
 # make deb    liqod as a Debian package into dist/; RELEASE=trixie ARCH=arm64 for another than this one
+# make image  liqod as container images into dist/; ARCH=arm64 for another machine than this one,
+#             PLUGINS="a.whl b.whl" to have these in them
 # make chart  writes deploy/helm/liqod anew from the manifests of `liqod install`
 # make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
@@ -19,7 +21,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test fast soak lint format bench wheels deb chart screenshots clean programs
+.PHONY: help demo test fast soak lint format bench wheels deb image chart screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -30,9 +32,11 @@ RUN := $(VENV)/bin/python
 ARGS ?=
 VERSIONS ?=
 SOAK ?= 600
-# Those of Debian's that `make deb` builds for, where it is not for this machine.
+# Those of Debian's that `make deb` and `make image` build for, where it is not for this machine.
 RELEASE ?=
 ARCH ?=
+# Wheels that `make image` adds.
+PLUGINS ?=
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -60,6 +64,9 @@ wheels: $(VENV)/.liqod-dev
 
 deb: $(VENV)/.liqod-dev
 	@$(RUN) -m deploy.deb dist "$(RELEASE)" "$(ARCH)"
+
+image: $(VENV)/.liqod-dev
+	@$(RUN) -m deploy.image dist "$(ARCH)" $(PLUGINS)
 
 chart: $(VENV)/.liqod-dev
 	@$(RUN) -m deploy.chart

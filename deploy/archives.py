@@ -1,4 +1,4 @@
-"""Archives whose bytes follow from their contents alone: the formats of which a .deb is made."""
+"""Archives whose bytes follow from their contents alone, for packages and images."""
 
 import io
 import lzma
@@ -37,16 +37,25 @@ def link(target: str) -> Content:
 
 
 def tar_xz(files: Mapping[str, Content], epoch: int) -> bytes:
+    """The same as `tar`, compressed."""
+    return lzma.compress(tar(files, epoch), preset=PRESET)
+
+
+def tar(files: Mapping[str, Content], epoch: int, empty: Mapping[str, int] | None = None) -> bytes:
     """A tar archive in the order of names, of root's, with the folders that lead to the files.
 
     Args:
         files: each by its path, without a slash at its beginning.
         epoch: the date of all of it, in seconds since 1970.
+        empty: folders with nothing in them, and who may do what with each.
     """
+    modes = empty or {}
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as archive:
-        for folder in folders(files):
-            archive.addfile(_entry(f"./{folder}/" if folder else "./", epoch, tarfile.DIRTYPE))
+        for folder in sorted({*folders((*files, *modes)), *modes}):
+            entry = _entry(f"./{folder}/" if folder else "./", epoch, tarfile.DIRTYPE)
+            entry.mode = modes.get(folder, 0o755)
+            archive.addfile(entry)
         for name, each in sorted(files.items()):
             entry = _entry(f"./{name}", epoch, tarfile.SYMTYPE if each.link else tarfile.REGTYPE)
             entry.mode = each.mode
@@ -56,7 +65,7 @@ def tar_xz(files: Mapping[str, Content], epoch: int) -> bytes:
             else:
                 entry.size = len(each.data)
                 archive.addfile(entry, io.BytesIO(each.data))
-    return lzma.compress(written.getvalue(), preset=PRESET)
+    return written.getvalue()
 
 
 def folders(files: Iterable[str]) -> list[str]:

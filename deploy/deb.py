@@ -13,27 +13,20 @@ import sys
 import tempfile
 import tomllib
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from email.utils import formatdate
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from deploy import lock, wheels
+from deploy import environment, lock, wheels
 from deploy.archives import Content, ar, folders, link, tar_xz, text
+from deploy.environment import Named
 from liqod import __version__
 from liqod.cli import completion
 
 ROOT: Final = Path(__file__).parents[1]
 WRITTEN: Final = Path(__file__).with_name("debian")
 UNITS: Final = ROOT / "systemd"
-HOME: Final = "usr/lib/liqod"
-"""Where Python finds itself with the packages and no others: an environment of Python's."""
-PROGRAMS: Final[Mapping[str, tuple[str, str]]] = {
-    "liqod": ("liqod.__main__", "main"),
-    "kubectl-liqod": ("liqod.__main__", "main"),
-    "kubectl_complete-liqod": ("liqod.cli.completion", "kubectl"),
-}
-"""The module and the function of each."""
 COMPLETIONS: Final[Mapping[str, str]] = {
     "bash": "usr/share/bash-completion/completions/liqod",
     "fish": "usr/share/fish/vendor_completions.d/liqod.fish",
@@ -171,11 +164,12 @@ def assemble(package: Package, own: Path, locked: list[Path], epoch: int) -> byt
         locked: the other wheels.
         epoch: its date, in seconds since 1970.
     """
-    files = dict(_environment(package))
+    files = dict(environment.marks(package.python))
     for wheel in (*locked, own):
-        files.update(_unpacked(wheel, package))
+        files.update(environment.unpacked(wheel, package.python))
     files.update(_pages(own))
-    files.update(_programs())
+    files.update(environment.programs())
+    files.update(_completions())
     files.update(_units())
     files.update(_documents(package, epoch))
     members = {
@@ -186,30 +180,6 @@ def assemble(package: Package, own: Path, locked: list[Path], epoch: int) -> byt
     return ar(members, epoch)
 
 
-Named = Iterator[tuple[str, Content]]
-
-
-def _environment(package: Package) -> Named:
-    """What makes Python take a folder for its environment."""
-    told = f"home = /usr/bin\ninclude-system-site-packages = false\nversion = {package.python}\n"
-    yield f"{HOME}/pyvenv.cfg", text(told)
-    yield f"{HOME}/bin/python3", link("../../../bin/python3")
-
-
-def _unpacked(wheel: Path, package: Package) -> Named:
-    """The modules of a wheel, without its tests."""
-    place = f"{HOME}/lib/python{package.python}/site-packages"
-    with zipfile.ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            top, _, rest = name.partition("/")
-            if name.endswith("/") or "tests" in Path(name).parts:
-                continue
-            if not top.endswith(".data"):
-                yield f"{place}/{name}", Content(archive.read(name))
-            elif rest.startswith(("purelib/", "platlib/")):
-                yield f"{place}/{rest.partition('/')[2]}", Content(archive.read(name))
-
-
 def _pages(own: Path) -> Named:
     """The man pages, of which liqod's wheel has those of the commands."""
     folder = "usr/share/man/man1"
@@ -218,7 +188,7 @@ def _pages(own: Path) -> Named:
             if "/man/man1/" in name and name.endswith(".1"):
                 file = name.rpartition("/")[2]
                 yield f"{folder}/{file}.gz", _pressed(archive.read(name))
-    for program in PROGRAMS:
+    for program in environment.PROGRAMS:
         if program != "liqod":
             yield f"{folder}/{program}.1.gz", link("liqod.1.gz")
 
@@ -227,11 +197,7 @@ def _pressed(data: bytes) -> Content:
     return Content(gzip.compress(data, 9, mtime=0))
 
 
-def _programs() -> Named:
-    for name, (module, function) in PROGRAMS.items():
-        words = f"#!/{HOME}/bin/python3 -I\nimport sys\n\nfrom {module} import {function}\n\n"
-        yield f"{HOME}/bin/{name}", text(f"{words}sys.exit({function}())\n", 0o755)
-        yield f"usr/bin/{name}", link(f"../lib/liqod/bin/{name}")
+def _completions() -> Named:
     for shell, path in COMPLETIONS.items():
         yield path, text(completion.script(shell).rstrip() + "\n")
 

@@ -103,6 +103,12 @@ def date_of(source: Path) -> int:
         return int(archive.getmembers()[0].mtime)
 
 
+def revision(root: Path = ROOT) -> str:
+    """The commit that is built; none without git, or where what is shipped was changed since."""
+    changed = _git(root, "status", "--porcelain", "--", *SHIPPED)
+    return "" if changed else _git(root, "rev-parse", "HEAD")
+
+
 def _git(root: Path, *words: str) -> str:
     """The output of git; nothing where this is no checkout of git's, or there is no git."""
     if not (root / ".git").exists() or shutil.which("git") is None:

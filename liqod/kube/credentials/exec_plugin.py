@@ -16,6 +16,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+MISSING = (
+    "credential plugins need the Python package kubernetes, which liqod's image does not have: "
+    "`{python} -m pip install kubernetes`, or use a kubeconfig with a token or a certificate"
+)
+
 
 def run_plugin(document: dict[str, Any], directory: str) -> dict[str, Any]:
     """Run the plugin of the document's current context; the fields of ``IssuedCredentials``.
@@ -66,6 +71,10 @@ def main() -> int:
     try:
         with contextlib.redirect_stdout(sys.stderr):  # a chatty package must not garble the answer
             answer = run_plugin(json.loads(question["document"]), question["directory"])
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0] == "kubernetes"
+        print(MISSING.format(python=sys.executable) if missing else error, file=sys.stderr)
+        return 1
     except Exception as error:  # the wall of this process: report any error and end
         print(str(error) or type(error).__name__, file=sys.stderr)
         return 1

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import deb, lock, wheels
+from deploy import deb, environment, lock, wheels
 from deploy.archives import AR_HEAD
 
 EPOCH = 1_700_000_000
@@ -90,7 +90,7 @@ def test_each_folder_comes_before_what_is_in_it(tmp_path: Path):
 
 def test_programs_pages_completions_and_units_are_where_debian_looks(tmp_path: Path):
     found = packed(assemble(tmp_path), "data")
-    for name in deb.PROGRAMS:
+    for name in environment.PROGRAMS:
         assert found[f"./usr/bin/{name}"][0].linkname == f"../lib/liqod/bin/{name}"
         program, text = found[f"./usr/lib/liqod/bin/{name}"]
         assert program.mode == 0o755

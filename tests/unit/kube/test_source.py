@@ -243,6 +243,17 @@ async def test_a_plugin_that_is_not_there(tmp_path):
         await run_plugin(given.exec)
 
 
+async def test_without_the_package_that_runs_plugins_it_says_what_to_install(tmp_path, monkeypatch):
+    (tmp_path / "kubernetes.py").write_text("raise ModuleNotFoundError(name=__name__)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    given = with_plugin(tmp_path, "good")
+    assert given.exec is not None
+    with pytest.raises(
+        Unauthorized, match=r"need the Python package kubernetes, .* -m pip install"
+    ):
+        await run_plugin(given.exec)
+
+
 async def test_a_plugin_that_hangs_is_ended(tmp_path, mock_clock):
     program = (
         "import os, time; open('new', 'w').write(str(os.getpid()));"
