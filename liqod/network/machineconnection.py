@@ -20,6 +20,7 @@ from liqod.network.orders.overlay import OverlayState, Uplink
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.runtime.observable import Observable
 from liqod.runtime.outliving import outliving
+from liqod.runtime.supervise import walled
 
 
 class MachineConnection:
@@ -60,8 +61,8 @@ class MachineConnection:
 
     async def _run_machine(self) -> None:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._orders.run)
-            nursery.start_soon(self._reports.run)
+            nursery.start_soon(walled, "orders to the machine", self._orders.run)
+            nursery.start_soon(walled, "reports of the machine", self._reports.run)
             nursery.start_soon(self._machine.run)
 
     def _receive(self, report: Report) -> None:

@@ -290,3 +290,19 @@ async def test_the_daemon_knows_the_role_of_its_machine():
         one, two = nodes.one.known, nodes.two.known
         assert (one.now, one.gateway, one.standbys) == (nodes.one.role.now, "one", ("two",))
         assert (two.now, two.gateway) == (nodes.two.role.now, "one")
+
+
+async def test_a_machine_without_a_daemon_is_fenced_once_its_standby_falls_silent():
+    """Nobody renews the Lease for it, and the standby may take that unheard."""
+    async with pair() as nodes:
+        await nodes.begin()
+        nodes.one.daemon.cancel()
+        nodes.two.scope.cancel()
+
+        async def is_fenced() -> bool:
+            return nodes.one.fence.held[-1] == 0.0 and nodes.one.role.now.active is False
+
+        await eventually(is_fenced)
+        nodes.one.again.set()
+        await eventually(nodes.one.is_gateway)
+        assert await nodes.lease() == ("one", 1)
