@@ -2,14 +2,21 @@
 
 The socket belongs to the network namespace that it was made in. The meaning of messages is not
 known here (see ``links``, ``routing`` and ``ruleset`` in :mod:`liqod.network.dataplane.kernel`).
+
+Changes by rtnetlink are encoded by pyroute2, whose messages have the kernel's names. The socket
+and all that is read are our own: where pyroute2 read it, an unchanged plan took 4 times as long
+among 128 peers, a list of links 9 times and an event 12 times. An ``IPRoute`` is slower still: it
+runs an event loop of asyncio in each thread, and it waits without a deadline.
 """
 
 import errno
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from types import TracebackType
+from typing import Any
 
 from liqod.errors import NetworkError
 
@@ -30,6 +37,8 @@ _SOL_NETLINK, _EXT_ACK, _STRICT = 270, 11, 12
 _CAPPED, _TLVS = 0x100, 0x200
 _INTERRUPTED = 0x10
 BUFFER = 1 << 16
+Attribute = tuple[str, object]
+"""An attribute of a change: its name, which is the kernel's, and its value."""
 DEADLINE = 5.0
 """Seconds within which the kernel answers, or something is wrong."""
 TRIES = 5
@@ -96,6 +105,14 @@ class Netlink:
         self._send(kind, flags | REQUEST | ACK, body)
         for _ in self._answers():
             pass
+
+    def change(self, kind: int, flags: int, /, *attributes: Attribute, **fields: int) -> None:
+        """Requests a change by rtnetlink, as :func:`encoded`, and waits until it is made.
+
+        Raises:
+            Refused: it is not.
+        """
+        self.request(kind, flags, encoded(kind, *attributes, **fields))
 
     def get(self, kind: int, body: bytes) -> bytes:
         """The one answer to a question.
@@ -174,6 +191,43 @@ class Netlink:
                         raise _Interrupted
                     return
                 yield kind, body
+
+
+def encoded(kind: int, /, *attributes: Attribute, **fields: int) -> bytes:
+    """The body of a request by rtnetlink, encoded by pyroute2.
+
+    Args:
+        kind: of the message, as in ``linux/rtnetlink.h``.
+        attributes: of the message, in their order.
+        fields: of the message's head; those left out are 0.
+
+    Raises:
+        ValueError: the message has no such attribute or field, which pyroute2 would leave out.
+    """
+    message = _messages()[kind]()
+    unknown = fields.keys() - {name for name, _ in message.fields}
+    unknown |= {name for name, _ in attributes if not message.valid_nla(name)}
+    if unknown:
+        raise ValueError(f"{type(message).__name__} has no {', '.join(sorted(unknown))}")
+    message.update(fields)
+    message["attrs"] = list(attributes)
+    message.encode()
+    return bytes(message.data[HEADER.size :])
+
+
+def inside(*attributes: Attribute) -> dict[str, object]:
+    """The value of an attribute that is made of attributes, for :func:`encoded`."""
+    return {"attrs": list(attributes)}
+
+
+@cache
+def _messages() -> Mapping[int, Any]:
+    """The messages of rtnetlink as pyroute2 has them, by their kinds."""
+    # 10 MB, and a tenth of a second: a daemon that changes no kernel has neither.
+    from pyroute2.netlink.rtnl.marshal import MarshalRtnl
+
+    found: Mapping[int, Any] = MarshalRtnl.msg_map
+    return found
 
 
 def messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
+from liqod.netlink import Attribute
 from liqod.plugins.network import rtnetlink
 from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.providers import Host, Place
@@ -29,7 +30,7 @@ class Interface:
         self._host = host
         self._place = place
 
-    async def make(self, kind: str, *data: bytes, mac: str = "") -> None:
+    async def make(self, kind: str, *data: Attribute, mac: str = "") -> None:
         """Make it where its packets travel, as :func:`.rtnetlink.make`."""
         make = partial(rtnetlink.make, self._place.interface, kind, *data, mac=mac)
         await self._host.within(self._place.underlay, make)

@@ -10,16 +10,7 @@ import errno
 import struct
 from typing import Final, Literal
 
-from liqod.netlink import (
-    CREATE,
-    EXCLUSIVE,
-    Netlink,
-    NetlinkRefused,
-    attribute,
-    attributes,
-    nest,
-    text,
-)
+from liqod.netlink import CREATE, EXCLUSIVE, Netlink, NetlinkRefused, attributes, inside
 from liqod.plugins.network import rtnetlink
 
 Hook = Literal["sent", "received"]
@@ -28,15 +19,15 @@ _MESSAGE: Final = struct.Struct("=BxHiIII")
 """Family, number of the interface, handle, parent, and the data of the message's kind."""
 _NEW_QUEUE: Final = 36
 _NEW, _DELETE, _GET = 44, 45, 46
-_KIND, _OPTIONS = 1, 2
+_OPTIONS = 2
 _CLSACT, _CLSACT_HANDLE = 0xFFFFFFF1, 0xFFFF0000
 _PARENTS: Final[dict[Hook, int]] = {"sent": 0xFFFFFFF3, "received": 0xFFFFFFF2}
 _ALL_PROTOCOLS: Final = 1 << 16 | 0x0300
 """Priority 1, and ``ETH_P_ALL`` in the order of networks."""
-_SELECTOR, _ACTIONS = 5, 7
-_EVERYTHING: Final = struct.pack("=BBBxHHhhI IIii", 1, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)
-"""One key that matches every packet, after which no other is looked for."""
-_ACTION_KIND, _ACTION_OPTIONS, _PARAMETERS = 1, 2, 2
+_ACTIONS = 7
+_EVERYTHING: Final = "0x0/0x0+0"
+"""A key that matches every packet."""
+_ACTION_OPTIONS, _PARAMETERS = 2, 2
 _MIRRED: Final = struct.Struct("=IIiiiiI")
 """The head of any action, in which its verdict is third; where to, and the interface there."""
 _STOLEN: Final = 4
@@ -81,24 +72,28 @@ def lead(name: str, hook: Hook, other: str) -> None:
         return
     if before is not None:
         leave(name, hook)
-    parameters = _MIRRED.pack(0, 0, _STOLEN, 0, 0, _DIRECTIONS[hook], there.index)
-    action = nest(
-        1, text(_ACTION_KIND, "mirred"), nest(_ACTION_OPTIONS, attribute(_PARAMETERS, parameters))
-    )
-    options = nest(_OPTIONS, attribute(_SELECTOR, _EVERYTHING), nest(_ACTIONS, action))
     try:
-        _redirect(link.index, hook, options)
+        _redirect(link.index, hook, there.index)
     except NetlinkRefused as error:
         error.doing = "packets cannot be redirected, which takes clsact, u32 and mirred"
         raise
 
 
-def _redirect(index: int, hook: Hook, options: bytes) -> None:
+def _redirect(index: int, hook: Hook, there: int) -> None:
+    parameters = {"action": _STOLEN, "eaction": _DIRECTIONS[hook], "ifindex": there}
+    where = inside(("TCA_MIRRED_PARMS", parameters))
+    action = inside(("TCA_ACT_KIND", "mirred"), ("TCA_ACT_OPTIONS", where))
+    actions = inside(("TCA_ACT_PRIO_1", action))
+    options = inside(("TCA_U32_SEL", {"keys": [_EVERYTHING]}), ("TCA_U32_ACT", actions))
+    queue = {"index": index, "handle": _CLSACT_HANDLE, "parent": _CLSACT}
     with Netlink() as netlink:
-        queue = _MESSAGE.pack(0, 0, index, _CLSACT_HANDLE, _CLSACT, 0)
-        netlink.request(_NEW_QUEUE, CREATE, queue + text(_KIND, "clsact"))
-        head = _MESSAGE.pack(0, 0, index, 0, _PARENTS[hook], _ALL_PROTOCOLS)
-        netlink.request(_NEW, CREATE | EXCLUSIVE, head + text(_KIND, "u32") + options)
+        netlink.change(_NEW_QUEUE, CREATE, ("TCA_KIND", "clsact"), **queue)
+        kind, head = ("TCA_KIND", "u32"), _head(index, hook)
+        netlink.change(_NEW, CREATE | EXCLUSIVE, kind, ("TCA_OPTIONS", options), **head)
+
+
+def _head(index: int, hook: Hook) -> dict[str, int]:
+    return {"index": index, "parent": _PARENTS[hook], "info": _ALL_PROTOCOLS}
 
 
 def leave(name: str, hook: Hook) -> None:
@@ -106,6 +101,5 @@ def leave(name: str, hook: Hook) -> None:
     link = rtnetlink.find(name)
     if link is None or target(name, hook) is None:
         return
-    body = _MESSAGE.pack(0, 0, link.index, 0, _PARENTS[hook], _ALL_PROTOCOLS)
     with Netlink() as netlink:
-        netlink.request(_DELETE, 0, body + text(_KIND, "u32"))
+        netlink.change(_DELETE, 0, ("TCA_KIND", "u32"), **_head(link.index, hook))

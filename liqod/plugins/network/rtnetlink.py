@@ -14,12 +14,11 @@ import msgspec
 from liqod.netlink import (
     CREATE,
     EXCLUSIVE,
+    Attribute,
     Netlink,
     NetlinkRefused,
-    attribute,
     attributes,
-    nest,
-    number,
+    inside,
     read_number,
     read_text,
     text,
@@ -32,7 +31,7 @@ _GLOBAL = 0
 """The scope of addresses that are good beyond one link."""
 _NEW, _DELETE, _GET = 16, 17, 18
 _UP = 0x1
-_ADDRESS, _NAME, _MTU, _INFO, _NAMESPACE, _SEGMENTS = 1, 3, 4, 18, 28, 40
+_NAME, _MTU, _INFO = 3, 4, 18
 _KIND, _DATA, _COUNTERS = 1, 2, 23
 _COUNTED = struct.Struct("=QQQQ")
 """Packets and bytes, received and sent, as counters begin."""
@@ -67,7 +66,7 @@ def find(name: str) -> Link | None:
     """The interface of that name; None where there is none."""
     try:
         with Netlink() as netlink:
-            return read(netlink.get(_GET, _NOTHING + text(_NAME, name)))
+            return read(netlink.get(_GET, _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, name)))
     except NetlinkRefused as error:
         if error.errno == errno.ENODEV:
             return None
@@ -93,33 +92,33 @@ def read(body: bytes) -> Link:
     )
 
 
-def make(name: str, kind: str, *data: bytes, mac: str = "") -> None:
+def make(name: str, kind: str, *data: Attribute, mac: str = "") -> None:
     """Make an interface.
 
     Args:
         name: how it is called.
         kind: ``wireguard``, ``vxlan`` …
-        data: attributes of that kind.
+        data: attributes of that kind, by the kernel's names.
         mac: its link-layer address, if it is to have a certain one.
 
     Raises:
         Refused: there is one of that name, or the kernel lacks the kind.
     """
-    info = [text(_KIND, kind)]
+    info: list[Attribute] = [("IFLA_INFO_KIND", kind)]
     if data:
-        info.append(nest(_DATA, *data))
-    body = _NOTHING + text(_NAME, name) + nest(_INFO, *info)
+        info.append(("IFLA_INFO_DATA", inside(*data)))
+    wanted: list[Attribute] = [("IFLA_IFNAME", name), ("IFLA_LINKINFO", inside(*info))]
     if mac:
-        body += attribute(_ADDRESS, bytes.fromhex(mac.replace(":", "")))
+        wanted.append(("IFLA_ADDRESS", mac))
     with Netlink() as netlink:
-        netlink.request(_NEW, CREATE | EXCLUSIVE, body)
+        netlink.change(_NEW, CREATE | EXCLUSIVE, *wanted)
 
 
 def delete(name: str) -> bool:
     """Delete an interface; True if there was one."""
     try:
         with Netlink() as netlink:
-            netlink.request(_DELETE, 0, _NOTHING + text(_NAME, name))
+            netlink.change(_DELETE, 0, ("IFLA_IFNAME", name))
     except NetlinkRefused as error:
         if error.errno == errno.ENODEV:
             return False
@@ -135,11 +134,11 @@ def raise_(name: str, mtu: int, *, segments: int = 0) -> None:
         mtu: in bytes.
         segments: of a TCP connection that it is given in one piece, at most; 0 leaves that.
     """
-    body = _LINK.pack(0, 0, 0, _UP, _UP) + text(_NAME, name) + number(_MTU, mtu)
+    wanted: list[Attribute] = [("IFLA_IFNAME", name), ("IFLA_MTU", mtu)]
     if segments:
-        body += number(_SEGMENTS, segments)
+        wanted.append(("IFLA_GSO_MAX_SEGS", segments))
     with Netlink() as netlink:
-        netlink.request(_NEW, 0, body)
+        netlink.change(_NEW, 0, *wanted, flags=_UP, change=_UP)
 
 
 def move(name: str, namespace: str) -> None:
@@ -152,8 +151,7 @@ def move(name: str, namespace: str) -> None:
     descriptor = os.open(NAMESPACES / namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with Netlink() as netlink:
-            body = _NOTHING + text(_NAME, name) + number(_NAMESPACE, descriptor)
-            netlink.request(_NEW, 0, body)
+            netlink.change(_NEW, 0, ("IFLA_IFNAME", name), ("IFLA_NET_NS_FD", descriptor))
     finally:
         os.close(descriptor)
 
@@ -173,7 +171,3 @@ def networks() -> tuple[str, ...]:
 def is_namespace(name: str) -> bool:
     """True if a network namespace of that name exists."""
     return (NAMESPACES / name).exists()
-
-
-_NOTHING = _LINK.pack(0, 0, 0, 0, 0)
-"""Neither number nor flags: the interface is named by an attribute."""

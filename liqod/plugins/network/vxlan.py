@@ -4,14 +4,13 @@ The client has the server's address; the server learns the client's from its fra
 use the port at which the server is reached, so there may be no translation of ports between them.
 """
 
-import struct
 from hashlib import sha256
 from ipaddress import ip_address
 
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.netlink import attribute, attributes, number, read_number
+from liqod.netlink import Attribute, attributes, read_number
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.network.endpointselection import EndpointResolver, Race, joined
@@ -30,7 +29,7 @@ from liqod.plugins.providers import (
 PORT = 4789
 MACS: dict[Side, str] = {"server": "0a:18:71:78:00:01", "client": "0a:18:71:78:00:02"}
 """The sides' link-layer addresses; locally administered."""
-_VNI, _REMOTE, _LEARNING, _PORT, _REMOTE6 = 1, 2, 7, 15, 16
+_VNI, _REMOTE, _PORT, _REMOTE6 = 1, 2, 15, 16
 
 
 class VxlanTunnel:
@@ -92,14 +91,13 @@ class VxlanTunnel:
         Raises:
             NetworkError: there is no such namespace, or the kernel refuses.
         """
-        data = [
-            number(_VNI, vni(spec)),
-            attribute(_LEARNING, b"\1"),
-            attribute(_PORT, struct.pack("!H", port)),
-        ]
+        data: list[Attribute] = [
+            ("IFLA_VXLAN_ID", vni(spec)), ("IFLA_VXLAN_LEARNING", 1), ("IFLA_VXLAN_PORT", port)
+        ]  # fmt: skip
         if endpoint:
             address = ip_address(endpoint.rpartition(":")[0].strip("[]"))
-            data.append(attribute(_REMOTE if address.version == 4 else _REMOTE6, address.packed))
+            remote = "IFLA_VXLAN_GROUP" if address.version == 4 else "IFLA_VXLAN_GROUP6"
+            data.append((remote, str(address)))
         await self._interface.make("vxlan", *data, mac=MACS[spec.side])
         try:
             await self._interface.move()

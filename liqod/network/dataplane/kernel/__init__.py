@@ -4,7 +4,4 @@
 themselves (:mod:`.namespaces`), netlink (:mod:`liqod.netlink`, :mod:`.kernellinks`,
 :mod:`.routing`), nftables (:mod:`.nft`) and sysctls. Everything that may block runs in worker
 threads.
-
-The codec is our own: pyroute2 takes 12 MB and 0.15 s to import whichever part of it is wanted, and
-brings a second event loop; of netlink six kinds of objects are needed here.
 """

@@ -16,11 +16,11 @@ from liqod.netlink import (
     CREATE,
     EXCLUSIVE,
     REPLACE,
+    Attribute,
     Netlink,
     NetlinkRefused,
-    attribute,
     attributes,
-    nest,
+    inside,
     number,
     read_number,
     read_text,
@@ -37,9 +37,9 @@ NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS = 20, 21, 22
 NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR = 28, 29, 30
 
 # Attributes of links.
-_MAC, _NAME, _MTU, _INFO, _ALIAS, _NAMESPACE, _WANTED = 1, 3, 4, 18, 20, 28, 29
-_KIND, _DATA, _PEER = 1, 2, 1
-_BY_FAMILY, _GENERATION, _NO_ADDRESSES = 26, 8, 1
+_MAC, _NAME, _MTU, _INFO, _ALIAS, _WANTED = 1, 3, 4, 18, 20, 29
+_KIND, _DATA = 1, 2
+_NO_ADDRESSES = 1
 _VNI, _LOCAL, _LEARNING, _PORT, _LOCAL_6 = 1, 4, 7, 15, 17
 _NO_STATISTICS = 8
 UP = 1
@@ -121,41 +121,41 @@ def set_up(
     up: bool = True,
 ) -> None:
     """Changes the attributes of a link, and whether it is up."""
-    body = _LINK.pack(0, 0, number_of, UP if up else 0, UP)
+    wanted: list[Attribute] = []
     if mac:
-        body += attribute(_MAC, _mac(mac))
+        wanted.append(("IFLA_ADDRESS", mac))
     if mtu:
-        body += number(_MTU, mtu)
+        wanted.append(("IFLA_MTU", mtu))
     if alias:
-        body += attribute(_ALIAS, alias.encode())
-        body += _UNADDRESSED if Path("/proc/net/if_inet6").exists() else b""
-    netlink.request(NEW_LINK, 0, body)
+        wanted.append(("IFLA_IFALIAS", alias))
+        if Path("/proc/net/if_inet6").exists():
+            wanted.append(_unaddressed())
+    netlink.change(NEW_LINK, 0, *wanted, index=number_of, flags=UP if up else 0, change=UP)
 
 
 def add_veth(netlink: Netlink, link: Veth, mark: str, peers_namespace: int) -> None:
     """Makes a pair; the other end goes into the namespace of an open file."""
-    other = _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, link.peer)
-    other += number(_MTU, link.mtu) + number(_NAMESPACE, peers_namespace)
-    data = nest(_DATA, attribute(_PEER, other))
-    _add(netlink, link.name, link.mac, link.mtu, mark, text(_KIND, "veth") + data)
+    other = inside(
+        ("IFLA_IFNAME", link.peer), ("IFLA_MTU", link.mtu), ("IFLA_NET_NS_FD", peers_namespace)
+    )
+    _add(netlink, link, mark, "veth", ("VETH_INFO_PEER", other))
 
 
 def add_vxlan(netlink: Netlink, link: Vxlan, mark: str) -> None:
     """Makes an overlay device that learns nothing."""
     local = ipaddress.ip_address(link.local)
-    data = nest(
-        _DATA,
-        number(_VNI, link.vni),
-        attribute(_LOCAL if local.version == 4 else _LOCAL_6, local.packed),
-        attribute(_LEARNING, b"\0"),
-        attribute(_PORT, struct.pack(">H", link.port)),
+    data = (
+        ("IFLA_VXLAN_ID", link.vni),
+        ("IFLA_VXLAN_LOCAL" if local.version == 4 else "IFLA_VXLAN_LOCAL6", str(local)),
+        ("IFLA_VXLAN_LEARNING", 0),
+        ("IFLA_VXLAN_PORT", link.port),
     )
-    _add(netlink, link.name, link.mac, link.mtu, mark, text(_KIND, "vxlan") + data)
+    _add(netlink, link, mark, "vxlan", *data)
 
 
 def delete(netlink: Netlink, number_of: int) -> None:
     """Takes a link away."""
-    netlink.request(DELETE_LINK, 0, _LINK.pack(0, 0, number_of, 0, 0))
+    netlink.change(DELETE_LINK, 0, index=number_of)
 
 
 def addresses(netlink: Netlink, link: KernelLink) -> set[Address]:
@@ -173,13 +173,13 @@ def addresses(netlink: Netlink, link: KernelLink) -> set[Address]:
 
 def add_address(netlink: Netlink, address: Address, number_of: int) -> None:
     """Gives a link an address, which is used at once."""
-    netlink.request(NEW_ADDRESS, CREATE | REPLACE, _an_address(address, number_of))
+    _address(netlink, NEW_ADDRESS, CREATE | REPLACE, address, number_of)
 
 
 def delete_address(netlink: Netlink, address: Address, number_of: int) -> None:
     """Takes an address from a link; one of its network may take those of the same network along."""
     try:
-        netlink.request(DELETE_ADDRESS, 0, _an_address(address, number_of))
+        _address(netlink, DELETE_ADDRESS, 0, address, number_of)
     except NetlinkRefused as error:
         if error.errno != errno.EADDRNOTAVAIL:
             raise
@@ -202,12 +202,12 @@ def neighbours(netlink: Netlink, link: KernelLink) -> set[Neighbour]:
 
 def set_neighbour(netlink: Netlink, neighbour: Neighbour, number_of: int) -> None:
     """Sets the link-layer address of a neighbour, in place of the former one."""
-    netlink.request(NEW_NEIGHBOUR, CREATE | REPLACE, _a_neighbour(neighbour, number_of))
+    _neighbour(netlink, NEW_NEIGHBOUR, CREATE | REPLACE, neighbour, number_of)
 
 
 def delete_neighbour(netlink: Netlink, neighbour: Neighbour, number_of: int) -> None:
     """Forgets a neighbour."""
-    netlink.request(DELETE_NEIGHBOUR, 0, _a_neighbour(neighbour, number_of))
+    _neighbour(netlink, DELETE_NEIGHBOUR, 0, neighbour, number_of)
 
 
 def forwarding(netlink: Netlink, link: KernelLink) -> set[Forwarding]:
@@ -225,12 +225,12 @@ def forwarding(netlink: Netlink, link: KernelLink) -> set[Forwarding]:
 
 def set_forwarding(netlink: Netlink, entry: Forwarding, number_of: int) -> None:
     """Sends frames for a link-layer address to one node, in place of another."""
-    netlink.request(NEW_NEIGHBOUR, CREATE | REPLACE, _an_entry(entry, number_of))
+    _entry(netlink, NEW_NEIGHBOUR, CREATE | REPLACE, entry, number_of)
 
 
 def delete_forwarding(netlink: Netlink, entry: Forwarding, number_of: int) -> None:
     """Sends frames for a link-layer address nowhere."""
-    netlink.request(DELETE_NEIGHBOUR, 0, _an_entry(entry, number_of))
+    _entry(netlink, DELETE_NEIGHBOUR, 0, entry, number_of)
 
 
 def by_name(netlink: Netlink, wanted: Iterable[str]) -> dict[str, KernelLink]:
@@ -239,16 +239,24 @@ def by_name(netlink: Netlink, wanted: Iterable[str]) -> dict[str, KernelLink]:
     return {name: link for name, link in found if link is not None}
 
 
-def _add(netlink: Netlink, name: str, mac: str, mtu: int, mark: str, info: bytes) -> None:
-    body = _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, name) + attribute(_MAC, _mac(mac))
-    body += number(_MTU, mtu) + nest(_INFO, info)
-    netlink.request(NEW_LINK, CREATE | EXCLUSIVE, body)
+def _add(netlink: Netlink, link: Veth | Vxlan, mark: str, kind: str, *data: Attribute) -> None:
+    netlink.change(
+        NEW_LINK,
+        CREATE | EXCLUSIVE,
+        ("IFLA_IFNAME", link.name),
+        ("IFLA_ADDRESS", link.mac),
+        ("IFLA_MTU", link.mtu),
+        # The kind first: pyroute2 encodes the data by it.
+        ("IFLA_LINKINFO", inside(("IFLA_INFO_KIND", kind), ("IFLA_INFO_DATA", inside(*data)))),
+    )
     # The kernel takes none of this for a link that is only being made.
-    set_up(netlink, index(netlink, name), alias=mark, up=False)
+    set_up(netlink, index(netlink, link.name), alias=mark, up=False)
 
 
-_UNADDRESSED = nest(_BY_FAMILY, nest(INET6, attribute(_GENERATION, bytes([_NO_ADDRESSES]))))
-"""Has the kernel give the link no address by itself."""
+def _unaddressed() -> Attribute:
+    """The attribute that has the kernel give a link no address by itself."""
+    mode = inside(("IFLA_INET6_ADDR_GEN_MODE", _NO_ADDRESSES))
+    return "IFLA_AF_SPEC", inside(("AF_INET6", mode))
 
 
 def _found(answer: bytes) -> KernelLink:
@@ -278,32 +286,52 @@ def _overlay(data: dict[int, bytes]) -> tuple[int, int, str, bool]:
     )
 
 
-def _an_address(address: Address, number_of: int) -> bytes:
+def _address(netlink: Netlink, kind: int, flags: int, address: Address, number_of: int) -> None:
     of = ipaddress.ip_interface(address.prefix)
-    family = INET if of.version == 4 else INET6
-    head = _ADDRESS.pack(family, of.network.prefixlen, _NO_DETECTION, _scope(of.ip), number_of)
-    return head + attribute(_OWN, of.ip.packed) + attribute(_PREFIX, of.ip.packed)
+    netlink.change(
+        kind,
+        flags,
+        ("IFA_LOCAL", str(of.ip)),
+        ("IFA_ADDRESS", str(of.ip)),
+        family=_family(of),
+        prefixlen=of.network.prefixlen,
+        flags=_NO_DETECTION,
+        scope=_scope(of.ip),
+        index=number_of,
+    )
+
+
+def _family(of: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
+    return INET if of.version == 4 else INET6
 
 
 def _scope(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
     return 253 if address.version == 6 and address.is_link_local else 0
 
 
-def _a_neighbour(neighbour: Neighbour, number_of: int) -> bytes:
-    address = ipaddress.ip_address(neighbour.address)
-    family = INET if address.version == 4 else INET6
-    head = _NEIGHBOUR.pack(family, 0, 0, number_of, _PERMANENT, 0, 0)
-    return head + attribute(_TO, address.packed) + attribute(_LINK_ADDRESS, _mac(neighbour.mac))
+def _neighbour(netlink: Netlink, kind: int, flags: int, wanted: Neighbour, number_of: int) -> None:
+    netlink.change(
+        kind,
+        flags,
+        ("NDA_DST", wanted.address),
+        ("NDA_LLADDR", wanted.mac),
+        family=_family(ipaddress.ip_address(wanted.address)),
+        ifindex=number_of,
+        state=_PERMANENT,
+    )
 
 
-def _an_entry(entry: Forwarding, number_of: int) -> bytes:
-    head = _NEIGHBOUR.pack(BRIDGE, 0, 0, number_of, _STATIC, _ON_DEVICE, 0)
-    to = ipaddress.ip_address(entry.to).packed
-    return head + attribute(_LINK_ADDRESS, _mac(entry.mac)) + attribute(_TO, to)
-
-
-def _mac(readable: str) -> bytes:
-    return bytes.fromhex(readable.replace(":", ""))
+def _entry(netlink: Netlink, kind: int, flags: int, entry: Forwarding, number_of: int) -> None:
+    netlink.change(
+        kind,
+        flags,
+        ("NDA_LLADDR", entry.mac),
+        ("NDA_DST", entry.to),
+        family=BRIDGE,
+        ifindex=number_of,
+        state=_STATIC,
+        flags=_ON_DEVICE,
+    )
 
 
 def _readable(mac: bytes | None) -> str:

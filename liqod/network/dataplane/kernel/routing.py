@@ -15,15 +15,14 @@ from liqod.netlink import (
     CREATE,
     EXCLUSIVE,
     REPLACE,
+    Attribute,
     Netlink,
     NetlinkRefused,
-    attribute,
     attributes,
-    nest,
+    inside,
     number,
     read_number,
     read_text,
-    text,
 )
 from liqod.network.dataplane.kernel.kernellinks import INET, INET6
 from liqod.network.dataplane.values import Family, Route, Rule
@@ -40,9 +39,9 @@ _USUAL_6 = 1024
 _MTU = 2
 _UNICAST, _UNREACHABLE = 1, 7
 _ON_LINK = 4
-_EVERYWHERE, _HERE = 0, 253
+_HERE = 253
 
-_INCOMING, _PRIORITY, _RULE_PROTOCOL = 3, 6, 21
+_INCOMING, _PRIORITY = 3, 6
 _LOOK = 1
 _INVERTED = 2
 _KNOWN = {1, 2, 3, 6, 13, 14, 15, 18, 21}
@@ -94,23 +93,26 @@ def place(body: bytes, *, rule: bool) -> tuple[int, str]:
 
 def set_route(netlink: Netlink, route: Route, number_of: int) -> None:
     """Writes a route in place of the one to the same destination."""
-    netlink.request(NEW_ROUTE, CREATE | REPLACE, _as_route(route, number_of))
+    to = ipaddress.ip_network(route.to)
+    head: dict[str, int] = {"proto": PROTOCOL, "type": _UNICAST if route.link else _UNREACHABLE}
+    if route.via:
+        head["flags"] = _ON_LINK
+    elif route.link and to.version == 4:
+        head["scope"] = _HERE
+    more: list[Attribute] = []
+    if route.mtu:
+        more.append(("RTA_METRICS", inside(("RTAX_MTU", route.mtu))))
+    path = _path(route, to, number_of if route.link else 0)
+    netlink.change(NEW_ROUTE, CREATE | REPLACE, *path, *more, **_head(to), **head)
 
 
 def delete_route(netlink: Netlink, entry: Entry) -> None:
     """Deletes a route, of any writer and any type."""
     route = entry.route
     to = ipaddress.ip_network(route.to)
-    family = INET if to.version == 4 else INET6
-    body = _ROUTE.pack(family, to.prefixlen, 0, 0, 0, 0, _ANY_SCOPE, 0, 0)
-    body += number(_TABLE, route.table) + number(_METRIC, entry.priority)
-    if to.prefixlen:
-        body += attribute(_TO, to.network_address.packed)
-    if entry.index:
-        body += number(_OUT, entry.index)
-    if route.via:
-        body += attribute(_GATEWAY, ipaddress.ip_address(route.via).packed)
-    netlink.request(DELETE_ROUTE, 0, body)
+    path = _path(route, to, entry.index)
+    metric = ("RTA_PRIORITY", entry.priority)
+    netlink.change(DELETE_ROUTE, 0, *path, metric, **_head(to), scope=_ANY_SCOPE)
 
 
 def rules(netlink: Netlink) -> list[Rule]:
@@ -138,15 +140,12 @@ def rules(netlink: Netlink) -> list[Rule]:
 
 def add_rule(netlink: Netlink, rule: Rule) -> None:
     """Writes a rule, which is not there yet."""
-    netlink.request(NEW_RULE, CREATE | EXCLUSIVE, _as_rule(rule) + _BY_US)
+    _change_rule(netlink, NEW_RULE, CREATE | EXCLUSIVE, rule, ("FRA_PROTOCOL", PROTOCOL))
 
 
 def delete_rule(netlink: Netlink, rule: Rule) -> None:
     """Takes a rule away."""
-    netlink.request(DELETE_RULE, 0, _as_rule(rule))
-
-
-_BY_US = attribute(_RULE_PROTOCOL, bytes([PROTOCOL]))
+    _change_rule(netlink, DELETE_RULE, 0, rule)
 
 
 def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
@@ -166,42 +165,45 @@ def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
     return Entry(route, priority, index, priority == (0 if family == INET else _USUAL_6))
 
 
-def _as_route(route: Route, number_of: int) -> bytes:
-    to = ipaddress.ip_network(route.to)
-    family = INET if to.version == 4 else INET6
-    kind = _UNICAST if route.link else _UNREACHABLE
-    scope = _HERE if route.link and not route.via and family == INET else _EVERYWHERE
-    flags = _ON_LINK if route.via else 0
-    body = _ROUTE.pack(family, to.prefixlen, 0, 0, 0, PROTOCOL, scope, kind, flags)
-    body += number(_TABLE, route.table)
+def _path(
+    route: Route, to: ipaddress.IPv4Network | ipaddress.IPv6Network, number_of: int
+) -> list[Attribute]:
+    """The attributes of a route's table, destination, link and gateway."""
+    found: list[Attribute] = [("RTA_TABLE", route.table)]
     if to.prefixlen:
-        body += attribute(_TO, to.network_address.packed)
-    if route.link:
-        body += number(_OUT, number_of)
+        found.append(("RTA_DST", str(to.network_address)))
+    if number_of:
+        found.append(("RTA_OIF", number_of))
     if route.via:
-        body += attribute(_GATEWAY, ipaddress.ip_address(route.via).packed)
-    if route.mtu:
-        body += nest(_METRICS, number(_MTU, route.mtu))
-    return body
+        found.append(("RTA_GATEWAY", route.via))
+    return found
 
 
-def _as_rule(rule: Rule) -> bytes:
+def _head(to: ipaddress.IPv4Network | ipaddress.IPv6Network) -> dict[str, int]:
+    return {"family": INET if to.version == 4 else INET6, "dst_len": to.prefixlen}
+
+
+def _change_rule(netlink: Netlink, kind: int, flags: int, rule: Rule, *more: Attribute) -> None:
     to = ipaddress.ip_network(rule.to) if rule.to else None
     source = ipaddress.ip_network(rule.source) if rule.source else None
-    body = _ROUTE.pack(
-        INET if rule.family == 4 else INET6,
-        to.prefixlen if to else 0,
-        source.prefixlen if source else 0,
-        *(0, 0, 0, 0, _LOOK, 0),
-    )
-    body += number(_TABLE, rule.table) + number(_PRIORITY, rule.priority)
+    wanted: list[Attribute] = [
+        ("FRA_TABLE", rule.table), ("FRA_PRIORITY", rule.priority), *more
+    ]  # fmt: skip
     if to:
-        body += attribute(_TO, to.network_address.packed)
+        wanted.append(("FRA_DST", str(to.network_address)))
     if source:
-        body += attribute(_SOURCE, source.network_address.packed)
+        wanted.append(("FRA_SRC", str(source.network_address)))
     if rule.incoming:
-        body += text(_INCOMING, rule.incoming)
-    return body
+        wanted.append(("FRA_IIFNAME", rule.incoming))
+    netlink.change(
+        kind,
+        flags,
+        *wanted,
+        family=INET if rule.family == 4 else INET6,
+        dst_len=to.prefixlen if to else 0,
+        src_len=source.prefixlen if source else 0,
+        action=_LOOK,
+    )
 
 
 def _prefix(address: bytes | None, length: int) -> str:
