@@ -70,20 +70,32 @@ class Standing:
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
     daemon: trio.CancelScope = field(default_factory=trio.CancelScope)
     again: trio.Event = field(default_factory=trio.Event)
+    machine: trio.CancelScope = field(default_factory=trio.CancelScope)
 
     async def run(self) -> None:
         """Be a candidate, with one daemon after another; the first node begins."""
-        machine = CandidateService(
-            self.fence, self.role, lambda report: daemon.receive(report), inside=_here
-        )
         with self.scope:
-            async with outliving(machine.run):
+            async with outliving(self._run_machine):
                 while True:
-                    daemon = self.made(machine.receive)
+                    self._membership = self.made(lambda order: self._service.receive(order))
                     with self.daemon:
-                        await daemon.run()
+                        await self._membership.run()
                     await self.again.wait()
                     self.daemon, self.again = trio.CancelScope(), trio.Event()
+
+    async def _run_machine(self) -> None:
+        """One service after another, to which the daemon sends all anew."""
+        while True:
+            self._service = CandidateService(
+                self.fence, self.role, lambda each: self._membership.receive(each), inside=_here
+            )
+            with self.machine:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._service.run)
+                    await trio.lowlevel.checkpoint()
+                    self._membership.tell()
+            self.machine = trio.CancelScope()
+            self.role = Role(GatewayState(active=None), others=True)
 
     def made(self, send: Callable[[CandidacyOrder], None]) -> Membership:
         """A daemon of this node, which sends its orders there."""
@@ -282,6 +294,20 @@ async def test_a_machine_that_begins_anew_gets_all_from_the_same_daemon():
         daemon.tell()
         me = await nodes.one.me()
         assert sent == [Candidacy(me, True, frozenset({"one"})), LeaseFound(None)]
+
+
+async def test_a_gateway_whose_machine_begins_anew_is_the_gateway_again():
+    async with pair() as nodes:
+        await nodes.begin()
+        before = nodes.one.role
+        nodes.one.machine.cancel()
+        await eventually(nodes.one.has_company)
+        await nodes.stays("one", 1)
+        assert nodes.one.role is not before
+        assert await nodes.one.has_company()
+        assert not await nodes.two.is_gateway()
+        await nodes.one.cordon()
+        await eventually(nodes.two.is_gateway)
 
 
 async def test_the_daemon_knows_the_role_of_its_machine():
