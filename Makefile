@@ -12,6 +12,8 @@
 # make deb    liqod as a Debian package into dist/; RELEASE=trixie ARCH=arm64 for another than this one
 # make image  liqod as container images into dist/; ARCH=arm64 for another machine than this one,
 #             PLUGINS="a.whl b.whl" to have these in them
+# make release  all of these with the chart and the pages, for places without internet, into dist/;
+#             DIRTY=1 has what was not committed, too
 # make chart  writes deploy/helm/liqod anew from the manifests of `liqod install`
 # make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
@@ -21,7 +23,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test fast soak lint format bench wheels deb image chart screenshots clean programs
+.PHONY: help demo test fast soak lint format bench wheels deb image release chart screenshots \
+	clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -37,6 +40,7 @@ RELEASE ?=
 ARCH ?=
 # Wheels that `make image` adds.
 PLUGINS ?=
+DIRTY ?=
 
 help:
 	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
@@ -67,6 +71,9 @@ deb: $(VENV)/.liqod-dev
 
 image: $(VENV)/.liqod-dev
 	@$(RUN) -m deploy.image dist "$(ARCH)" $(PLUGINS)
+
+release: $(VENV)/.liqod-dev
+	@$(RUN) -m deploy.release dist $(if $(DIRTY),--dirty)
 
 chart: $(VENV)/.liqod-dev
 	@$(RUN) -m deploy.chart

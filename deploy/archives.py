@@ -1,5 +1,6 @@
-"""Archives whose bytes follow from their contents alone, for packages and images."""
+"""Archives whose bytes follow from their contents alone: packages, images, charts, releases."""
 
+import gzip
 import io
 import lzma
 import tarfile
@@ -37,27 +38,42 @@ def link(target: str) -> Content:
 
 
 def tar_xz(files: Mapping[str, Content], epoch: int) -> bytes:
-    """The same as `tar`, compressed."""
+    """A tar archive, pressed by xz; as :func:`tar`."""
     return lzma.compress(tar(files, epoch), preset=PRESET)
 
 
-def tar(files: Mapping[str, Content], epoch: int, empty: Mapping[str, int] | None = None) -> bytes:
+def tar_gz(files: Mapping[str, Content], epoch: int) -> bytes:
+    """A tar archive without a root, pressed by gzip; as :func:`tar`."""
+    return gzip.compress(tar(files, epoch, root=""), 9, mtime=epoch)
+
+
+def tar(
+    files: Mapping[str, Content],
+    epoch: int,
+    empty: Mapping[str, int] | None = None,
+    root: str = "./",
+) -> bytes:
     """A tar archive in the order of names, of root's, with the folders that lead to the files.
 
     Args:
         files: each by its path, without a slash at its beginning.
         epoch: the date of all of it, in seconds since 1970.
         empty: folders with nothing in them, and who may do what with each.
+        root: begins each name; where it is empty, the root itself is not in the archive.
     """
     modes = empty or {}
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for folder in sorted({*folders((*files, *modes)), *modes}):
-            entry = _entry(f"./{folder}/" if folder else "./", epoch, tarfile.DIRTYPE)
+            name = f"{root}{folder}/" if folder else root
+            entry = _entry(name, epoch, tarfile.DIRTYPE)
             entry.mode = modes.get(folder, 0o755)
-            archive.addfile(entry)
+            if name:
+                archive.addfile(entry)
         for name, each in sorted(files.items()):
-            entry = _entry(f"./{name}", epoch, tarfile.SYMTYPE if each.link else tarfile.REGTYPE)
+            entry = _entry(
+                f"{root}{name}", epoch, tarfile.SYMTYPE if each.link else tarfile.REGTYPE
+            )
             entry.mode = each.mode
             if each.link:
                 entry.linkname = each.data.decode()

@@ -88,11 +88,11 @@ def date(copied: Path, root: Path = ROOT) -> int:
         if not (given.isascii() and given.isdecimal()):
             raise Unbuildable(f"{EPOCH}={given!r} is no date: give seconds since 1970, or unset it")
         return int(given)
-    committed = _git(root, "log", "-1", "--format=%ct")
+    committed = git(root, "log", "-1", "--format=%ct")
     if not committed:
         _say(f"no commit is known: the date is that of the newest file; {EPOCH} gives another")
         return max(int(each.stat().st_mtime) for each in copied.rglob("*") if each.is_file())
-    if _git(root, "status", "--porcelain", "--", *SHIPPED):
+    if git(root, "status", "--porcelain", "--", *SHIPPED):
         _say("what was changed since the last commit is built, too, and has the date of that")
     return int(committed)
 
@@ -105,11 +105,11 @@ def date_of(source: Path) -> int:
 
 def revision(root: Path = ROOT) -> str:
     """The commit that is built; none without git, or where what is shipped was changed since."""
-    changed = _git(root, "status", "--porcelain", "--", *SHIPPED)
-    return "" if changed else _git(root, "rev-parse", "HEAD")
+    changed = git(root, "status", "--porcelain", "--", *SHIPPED)
+    return "" if changed else git(root, "rev-parse", "HEAD")
 
 
-def _git(root: Path, *words: str) -> str:
+def git(root: Path, *words: str) -> str:
     """The output of git; nothing where this is no checkout of git's, or there is no git."""
     if not (root / ".git").exists() or shutil.which("git") is None:
         return ""
