@@ -92,7 +92,12 @@ class Monitor:
             source.close()
 
     async def run(self, on_change: Callable[[Touched], None]) -> NoReturn:
-        """Report each change until cancelled."""
+        """Report each change until cancelled.
+
+        Raises:
+            trio.ClosedResourceError: in a group, the monitor was closed, also before this began.
+            NetworkError: in a group, nothing can be observed any more.
+        """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._read, self._routing, self._of_routing, on_change)
             nursery.start_soon(self._read, self._nftables, _of_nftables, on_change)
@@ -105,7 +110,11 @@ class Monitor:
         on_change: Callable[[Touched], None],
     ) -> NoReturn:
         while True:
-            await trio.lowlevel.wait_readable(source)
+            # It may be closed while this task is about to run, and nobody waits to be told.
+            if source.fileno() >= 0:
+                await trio.lowlevel.wait_readable(source)
+            if source.fileno() < 0:
+                raise trio.ClosedResourceError
             try:
                 data = source.recv(BUFFER)
             except BlockingIOError:
