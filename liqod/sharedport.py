@@ -1,19 +1,20 @@
-"""Shares one TCP port among several programs of this machine, by the server names of connections.
+"""Shares one TCP port between the daemon and this machine's tunnels, by the names that are called.
 
-The program that comes first has the port, alone: none of anybody else's is ever given a part of
-what comes there, nor gives one. The name that a ClientHello calls says whose a connection is, and
-one that is another's is handed on by the socket of that name in the folder. The others wait until
-the first one ends, for any reason, and one of them has the port then. A connection that calls
-nobody's name is closed: nothing was said to it, and nothing was kept but its connection.
-
-Of these programs are the servers of websocket tunnels, one for each peer, and the daemon, which
-takes the calls of other daemons.
+The tunnels' process has the port where it serves tunnels: the name that a ClientHello calls says
+whose a connection is, and one that is the daemon's is handed to it. Where no tunnel is served, the
+daemon listens itself, until the parent of that process asks it for the socket: so there is no
+moment in which nobody listens. No other program is ever given a part of what comes there, nor gives
+one. A connection that calls nobody's name is closed: nothing was said to it, and nothing was kept
+but its connection.
 """
 
 import errno
+import json
+import logging
 import os
 import re
 import socket
+from array import array
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,11 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.runtime.connectionlimit import ConnectionLimiter, accepted, address_of, serve_listeners
+from liqod.model.network.clienthello import MOST, NotTls, server_name
+from liqod.runtime.connectionlimit import ConnectionLimiter, accepted, address_of
+from liqod.runtime.unixpeer import unix_peer
+
+log = logging.getLogger(__name__)
 
 SHARED: Final = 443
 """The port that tunnels in websockets take, where nobody says another."""
@@ -32,14 +37,26 @@ LOOK: Final = 0.05
 """Seconds until a beginning that has no end yet is looked at again."""
 TRIES: Final = 10
 """Looks at who has the port until it is another program."""
-AGAIN: Final = 5.0
-"""Seconds until a port is tried again that another program took between two of ours."""
+AGAIN: Final = 1.0
+"""Seconds until a port is tried again that another program has."""
+TAKEN: Final = "another program has that TCP port on this machine"
+CALLS: Final = "calls"
+"""The request of a daemon to the tunnels' process for what calls it at a port."""
+PROCESSES: Final = "tunnels*.socket"
+"""The names of the sockets of such processes."""
+HANDED: Final = b"!"
+"""The byte beside a connection that is handed over; alone it says that there will be some."""
+_NETWORK: Final = (socket.AF_INET, socket.AF_INET6)
+_STREAM: Final = socket.SOCK_STREAM | socket.SOCK_CLOEXEC
+_INT: Final = array("i").itemsize
+_CLOSE_ON_EXEC: Final = 0x40000000
+"""``MSG_CMSG_CLOEXEC``."""
 DAEMON: Final = "liqod-peering"
 """The name that daemons call when they dial each other; tunnels call 32 hexadecimal digits."""
 _NAME: Final = re.compile(rf"([0-9a-f]{{32}}|{DAEMON})\..{{1,220}}")
 
 Turn = trio.socket.SocketType | trio.SocketStream
-"""A process's hold of a port: a listening socket, or a connection to the program that has one."""
+"""The socket that listens at the port, or a connection to the process that has it."""
 
 
 def program_of(called: str) -> str | None:
@@ -53,150 +70,231 @@ def program_of(called: str) -> str | None:
 
 
 class SharedPort:
-    """Takes the connections that call one name.
+    """Takes the connections to a port that call the daemon.
 
     Args:
-        name: the first label of what is called.
-        port: where to listen, alone or in turn with others.
+        port: where to listen, or whose listener to be handed connections by.
         folder: with the sockets of this machine's programs; this user's own.
-        holder: distinguishes this program's own sockets from those of others.
-        mark: firewall mark of what is sent; 0 for none.
         take: given each connection, which is its own from then on.
         places: of connections that have called nobody yet.
-
-    Attributes:
-        why: why the port cannot be had; empty while there is no reason known.
     """
 
     def __init__(
         self,
-        name: str,
         port: int,
         folder: Path,
-        holder: str,
-        mark: int,
         take: Callable[[trio.socket.SocketType], Awaitable[None]],
         places: ConnectionLimiter,
     ) -> None:
-        self.why = ""
-        self._name, self._port = name, port
-        self._folder, self._holder, self._mark = folder, holder, mark
-        self._take = take
-        self._places = places
+        self._port, self._folder = port, folder
+        self._take, self._places = take, places
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Listen until cancelled.
+        """Take them until cancelled.
 
         Raises:
             OSError: the port is taken, before it is ready.
         """
-        handed = self._folder / f"{self._holder}.{self._name}"
         turn = await self._turn()
-        with _receiver(handed) as receiver:
-            try:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._receive, receiver, nursery)
-                    task_status.started()
-                    await self._turns(turn, nursery)
-            finally:
-                handed.unlink(missing_ok=True)
+        async with trio.open_nursery() as nursery:
+            task_status.started()
+            while True:
+                if isinstance(turn, trio.SocketStream):
+                    await self._be_handed(turn, nursery)
+                else:
+                    await self._listen(turn, nursery)
+                turn = await self._next()
         raise AssertionError("listening ends by cancellation only")
 
-    async def _turns(self, turn: Turn, nursery: trio.Nursery) -> NoReturn:
-        """Have the port, or wait for the one that has it to end."""
+    async def _next(self) -> Turn:
+        """The port, or its listener, as soon as there is one of both."""
         while True:
-            if isinstance(turn, trio.SocketStream):
-                async with turn:
-                    with suppress(trio.BrokenResourceError):
-                        await turn.receive_some(1)
-            else:
-                with turn:
-                    await self._listen(turn, nursery)
-            while True:
-                try:
-                    turn = await self._turn()
-                    self.why = ""
-                    break
-                except OSError as error:
-                    self.why = f"TCP port {self._port}: {error.strerror or error}"
-                    await trio.sleep(AGAIN)
+            try:
+                return await self._turn()
+            except OSError as error:
+                why = error.strerror or str(error)
+                log.warning("TCP port %s: %s", self._port, why)
+                await trio.sleep(AGAIN)
 
     async def _turn(self) -> Turn:
-        """The port, or a connection to the process of another peer that has it.
+        """The port, or a connection to the process of the tunnels, which has it.
 
         Raises:
             OSError: another program has it, or it cannot be had.
         """
         for _ in range(TRIES):
-            found = bound(self._port, self._mark) or await self._other()
+            found = bound(self._port, 0)
             if found is not None:
-                return found
-            # Between the port and the socket of who has it there is a moment.
+                return trio.socket.from_stdlib_socket(found)
+            stream = await self._listener()
+            if stream is not None:
+                return stream
+            # Between the port and the process that is to have it there is a moment.
             await trio.sleep(LOOK)
-        raise OSError(errno.EADDRINUSE, "another program has that TCP port on this machine")
+        raise OSError(errno.EADDRINUSE, TAKEN)
 
-    async def _other(self) -> trio.SocketStream | None:
-        """A connection to the process of another peer that has the port; it lasts as long."""
-        for path in self._folder.glob(f"*.port-{self._port}"):
-            with suppress(OSError):
-                return await trio.open_unix_socket(path)
+    async def _listener(self) -> trio.SocketStream | None:
+        """A connection to the process that listens, which hands over connections by it."""
+        request = json.dumps({"do": CALLS, "tunnel": "", "port": self._port}).encode() + b"\n"
+        for path in self._folder.glob(PROCESSES):
+            with suppress(OSError, trio.BrokenResourceError, trio.TooSlowError):
+                stream = await trio.open_unix_socket(path)
+                with trio.fail_after(NAMED_WITHIN):
+                    if unix_peer(stream.socket).trusted:
+                        await stream.send_all(request)
+                        if await stream.receive_some(1) == HANDED:
+                            return stream
+                await stream.aclose()
         return None
 
-    async def _listen(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> NoReturn:
-        """Accept a connection; the processes of other peers see that this one does."""
-        path = self._folder / f"{self._holder}.port-{self._port}"
+    async def _listen(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> None:
+        """Accept connections, until the socket that listens is given away."""
+        path = _place(self._folder, self._port)
         path.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as made:
+        with listener, socket.socket(socket.AF_UNIX, _STREAM) as made:
             made.bind(os.fspath(path))
             made.listen(BACKLOG)
-            others = trio.SocketListener(trio.socket.from_stdlib_socket(made))
+            others = trio.socket.from_stdlib_socket(made)
             try:
-                nursery.start_soon(serve_listeners, _last, [others])
-                while True:
-                    came, _ = await accepted(listener.accept)
-                    nursery.start_soon(self._stranger, came, nursery)
+                async with trio.open_nursery() as accepting:
+                    accepting.start_soon(self._accept, listener, nursery)
+                    await _given_away(others, listener)
+                    accepting.cancel_scope.cancel()
             finally:
                 path.unlink(missing_ok=True)
 
+    async def _accept(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> NoReturn:
+        while True:
+            came, _ = await accepted(listener.accept)
+            nursery.start_soon(self._stranger, came, nursery)
+
     async def _stranger(self, came: trio.socket.SocketType, nursery: trio.Nursery) -> None:
-        """See whom it calls."""
-        called = ""
+        """See whom it calls: there is nobody here but the daemon."""
+        name = ""
         try:
             with suppress(NotTls, OSError), self._places.within(address_of(came), NAMED_WITHIN):
-                called = await _called(came)
+                name = await called(came)
         except BaseException:
             came.close()
             raise
-        program = program_of(called)
-        if program is None:
-            came.close()
-        elif program == self._name:
+        if program_of(name) == DAEMON:
             nursery.start_soon(self._take, came)
         else:
-            with came:
-                hand_over(self._folder, program, came.fileno())
+            came.close()
 
-    async def _receive(self, receiver: socket.socket, nursery: trio.Nursery) -> NoReturn:
-        """Take connections that other processes were given."""
-        while True:
-            await trio.lowlevel.wait_readable(receiver)
-            try:
-                _, files, _, _ = socket.recv_fds(receiver, 1, 1, socket.MSG_DONTWAIT)
-            except OSError:
-                continue
-            for file in files:
-                came = socket.socket(fileno=file)
-                # It has the mark of the program that listened, and a gateway's fence goes by marks.
+    async def _be_handed(self, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
+        """Take what the process that listens hands over, until it has the port no more."""
+        async with stream:
+            while True:
                 try:
-                    if came.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) != self._mark:
-                        came.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, self._mark)
+                    data, files = await received(stream.socket, 64, 8)
                 except OSError:
-                    came.close()
-                    continue
-                nursery.start_soon(self._take, trio.socket.from_stdlib_socket(came))
+                    return
+                for file in files:
+                    came = _connection(file)
+                    if came is not None:
+                        nursery.start_soon(self._take, came)
+                if not data:
+                    return
 
 
-async def _called(came: trio.socket.SocketType) -> str:
+async def _given_away(others: trio.socket.SocketType, listener: trio.socket.SocketType) -> None:
+    """Wait until the socket that listens is asked for, and hand it over."""
+    while True:
+        asker, _ = await accepted(others.accept)
+        with suppress(OSError, trio.TooSlowError):
+            async with trio.SocketStream(asker) as stream:
+                if unix_peer(asker).trusted:
+                    await hand_over(stream, listener)
+                    return
+
+
+async def asked_for(folder: Path, port: int) -> socket.socket | None:
+    """The socket of the daemon that listens at a port, which it does no more; None for none.
+
+    Args:
+        folder: with the sockets of this machine's programs.
+        port: the port.
+    """
+    with suppress(OSError, trio.TooSlowError):
+        async with await trio.open_unix_socket(_place(folder, port)) as stream:
+            with trio.fail_after(NAMED_WITHIN):
+                if unix_peer(stream.socket).trusted:
+                    _, files = await received(stream.socket, 1, 1)
+                    return as_socket(files[0]) if files else None
+    return None
+
+
+def _place(folder: Path, port: int) -> Path:
+    """The path of the socket by which a daemon is asked for the one that listens."""
+    return folder / f"daemon.port-{port}"
+
+
+async def hand_over(stream: trio.SocketStream, connection: trio.socket.SocketType) -> None:
+    """Give a copy of a connection to the other end.
+
+    Raises:
+        OSError, trio.TooSlowError: it does not take it.
+    """
+    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))]
+    with trio.fail_after(NAMED_WITHIN):
+        await stream.socket.sendmsg([HANDED], beside)
+
+
+async def received(come: trio.socket.SocketType, size: int, most: int) -> tuple[bytes, list[int]]:
+    """Some bytes, and the descriptors beside them, which are the caller's to close.
+
+    Args:
+        come: a Unix socket.
+        size: bytes at the most.
+        most: descriptors; the kernel closes further ones.
+
+    Raises:
+        OSError: the connection is broken.
+    """
+    room = socket.CMSG_SPACE(most * _INT)
+    data, beside, _, _ = await come.recvmsg(size, room, _CLOSE_ON_EXEC)
+    files: list[int] = []
+    for level, kind, content in beside:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            files += array("i", content[: len(content) - len(content) % _INT])
+    return data, files
+
+
+def as_socket(file: int) -> socket.socket:
+    """A descriptor that was handed over, as a socket.
+
+    Raises:
+        OSError: it is none, and closed.
+    """
+    try:
+        return socket.socket(fileno=file)
+    except OSError:
+        os.close(file)
+        raise
+
+
+def _connection(file: int) -> trio.socket.SocketType | None:
+    """A descriptor as a TCP connection of no mark; None where it is none, and closed.
+
+    It has the mark of the process that listened, and a gateway's fence goes by marks.
+    """
+    try:
+        came = as_socket(file)
+    except OSError:
+        return None
+    try:
+        if came.family not in _NETWORK or came.type != socket.SOCK_STREAM:
+            raise OSError("it is no connection of a network's")
+        if came.getsockopt(socket.SOL_SOCKET, socket.SO_MARK):
+            came.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 0)
+        return trio.socket.from_stdlib_socket(came)
+    except OSError:
+        came.close()
+        return None
+
+
+async def called(came: trio.socket.SocketType) -> str:
     """The name that a connection calls. Raises NotTls, OSError."""
     seen = 0
     while True:
@@ -211,27 +309,7 @@ async def _called(came: trio.socket.SocketType) -> str:
         seen = len(begin)
 
 
-def hand_over(folder: Path, name: str, file: int) -> bool:
-    """Give a connection to whose it is; whether there is one, which takes it."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as to:
-        to.setblocking(False)
-        for path in folder.glob(f"*.{name}"):
-            try:
-                to.connect(os.fspath(path))
-                socket.send_fds(to, [b"!"], [file])
-            except OSError:
-                continue
-            return True
-    return False
-
-
-async def _last(stream: trio.SocketStream) -> None:
-    """Answer nothing: the connection's end is the answer."""
-    with suppress(trio.BrokenResourceError):
-        await stream.receive_some(1)
-
-
-def bound(port: int, mark: int) -> trio.socket.SocketType | None:
+def bound(port: int, mark: int) -> socket.socket | None:
     """A socket that listens; None where another process has the port.
 
     Args:
@@ -257,94 +335,4 @@ def bound(port: int, mark: int) -> trio.socket.SocketType | None:
         if error.errno == errno.EADDRINUSE:
             return None
         raise
-    return trio.socket.from_stdlib_socket(made)
-
-
-def _receiver(path: Path) -> socket.socket:
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-    try:
-        path.unlink(missing_ok=True)
-        made.bind(os.fspath(path))
-    except BaseException:
-        made.close()
-        raise
     return made
-
-
-MOST: Final = 16384
-"""Bytes of a record that are waited for; a ClientHello has some hundreds, with new key shares two
-thousand."""
-_HANDSHAKE, _CLIENT_HELLO, _SERVER_NAME, _HOST = 22, 1, 0, 0
-
-
-class NotTls(Exception):
-    """It is no ClientHello, or one without a name."""
-
-
-def server_name(begin: bytes) -> str | None:
-    """The name that is called; None where more bytes are needed.
-
-    Args:
-        begin: what came so far.
-
-    Raises:
-        NotTls: nothing that may follow makes it one.
-    """
-    if not begin:
-        return None
-    if begin[0] != _HANDSHAKE or (len(begin) > 1 and begin[1] != 3):
-        raise NotTls("it does not speak TLS")
-    if len(begin) < 5:
-        return None
-    size = int.from_bytes(begin[3:5], "big")
-    if not 42 <= size <= MOST:
-        raise NotTls("its first record has no ClientHello's size")
-    if len(begin) < 5 + size:
-        return None
-    try:
-        return _named(_Reader(begin[5 : 5 + size]))
-    except IndexError:
-        raise NotTls("its ClientHello has no end") from None
-
-
-class _Reader:
-    """Takes bytes from the front. Raises IndexError where there are too few."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._at
-
-    def take(self, size: int) -> bytes:
-        if size > self.left:
-            raise IndexError(size)
-        self._at += size
-        return self._data[self._at - size : self._at]
-
-    def number(self, size: int) -> int:
-        return int.from_bytes(self.take(size), "big")
-
-    def block(self, size: int) -> "_Reader":
-        """The next block, which has its length before it in so many bytes."""
-        return _Reader(self.take(self.number(size)))
-
-
-def _named(record: _Reader) -> str:
-    if record.number(1) != _CLIENT_HELLO:
-        raise NotTls("it begins with no ClientHello")
-    hello = record.block(3)
-    hello.take(2 + 32)
-    hello.block(1)
-    hello.block(2)
-    hello.block(1)
-    extensions = hello.block(2)
-    while extensions.left:
-        kind, body = extensions.number(2), extensions.block(2)
-        if kind == _SERVER_NAME:
-            names = body.block(2)
-            if names.number(1) == _HOST:
-                name = names.block(2)
-                return name.take(name.left).decode("ascii", "replace")
-    raise NotTls("it names nobody")

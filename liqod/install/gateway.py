@@ -15,18 +15,20 @@ from liqod.keeper.server import DEFAULT
 Manifest = dict[str, Any]
 
 KEEPER: Final = "liqod-keeper"
-CAPABILITIES: Final = ("NET_ADMIN", "NET_RAW", "SYS_ADMIN")
-"""Of the daemon. ``NET_ADMIN``: links, routes, rules and nftables. ``NET_RAW``: the echoes that go
-from a pod's address here to one there. ``SYS_ADMIN``: to make network namespaces and enter them,
-and to make ``/proc/sys/net``, which containers can only read, writable."""
+CAPABILITIES: Final = ("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN")
+"""Of the daemon. ``NET_ADMIN``: links, routes, rules and nftables. ``NET_BIND_SERVICE``: port 443,
+which it opens for websockets. ``NET_RAW``: the echoes that go from a pod's address here to one
+there. ``SYS_ADMIN``: to make network namespaces and enter them, and to make ``/proc/sys/net``,
+which containers can only read, writable."""
 NODES: Final = "liqod-node"
 NODES_CAPABILITIES: Final = ("NET_ADMIN", "NET_RAW")
 """Of ``liqod node``. ``NET_ADMIN``: the overlay's link, routes, rules and filter. ``NET_RAW``: the
 echo by which it sees whether the gateway is reached."""
 NODES_PORT: Final = 10273
 """Of its health, on loopback."""
-KEEPERS_CAPABILITIES: Final = ("NET_ADMIN", "NET_BIND_SERVICE")
-"""For the interfaces that its programs make, and the port 443 of websockets."""
+KEEPERS_CAPABILITIES: Final = ("KILL", "NET_ADMIN", "SETGID", "SETUID")
+"""``NET_ADMIN``: the interfaces that its programs make. The others: to begin a program that takes
+another user, as the tunnels' process does, and to end it."""
 PRIVILEGED: Final = {
     "pod-security.kubernetes.io/enforce": "privileged",
     "pod-security.kubernetes.io/warn": "privileged",

@@ -1,76 +1,60 @@
-"""The process: has the tunnels of this machine, and does what the daemon requested last."""
+"""The process: has the tunnels of this machine, and does what its parent requested last."""
 
-import json
+# Loaded before the process is confined: modules may lie where only root reads.
+import encodings.idna  # noqa: F401
 import os
 import socket
 import ssl
 import sys
 from array import array
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+import msgspec
 import trio
 
 from liqod.runtime import account
+from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import serve_listeners
 from liqod.runtime.unixpeer import unix_peer
+from liqod.sharedport import CALLS, HANDED, received
 from liqod.tunnel import wanted
+from liqod.tunnel.confinement import confine
+from liqod.tunnel.dialsockets import close_all
+from liqod.tunnel.listening import Ports
 from liqod.tunnel.packets import Tun
-from liqod.tunnel.tunnel import MARK, CarriedTunnel
-from liqod.tunnel.wanted import TunnelRequest
+from liqod.tunnel.tunnel import CarriedTunnel
+from liqod.tunnel.wanted import MOST_FILES, VERSION, TunnelReport, TunnelRequest
 
 ASKED_WITHIN: Final = 5.0
 UNUSED: Final = 10.0
 """Seconds without a tunnel after which it ends by itself: their interfaces were taken away, and
 nobody sends requests any more."""
-_INT: Final = array("i")
-_CLOSE_ON_EXEC: Final = 0x40000000
-"""``MSG_CMSG_CLOEXEC``."""
-
-
-class Marked(trio.abc.SocketFactory):
-    """Makes sockets with the firewall mark of their tunnel, from a connection's first packet on."""
-
-    def socket(
-        self, family: int = socket.AF_INET, type: int = socket.SOCK_STREAM, proto: int = 0
-    ) -> trio.socket.SocketType:
-        """As Trio wants it: it calls this for every socket that it makes itself."""
-        made = socket.socket(family, type, proto)
-        mark = MARK.get()
-        if mark and family in (socket.AF_INET, socket.AF_INET6):
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
-        return trio.socket.from_stdlib_socket(made)
 
 
 class Process:
     """Has the tunnels, each in a nursery of its own.
 
     Args:
-        control: path of the socket for requests; other sockets are beside it.
+        control: the socket for requests, which listens.
+        owner: the user whose requests are done, besides root's.
+        callers: what callers may take of this process.
     """
 
-    def __init__(self, control: Path) -> None:
-        self._control = control
+    def __init__(self, control: socket.socket, owner: int, callers: Account) -> None:
+        self._control, self._owner = control, owner
         self._tunnels: dict[str, CarriedTunnel] = {}
-        self._account = account.derived(account.TUNNEL_SHARES)
+        self._ports = Ports(callers)
 
     async def run(self) -> None:
         """Until it is ended, or has no tunnel any more."""
-        trio.socket.set_custom_socket_factory(Marked())
-        self._control.unlink(missing_ok=True)
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as made:
-            made.bind(os.fspath(self._control))
-            self._control.chmod(0o600)
-            made.listen(64)
-            listener = trio.SocketListener(trio.socket.from_stdlib_socket(made))
-            try:
-                async with trio.open_nursery() as self._nursery:
-                    self._nursery.start_soon(serve_listeners, self._serve, [listener])
-                    await self._unused()
-                    self._nursery.cancel_scope.cancel()
-            finally:
-                self._control.unlink(missing_ok=True)
+        listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._control))
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(serve_listeners, self._serve, [listener])
+            await self._unused()
+            self._nursery.cancel_scope.cancel()
 
     async def _unused(self) -> None:
         """Wait until there has been no tunnel for a while."""
@@ -81,45 +65,76 @@ class Process:
                 since = trio.current_time()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
-        """Answer one request of the daemon's."""
+        """Answer one request of the parent's, or the daemon's."""
         with suppress(OSError, trio.BrokenResourceError, trio.TooSlowError):
-            async with stream:
-                with trio.fail_after(ASKED_WITHIN):
-                    if not unix_peer(stream.socket).trusted:
-                        return
-                    files: list[int] = []
-                    try:
-                        line = await _line(stream.socket, files)
-                        answer = await self._answer(line, files)
-                    finally:
-                        for file in files:
-                            os.close(file)
-                    await stream.send_all(json.dumps(answer).encode() + b"\n")
+            if unix_peer(stream.socket).user not in (0, self._owner):
+                return
+            with trio.fail_after(ASKED_WITHIN):
+                request = await self._answered(stream)
+            port = self._ports.get(request.port) if request is not None else None
+            if request is not None and request.do == CALLS and port is not None:
+                await stream.send_all(HANDED)
+                await port.hand_on(stream)
 
-    async def _answer(self, line: bytes, files: list[int]) -> dict[str, Any]:
-        name = ""
+    async def _answered(self, stream: trio.SocketStream) -> TunnelRequest | None:
+        """Read a request and answer it; returns it, or None where it is none."""
+        files: list[int] = []
+        name, request = "", None
         try:
-            request = wanted.decoded(line)
+            request = wanted.decoded(await _line(stream.socket, files))
+            if request.do == CALLS and self._ports.get(request.port) is not None:
+                return request
             name = request.tunnel
             await self._do(request, files)
+            found = self._status(name)
         except (ValueError, OSError, ssl.SSLError) as error:
-            return {**self._status(name), "error": _error_text(error)}
-        return self._status(name)
+            found = msgspec.structs.replace(self._status(name), error=_error_text(error))
+        finally:
+            close_all(files)
+        along = self._tunnels[name].files() if request and request.do == wanted.SOCKETS else []
+        await _send(stream, wanted.encoded(found), along[:MOST_FILES])
+        return request
 
-    async def _do(self, request: TunnelRequest, files: list[int]) -> None:
+    async def _do(self, request: TunnelRequest, files: Sequence[int]) -> None:
         """Do one request. Raises ValueError, OSError, ssl.SSLError."""
         tunnel = self._tunnels.get(request.tunnel)
         if request.wanted is not None:
-            if tunnel is None:
-                tunnel = await self._open(request.tunnel, _tun(files))
-            await tunnel.be(request.wanted)
+            await self._be(request, files)
+        elif request.do == CALLS:
+            raise ValueError("this process does not listen there")
         elif tunnel is not None and request.do == wanted.HURRY:
             tunnel.hurry()
         elif tunnel is not None and request.do == wanted.END:
             await tunnel.end()
+        elif tunnel is None and request.do == wanted.SOCKETS:
+            raise ValueError("the tunnel is not there")
+
+    async def _be(self, request: TunnelRequest, files: Sequence[int]) -> None:
+        """Have a tunnel be as wanted, with copies of the descriptors that came along."""
+        assert request.wanted is not None
+        if len(request.parts) != len(files):
+            raise ValueError("the descriptors are others than the request names")
+        tunnel = self._tunnels.get(request.tunnel)
+        parts = list(zip(request.parts, files, strict=True))
+        devices = [file for part, file in parts if part == "device"]
+        if tunnel is None:
+            if len(devices) != 1:
+                raise ValueError("the tunnel is not there, and the request brings no device")
+            tunnel = await self._open(request.tunnel, Tun(os.dup(devices[0])))
+        tunnel.sockets.add([os.dup(file) for part, file in parts if part == "dialling"])
+        given = [self._ports.open(os.dup(file)) for part, file in parts if part == "listening"]
+        opened = [port for port in given if port is not None]
+        for port in opened:
+            self._nursery.start_soon(port.run)
+        try:
+            await tunnel.be(request.wanted)
+        finally:
+            for port in opened:
+                port.awaited = False
+            self._ports.close_unused()
 
     async def _open(self, name: str, device: Tun) -> CarriedTunnel:
-        tunnel = CarriedTunnel(name, self._control.parent, device, self._account)
+        tunnel = CarriedTunnel(device, self._ports)
         self._tunnels[name] = tunnel
         await self._nursery.start(self._keep, name, tunnel)
         return tunnel
@@ -131,21 +146,18 @@ class Process:
             await tunnel.run(task_status)
         finally:
             del self._tunnels[name]
+            self._ports.close_unused()
 
-    def _status(self, name: str) -> dict[str, Any]:
+    def _status(self, name: str) -> TunnelReport:
         """How a tunnel is; of one that is not there only how many others are."""
         tunnel = self._tunnels.get(name)
-        told = tunnel.status() if tunnel is not None else {"version": wanted.VERSION}
-        return {**told, "tunnels": len(self._tunnels)}
+        found = tunnel.status() if tunnel is not None else TunnelReport()
+        return msgspec.structs.replace(
+            found, version=VERSION, tunnels=len(self._tunnels), ports=self._ports.numbers
+        )
 
 
-def _tun(files: list[int]) -> Tun:
-    if len(files) != 1:
-        raise ValueError("the tunnel is not there, and the request brings no device")
-    return Tun(files.pop())
-
-
-async def _line(came: trio.socket.SocketType, files: list[int]) -> bytes:
+async def _line(come: trio.socket.SocketType, files: list[int]) -> bytes:
     """A request, and the files along with it, which are the caller's to close.
 
     Raises:
@@ -153,31 +165,53 @@ async def _line(came: trio.socket.SocketType, files: list[int]) -> bytes:
     """
     line = b""
     while not line.endswith(b"\n") and len(line) <= wanted.MOST:
-        data, beside, _, _ = await came.recvmsg(
-            wanted.MOST, socket.CMSG_LEN(_INT.itemsize), _CLOSE_ON_EXEC
-        )
-        for level, kind, content in beside:
-            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
-                files += array("i", content[: len(content) - len(content) % _INT.itemsize])
+        data, beside = await received(come, wanted.MOST, MOST_FILES)
+        files += beside
         if not data:
             raise ConnectionError("the request ends early")
         line += data
     return line
 
 
+async def _send(stream: trio.SocketStream, line: bytes, files: Sequence[int]) -> None:
+    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", files))] if files else []
+    sent = await stream.socket.sendmsg([line], beside)
+    await stream.send_all(line[sent:])
+
+
 def _error_text(error: Exception) -> str:
-    if isinstance(error, PermissionError):
-        return (
-            "this process may not listen there: it needs CAP_NET_BIND_SERVICE for a port below "
-            "1024, or another port (--gw-server-service-port)"
-        )
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
+
+
+def listening(control: Path) -> socket.socket:
+    """Listen for requests at a path, which is this user's alone.
+
+    Raises:
+        OSError: there can be no socket.
+    """
+    control.unlink(missing_ok=True)
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        made.bind(os.fspath(control))
+        control.chmod(0o600)
+        made.listen(64)
+    except BaseException:
+        made.close()
+        raise
+    return made
+
+
+async def _confined(process: Process) -> None:
+    # Here, since Trio's own sockets are made by now.
+    confine()
+    await process.run()
 
 
 def main(arguments: list[str]) -> None:
     """Run until ended; the one argument is the path of the socket for requests."""
-    with suppress(KeyboardInterrupt):
-        trio.run(Process(Path(arguments[0])).run)
+    callers = account.derived(account.TUNNEL_SHARES)
+    with listening(Path(arguments[0])) as control, suppress(KeyboardInterrupt):
+        trio.run(_confined, Process(control, os.geteuid(), callers))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ answer is never behind seconds of a download.
 """
 
 from collections import deque
-from contextlib import suppress
 from typing import Final, NoReturn
 
 import trio
@@ -92,11 +91,9 @@ class Carrier:
             self._open.remove(session)
             self._choose()
 
-    def mark(self, mark: int) -> None:
-        """Set another firewall mark on sent packets."""
-        for session in self._open:
-            with suppress(OSError):  # it has just ended
-                session.mark(mark)
+    def files(self) -> list[int]:
+        """The descriptors of the connections that packets are sent on."""
+        return [session.file for session in self._open if session.file >= 0]
 
     async def break_off(self, why: str) -> None:
         """End every session, and wait until nothing more is sent on any."""

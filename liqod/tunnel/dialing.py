@@ -9,8 +9,9 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.runtime.gather import first_of
+from liqod.tunnel.dialsockets import DialSockets
 from liqod.tunnel.proxying import HttpProxy, connect
-from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned
+from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned, written
 from liqod.tunnel.wanted import Target
 
 HEAD_START: Final = 0.5
@@ -32,7 +33,8 @@ class Dialer:
         how: TLS.
         name: that is called.
         targets: where, the preferred one first.
-        proxy_ca, mark: as :class:`.wanted.Wanted` has them.
+        proxy_ca: as :class:`.wanted.Wanted` has it.
+        sockets: to dial by.
         carry: takes an open session until it is over.
 
     Attributes:
@@ -45,12 +47,12 @@ class Dialer:
         name: str,
         targets: tuple[Target, ...],
         proxy_ca: str,
-        mark: int,
+        sockets: DialSockets,
         carry: Carry,
     ) -> None:
         self.why = ""
         self._how, self._name, self._targets = how, name, targets
-        self._proxy_ca, self._mark, self._carry = proxy_ca, mark, carry
+        self._proxy_ca, self._sockets, self._carry = proxy_ca, sockets, carry
         self._hurry = trio.Event()
 
     def hurry(self) -> None:
@@ -133,36 +135,31 @@ class Dialer:
             raise ConnectionFailed(str(error)) from None
         to = (proxy.host, proxy.port) if proxy else (target.host, target.port)
         try:
-            tcp = await trio.open_tcp_stream(*to, happy_eyeballs_delay=HEAD_START)
+            tcp, give_back = await self._sockets.connect(*to)
         except OSError as error:
             raise ConnectionFailed(_unreached(error, proxy)) from None
         stream: trio.abc.Stream = tcp
         try:
-            tuned(tcp.socket, self._mark)
+            tuned(tcp.socket)
             if proxy is not None:
                 stream = await connect(tcp, proxy, target.host, target.port, self._proxy_ca)
-            where = f"{target.host}:{target.port}"
-            if proxy is None:
-                address, port = tcp.socket.getpeername()[:2]
-                where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+            where = f"{target.host}:{target.port}" if proxy else written(tcp.socket.getpeername())
             # As a name below the one that is dialled, where that is a name: some firewalls look.
             named = f"{self._name}.{target.host if _is_name(target.host) else 'liqod.internal'}"
             session = TunnelSession("client", self._how, named, stream, tcp.socket, where)
-            session.way = target
+            session.way, session.released = target, give_back
             await session.open()
         except BaseException:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(tcp)
+            give_back()
             raise
         return session
 
 
 def _unreached(error: OSError, proxy: HttpProxy | None) -> str:
-    """The first attempt's error, from a group of errors."""
-    cause: BaseException = error.__cause__ or error
-    while isinstance(cause, BaseExceptionGroup):
-        cause = cause.exceptions[0]
-    said = getattr(cause, "strerror", None) or str(cause)
+    """The reason a connection failed, with the proxy that was to carry it."""
+    said = error.strerror or str(error)
     return f"the proxy {proxy}: {said}" if proxy is not None else said
 
 

@@ -1,25 +1,169 @@
-"""A server's part: sessions with its peer, at a port that the servers of other peers share.
+"""A server's part: sessions with its peer, at a port that is shared by the servers of all peers.
 
-A connection to the port with this server's name is its peer's, or of any client with that name:
-it has to prove itself.
+The process has the port's one listening socket, which its parent made, and accepts for all: the
+name that a ClientHello calls decides for whom. A call of the daemon's name is handed on to the
+daemon, unread. A connection that calls nobody's name is closed: nothing was said to it.
+
+A connection with a server's name may be of any client: it has to prove itself the peer's.
 """
 
+import socket
 import ssl
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
 import trio
 
+from liqod.model.network.clienthello import NotTls
 from liqod.runtime.account import CALLERS, SHARED, Account
-from liqod.runtime.connectionlimit import address_of
-from liqod.sharedport import SharedPort
-from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned
+from liqod.runtime.connectionlimit import ConnectionLimiter, accepted, address_of
+from liqod.sharedport import DAEMON, NAMED_WITHIN, as_socket, called, hand_over, program_of
+from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned, written
 
 PROVED_WITHIN: Final = 10.0
 """Seconds for that."""
 
 Carry = Callable[[TunnelSession], None]
+Take = Callable[[trio.socket.SocketType], None]
+
+
+class Port:
+    """One port at which the process listens.
+
+    Args:
+        listener: its socket; closed with this.
+        strangers: places of those who have called no name yet.
+
+    Attributes:
+        servers: takes a connection, by the name that it calls.
+        daemon: a connection to the daemon, for what calls it; None where none is there.
+        awaited: True until the server that it was opened for has it.
+    """
+
+    def __init__(self, listener: socket.socket, strangers: ConnectionLimiter) -> None:
+        self.servers: dict[str, Take] = {}
+        self.daemon: trio.SocketStream | None = None
+        self.awaited = True
+        self.number = int(listener.getsockname()[1])
+        self._listener = trio.socket.from_stdlib_socket(listener)
+        self._strangers = strangers
+        self._over = trio.Event()
+
+    @property
+    def file(self) -> int:
+        """The descriptor of its socket."""
+        return self._listener.fileno()
+
+    async def run(self) -> None:
+        """Accept connections until it is closed."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._accept, nursery)
+            await self._over.wait()
+            nursery.cancel_scope.cancel()
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._listener.close()
+        self._over.set()
+
+    async def hand_on(self, stream: trio.SocketStream) -> None:
+        """Hand a daemon what calls it, until it or the port is gone."""
+        self.daemon = stream
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._closed, nursery.cancel_scope)
+                with suppress(trio.BrokenResourceError):
+                    await stream.receive_some(1)
+                nursery.cancel_scope.cancel()
+        finally:
+            if self.daemon is stream:
+                self.daemon = None
+
+    async def _closed(self, scope: trio.CancelScope) -> None:
+        await self._over.wait()
+        scope.cancel()
+
+    async def _accept(self, nursery: trio.Nursery) -> None:
+        with suppress(OSError, trio.ClosedResourceError):
+            while True:
+                came, _ = await accepted(self._listener.accept)
+                nursery.start_soon(self._stranger, came)
+
+    async def _stranger(self, came: trio.socket.SocketType) -> None:
+        """See whom it calls."""
+        program = None
+        try:
+            with (
+                suppress(NotTls, OSError),
+                self._strangers.within(address_of(came), NAMED_WITHIN),
+            ):
+                program = program_of(await called(came))
+                if program == DAEMON and self.daemon is not None:
+                    await hand_over(self.daemon, came)
+        except BaseException:
+            came.close()
+            raise
+        take = self.servers.get(program or "")
+        if take is None:
+            came.close()
+        else:
+            take(came)
+
+
+class Ports:
+    """All ports at which the process listens.
+
+    Args:
+        account: what callers may take of this process.
+    """
+
+    def __init__(self, account: Account) -> None:
+        self._account = account
+        self._ports: dict[int, Port] = {}
+
+    @property
+    def callers(self) -> ConnectionLimiter:
+        """Places of those who are to prove themselves."""
+        return self._account[CALLERS]
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Of all of them."""
+        return tuple(self._ports)
+
+    def open(self, file: int) -> Port | None:
+        """The port of a descriptor that listens; None where there is one already.
+
+        Raises:
+            OSError: it is no such descriptor.
+        """
+        listener = as_socket(file)
+        if not listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            listener.close()
+            raise OSError("the descriptor that came along does not listen")
+        if listener.getsockname()[1] in self._ports:
+            listener.close()
+            return None
+        port = Port(listener, self._account[SHARED])
+        self._ports[port.number] = port
+        return port
+
+    def files(self, number: int) -> list[int]:
+        """The descriptor of one of them, where it is there."""
+        return [self._ports[number].file] if number in self._ports else []
+
+    def get(self, number: int) -> Port | None:
+        """One of them; None where this process does not listen there."""
+        return self._ports.get(number)
+
+    def close_unused(self) -> None:
+        """Close those that have no server any more."""
+        for port in list(self._ports.values()):
+            if port.servers or port.awaited:
+                continue
+            del self._ports[port.number]
+            port.close()
 
 
 class Listener:
@@ -28,12 +172,13 @@ class Listener:
     Args:
         how: TLS.
         name: by which the peer calls.
-        port: where to listen, alone or in turn with those of other peers.
-        folder: with the sockets of this machine's servers.
-        interface: of the tunnel, by which this server's own are told from those of others.
+        port: where it listens.
         mark: firewall mark of its packets; 0 for none.
+        ports: of the process.
         carry: takes an open session until it is over.
-        account: what callers may take of this process.
+
+    Attributes:
+        why: the reason no connection succeeds; empty while none is known.
     """
 
     def __init__(
@@ -41,31 +186,32 @@ class Listener:
         how: ssl.SSLContext,
         name: str,
         port: int,
-        folder: Path,
-        interface: str,
         mark: int,
+        ports: Ports,
         carry: Carry,
-        account: Account,
     ) -> None:
-        self._refused = ""
-        self._how, self._name, self._mark = how, name, mark
-        self._carry = carry
-        self._callers = account[CALLERS]
-        strangers = account[SHARED]
-        self._port = SharedPort(name, port, folder, interface, mark, self._caller, strangers)
-
-    @property
-    def why(self) -> str:
-        """The reason no connection succeeds; empty while none is known."""
-        return self._refused or self._port.why
+        self.why = ""
+        self._how, self._name, self._number, self._mark = how, name, port, mark
+        self._ports, self._carry = ports, carry
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
-        """Listen until cancelled.
+        """Take the peer's connections until cancelled.
 
         Raises:
-            OSError: the port is taken, before it is ready.
+            OSError: this process does not listen at the port, before it is ready.
         """
-        await self._port.run(task_status)
+        port = self._ports.get(self._number)
+        if port is None:
+            raise OSError("the process has no socket that listens there")
+        async with trio.open_nursery() as nursery:
+
+            def take(came: trio.socket.SocketType) -> None:
+                nursery.start_soon(self._caller, came)
+
+            with _served(port, self._name, take):
+                task_status.started()
+                await trio.sleep_forever()
+        raise AssertionError("listening ends by cancellation only")
 
     async def _caller(self, came: trio.socket.SocketType) -> None:
         """See whether it is the peer."""
@@ -73,7 +219,7 @@ class Listener:
         session: TunnelSession | None = None
 
         try:
-            with self._callers.within(address_of(came), PROVED_WITHIN):
+            with self._ports.callers.within(address_of(came), PROVED_WITHIN):
                 session = await self._proved(stream, came)
         except OSError:
             pass
@@ -82,21 +228,32 @@ class Listener:
                 with trio.CancelScope(shield=True):
                     await trio.aclose_forcefully(stream)
         if session is not None:
-            self._refused = ""
+            self.why = ""
             self._carry(session)
 
     async def _proved(
         self, stream: trio.SocketStream, came: trio.socket.SocketType
     ) -> TunnelSession | None:
         """The session of a caller that proves itself. Raises OSError where it has gone."""
-        tuned(came, self._mark)
-        address, port = came.getpeername()[:2]
-        address = address.removeprefix("::ffff:")
-        where = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        if came.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) != self._mark:
+            return None  # it came before the port was marked anew, and the peer dials again
+        tuned(came)
+        where = written(came.getpeername())
         session = TunnelSession("server", self._how, self._name, stream, came, where)
         try:
             await session.open()
         except ConnectionFailed as error:
-            self._refused = f"{where}: {error}"
+            self.why = f"{where}: {error}"
             return None
         return session
+
+
+@contextmanager
+def _served(port: Port, name: str, take: Take) -> Iterator[None]:
+    """Have a server take what calls it at a port."""
+    port.servers[name] = take
+    try:
+        yield
+    finally:
+        if port.servers.get(name) is take:
+            del port.servers[name]

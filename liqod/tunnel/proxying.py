@@ -52,16 +52,16 @@ async def connect(
         stream: a connection to the proxy.
         proxy: the proxy.
         host, port: the destination.
-        authority: path of the certificates that its own may be issued by; empty for the system's.
+        authority: certificates of its issuers, in PEM; empty for the system's.
 
     Raises:
         Failed: why it does not.
     """
     if proxy.encrypted:
         try:
-            trust = ssl.create_default_context(cafile=authority or None)
-        except OSError as error:
-            raise ConnectionFailed(f"proxy_ca {authority}: {error.strerror or error}") from None
+            trust = ssl.create_default_context(cadata=authority or None)
+        except ssl.SSLError as error:
+            raise ConnectionFailed(f"proxy_ca: {error.reason or error}") from None
         stream = trio.SSLStream(stream, trust, server_hostname=proxy.host, https_compatible=True)
     try:
         await stream.send_all(proxy.request(host, port))

@@ -1,45 +1,42 @@
 """One tunnel of the process: its device, its sessions, and the dialling or listening for them."""
 
 import ssl
-from contextvars import ContextVar
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import trio
 
-from liqod.runtime.account import Account
 from liqod.tunnel.carrier import Carrier
 from liqod.tunnel.dialing import Dialer
-from liqod.tunnel.listening import Listener
+from liqod.tunnel.dialsockets import DialSockets
+from liqod.tunnel.listening import Listener, Ports
 from liqod.tunnel.packets import Tun
 from liqod.tunnel.tunnelsession import TunnelSession
 from liqod.tunnel.tunneltls import context
-from liqod.tunnel.wanted import VERSION, Wanted
+from liqod.tunnel.wanted import TunnelReport, Wanted
 
 SILENT: Final = 10
 """Seconds between words where no keepalive is wanted, to notice all the same that the other end is
 gone."""
 PATIENCE: Final = 5.0
 """Seconds, besides two keepalives, after which a connection that brings nothing is left."""
-MARK: ContextVar[int] = ContextVar("mark", default=0)
-"""Firewall mark of the sockets that the tunnel's tasks make; 0 for none."""
 
 
 class CarriedTunnel:
     """Carries the packets of one device as requested last.
 
     Args:
-        name: of the tunnel, by which its sockets in the folder are called.
-        folder: for its sockets.
         device: whose packets are carried; closed when the tunnel ends.
-        account: the resources of this process that callers may take.
+        ports: at which the process listens.
+
+    Attributes:
+        sockets: to dial by.
     """
 
-    def __init__(self, name: str, folder: Path, device: Tun, account: Account) -> None:
-        self._name, self._folder = name, folder
-        self._device = device
-        self._account = account
+    def __init__(self, device: Tun, ports: Ports) -> None:
+        self.sockets = DialSockets()
+        self._device, self._ports = device, ports
         self._carrier = Carrier(device)
         self._desired: Wanted | None = None
         self._part: Dialer | Listener | None = None
@@ -60,6 +57,7 @@ class CarriedTunnel:
             pass  # nobody reads the output of this process
         finally:
             self._device.close()
+            self.sockets.close()
             self._closed.set()
 
     async def end(self) -> None:
@@ -73,37 +71,42 @@ class CarriedTunnel:
         if isinstance(self._part, Dialer):
             self._part.hurry()
 
-    def status(self) -> dict[str, Any]:
+    def files(self) -> list[int]:
+        """The descriptors of all sockets that packets to the other end go by."""
+        port = self._desired.port if self._desired is not None else 0
+        return [*self._carrier.files(), *self.sockets.files(), *self._ports.files(port)]
+
+    def status(self) -> TunnelReport:
         """How it is, as is answered."""
-        newest, part = self._carrier.newest, self._part
+        newest, part, desired = self._carrier.newest, self._part, self._desired
         why = part.why if part is not None and newest is None else ""
-        if self._desired is not None and self._desired.quiet:
+        if desired is not None and desired.quiet:
             why = "it stands by"
-        return {
-            "version": VERSION,
-            "digest": self._desired.digest if self._desired is not None else "",
-            "endpoint": newest.where if newest is not None else "",
-            "age": trio.current_time() - newest.opened if newest is not None else None,
-            "why": why or ("" if newest is not None else "no connection stands yet"),
-            "dropped": self._carrier.dropped,
-            "refused": self._carrier.refused,
-        }
+        return TunnelReport(
+            digest=desired.digest if desired is not None else "",
+            mark=desired.mark if desired is not None else 0,
+            dials=len(self.sockets) > 0,
+            endpoint=newest.where if newest is not None else "",
+            age=trio.current_time() - newest.opened if newest is not None else None,
+            why=why or ("" if newest is not None else "no connection stands yet"),
+            dropped=self._carrier.dropped,
+            refused=self._carrier.refused,
+        )
 
     async def be(self, new: Wanted) -> None:
         """Match the desired tunnel from now on; parts that need not end go on.
 
         Raises:
-            OSError, ssl.SSLError: it cannot be; what was before has ended.
+            OSError, ssl.SSLError, ValueError: it cannot be; what was before has ended.
         """
         old = self._desired
         if new == old:
             return
-        how = context("server" if new.side == "server" else "client", new.identity, new.peer)
-        same = old is not None and old._replace(**_MAY_CHANGE) == new._replace(**_MAY_CHANGE)
+        how = context(new.side, new.identity, new.peer)
+        same = old is not None and _fixed(old) == _fixed(new)
         self._scope.cancel()
         if new.quiet or not same:
             await self._carrier.break_off("it stands by, or its keys are others")
-        self._carrier.mark(new.mark)
         self._scope, self._desired, self._part = trio.CancelScope(), None, None
         if not new.quiet:
             self._part = await self._start(new, how)
@@ -112,14 +115,13 @@ class CarriedTunnel:
     async def _start(self, new: Wanted, how: ssl.SSLContext) -> Dialer | Listener:
         carry = partial(self._carry, new)
         if new.side == "server":
-            own = (self._folder, self._name, new.mark)
-            listener = Listener(how, new.name, new.port, *own, carry, self._account)
+            listener = Listener(how, new.name, new.port, new.mark, self._ports, carry)
             await self._nursery.start(self._serving, self._scope, listener)
             return listener
-        dialer = Dialer(how, new.name, new.targets, new.proxy_ca, new.mark, carry)
+        dialer = Dialer(how, new.name, new.targets, new.proxy_ca, self.sockets, carry)
         newest = self._carrier.newest
         stands = newest is not None and newest.way in new.targets
-        self._nursery.start_soon(self._dialling, self._scope, dialer, new.mark, stands)
+        self._nursery.start_soon(self._dialling, self._scope, dialer, stands)
         return dialer
 
     async def _serving(
@@ -131,10 +133,7 @@ class CarriedTunnel:
         with scope:
             await listener.run(task_status)
 
-    async def _dialling(
-        self, scope: trio.CancelScope, dialer: Dialer, mark: int, stands: bool
-    ) -> None:
-        MARK.set(mark)
+    async def _dialling(self, scope: trio.CancelScope, dialer: Dialer, stands: bool) -> None:
         with scope:
             await dialer.run(stands=stands)
 
@@ -160,3 +159,8 @@ _MAY_CHANGE: dict[str, Any] = {
     "port": 0, "targets": (), "keepalive": 0, "proxy_ca": "", "quiet": False, "mark": 0,
 }  # fmt: skip
 """Fields of the request that may change without an end of the session, with their defaults."""
+
+
+def _fixed(wanted: Wanted) -> Wanted:
+    """A request without the fields that may change."""
+    return msgspec.structs.replace(wanted, **_MAY_CHANGE)

@@ -45,15 +45,14 @@ class ConnectionFailed(Exception):
     """There is no connection; why, as a clause."""
 
 
-def tuned(sock: trio.socket.SocketType, mark: int) -> None:
-    """Have a TCP connection carry packets: at once, with little waiting in it.
+def written(name: tuple[Any, ...]) -> str:
+    """The name of a socket as ``address:port``."""
+    address, port = str(name[0]).removeprefix("::ffff:"), name[1]
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
-    Args:
-        sock: the connection.
-        mark: firewall mark of what it sends.
-    """
-    if mark:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+
+def tuned(sock: trio.socket.SocketType) -> None:
+    """Have a TCP connection carry packets: at once, with little waiting in it."""
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT)
 
@@ -76,6 +75,7 @@ class TunnelSession:
         closed: set when it is over.
         why: why it is over.
         drained: called when all that was given has gone to the kernel.
+        released: called when its connection is closed.
     """
 
     def __init__(
@@ -93,6 +93,7 @@ class TunnelSession:
         self.closed = trio.Event()
         self.why = ""
         self.drained: Callable[[], None] = lambda: None
+        self.released: Callable[[], None] = lambda: None
         self._transport, self._sock = transport, sock
         self._direct = isinstance(transport, trio.SocketStream)
         self._pump = TlsPump(how, None if side == "server" else name)
@@ -204,6 +205,7 @@ class TunnelSession:
         finally:
             with trio.CancelScope(shield=True):
                 await trio.aclose_forcefully(self._transport)
+            self.released()
             self.closed.set()
 
     async def _run(self, packet: Callable[[bytes], None], pause: float, patience: float) -> None:
@@ -218,10 +220,12 @@ class TunnelSession:
     def discard(self) -> None:
         """Close one that nobody runs."""
         self._sock.close()
+        self.released()
 
-    def mark(self, mark: int) -> None:
-        """Set another firewall mark on its packets."""
-        self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
+    @property
+    def file(self) -> int:
+        """The descriptor of its connection; -1 once it is closed."""
+        return self._sock.fileno()
 
     def break_off(self, why: str) -> None:
         """End it at once; packets on their way are lost."""

@@ -4,6 +4,8 @@ import os
 import ssl
 from typing import Final, Literal
 
+from liqod.tunnel.confinement import own_files_visible
+
 Side = Literal["server", "client"]
 
 HUNG_UP: Final = (
@@ -30,7 +32,8 @@ def context(side: Side, identity: str, peer: bytes) -> ssl.SSLContext:
     hidden = os.memfd_create("identity", os.MFD_CLOEXEC)
     try:
         os.write(hidden, identity.encode())
-        made.load_cert_chain(f"/proc/self/fd/{hidden}")
+        with own_files_visible():
+            made.load_cert_chain(f"/proc/self/fd/{hidden}")
     finally:
         os.close(hidden)
     if server:

@@ -1,26 +1,38 @@
-"""Requests of the daemon to the process of the tunnels, as they are sent over its socket. Pure.
+"""Requests to the process of the tunnels and its answers, as they go over its socket. Pure.
 
-A request is an object of JSON in one line, and the answer is another. The first request for a
-tunnel brings the device along, as an open file. The daemon and the process may be of different
-releases, since the process outlives the daemon, so that both sides check what they get. It is text
-that only root can send: an error here is a mistake, not an attack.
+A request is an object of JSON in one line, with descriptors beside it, and the answer is another.
+The two ends may be of different releases, since the process outlives the one that started it: both
+check what they get, pass over fields that they do not know, and refuse requests that they do not.
+Only root can send a request: an error in one is a mistake, not an attack.
 """
 
-import json
-from base64 import b64decode, b64encode
-from collections.abc import Mapping
 from hashlib import sha256
-from typing import Any, Final, NamedTuple
+from typing import Final, Literal
 
-VERSION: Final = 2
+import msgspec
+
+from liqod.sharedport import CALLS
+
+VERSION: Final = 3
 """Of the requests; a process of another one is replaced."""
-MOST: Final = 1 << 16
-"""Bytes of a request, and of an answer."""
-STATUS, BE, HURRY, END = "status", "be", "hurry", "end"
-"""Requests to a tunnel: to report its state, to match a spec, to dial anew at once, to end."""
+MOST: Final = 1 << 20
+"""Bytes of a request, and of an answer; the certificates of a proxy's issuers are in it."""
+MOST_FILES: Final = 250
+"""Descriptors beside one; the kernel has a bound of 253."""
+STATUS: Final = "status"
+BE: Final = "be"
+HURRY: Final = "hurry"
+END: Final = "end"
+SOCKETS: Final = "sockets"
+"""Requests to a tunnel: to report its state, to match a spec, to dial anew at once, to end, and to
+give copies of its sockets, which only its parent may mark."""
+
+Part = Literal["device", "dialling", "listening"]
+"""The purpose of a descriptor that comes with a request: a TUN device, a socket to dial by, or a
+socket that listens."""
 
 
-class Target(NamedTuple):
+class Target(msgspec.Struct, frozen=True):
     """Where a client dials.
 
     Attributes:
@@ -33,7 +45,7 @@ class Target(NamedTuple):
     proxy: str = ""
 
 
-class Wanted(NamedTuple):
+class Wanted(msgspec.Struct, frozen=True):
     """The wanted state of the tunnel.
 
     Attributes:
@@ -42,12 +54,12 @@ class Wanted(NamedTuple):
         port: where a server listens.
         targets: where a client dials, the preferred one first.
         keepalive: seconds; 0 for none.
-        proxy_ca: path of the certificates of a proxy's issuers; empty for the system's.
+        proxy_ca: certificates of a proxy's issuers, in PEM; empty for the system's.
         quiet: nothing is sent, and nothing accepted.
-        mark: firewall mark of what travels on the underlay; 0 for none.
+        mark: firewall mark of the sockets that come along; 0 for none.
     """
 
-    side: str
+    side: Literal["server", "client"]
     name: str
     identity: str
     peer: bytes
@@ -64,55 +76,86 @@ class Wanted(NamedTuple):
     @property
     def digest(self) -> str:
         """SHA-256 of the request, in hexadecimal: identifies the request that a tunnel follows."""
-        return sha256(json.dumps(_plain(self), sort_keys=True).encode()).hexdigest()
+        return sha256(msgspec.json.encode(self)).hexdigest()
 
 
-class TunnelRequest(NamedTuple):
+class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """One request.
 
     Attributes:
-        do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`.
+        do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`, :data:`SOCKETS`, or
+            :data:`liqod.sharedport.CALLS`.
         tunnel: name of the tunnel, unique on this machine.
         wanted: of :data:`BE`.
+        parts: of :data:`BE`: the purposes of the descriptors beside it, in their order.
+        port: of :data:`liqod.sharedport.CALLS`.
     """
 
-    do: str
+    do: Literal["status", "be", "hurry", "end", "sockets", "calls"]
     tunnel: str
     wanted: Wanted | None = None
+    parts: tuple[Part, ...] = ()
+    port: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.do == BE) is not (self.wanted is not None):
+            raise ValueError("a tunnel is to be, and nothing states how")
+        if self.do == CALLS and not self.port:
+            raise ValueError("no port is named")
 
 
-def encoded(request: TunnelRequest) -> bytes:
+class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An answer.
+
+    Attributes:
+        version: of the process's requests.
+        tunnels: number of its tunnels.
+        ports: at which it listens.
+        digest: of the request that the tunnel follows; None where there is no such tunnel.
+        mark: of its sockets, as it was told.
+        dials: True if it has sockets to dial by.
+        endpoint: ``address:port`` of the other end, or the proxy's; empty without a connection.
+        age: seconds since both ends of that had proved themselves.
+        why: why there is no connection.
+        dropped: packets to the other end that did not go.
+        refused: what came of the other end and was no packet.
+        error: why the request was not done.
+    """
+
+    version: int = 0
+    tunnels: int = 0
+    ports: tuple[int, ...] = ()
+    digest: str | None = None
+    mark: int = 0
+    dials: bool = False
+    endpoint: str = ""
+    age: float | None = None
+    why: str = ""
+    dropped: int = 0
+    refused: int = 0
+    error: str = ""
+
+
+_requests = msgspec.json.Decoder(TunnelRequest)
+_reports = msgspec.json.Decoder(TunnelReport)
+
+
+def encoded(message: TunnelRequest | TunnelReport) -> bytes:
     """As a line."""
-    made: dict[str, Any] = {"do": request.do, "tunnel": request.tunnel}
-    if request.wanted is not None:
-        made["wanted"] = _plain(request.wanted)
-    return json.dumps(made).encode() + b"\n"
+    return msgspec.json.encode(message) + b"\n"
 
 
 def decoded(line: bytes) -> TunnelRequest:
     """Of a line. Raises ValueError: it is no request."""
     try:
-        found = json.loads(line)
-        wanted = _decode(found["wanted"]) if found.get("wanted") is not None else None
-        request = TunnelRequest(found["do"], found["tunnel"], wanted)
-    except (TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"it is no request: {type(error).__name__}") from None
-    if request.do not in (STATUS, BE, HURRY, END) or not isinstance(request.tunnel, str):
-        raise ValueError(f"nothing can be done of {request.do!r}")
-    if (request.do == BE) is not (wanted is not None):
-        raise ValueError("a tunnel is to be, and nothing states how")
-    return request
+        return _requests.decode(line)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"it is no request: {error}") from None
 
 
-def _plain(wanted: Wanted) -> dict[str, Any]:
-    return {**wanted._asdict(), "peer": b64encode(wanted.peer).decode()}
-
-
-def _decode(plain: Mapping[str, Any]) -> Wanted:
-    made = dict(plain)
-    made["peer"] = b64decode(made["peer"])
-    made["targets"] = tuple(Target(*each) for each in made["targets"])
-    found = Wanted(**made)
-    if found.side not in ("server", "client"):
-        raise ValueError(f"a tunnel has no side {found.side!r}")
-    return found
+def report(line: bytes) -> TunnelReport:
+    """The answer in a line. Raises ValueError: it is none."""
+    try:
+        return _reports.decode(line)
+    except msgspec.MsgspecError:
+        raise ValueError("it is no answer") from None

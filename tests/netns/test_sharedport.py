@@ -1,4 +1,4 @@
-"""A connection that is handed on has the mark of whose it is: a gateway's fence goes by marks."""
+"""A connection has the mark of whose it is, whoever listened: a gateway's fence goes by marks."""
 
 import socket
 import tempfile
@@ -9,7 +9,7 @@ import trio
 
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.sharedport import DAEMON, SharedPort
-from tests.unit.test_sharedport import TUNNEL, answers, free_port
+from tests.unit.test_sharedport import Served, answers, free_port, tunnels
 
 pytestmark = pytest.mark.netns
 
@@ -23,16 +23,20 @@ async def mark(came: trio.socket.SocketType) -> None:
         await came.send(str(came.getsockopt(socket.SOL_SOCKET, socket.SO_MARK)).encode())
 
 
-@pytest.mark.parametrize("first", [DAEMON, TUNNEL])
+@pytest.mark.parametrize("first", ["daemon", "tunnels"])
 async def test_what_is_handed_on_has_the_mark_of_whose_it_is(first: str):
-    port, marks = free_port(), {DAEMON: 0, TUNNEL: MARK}
+    port = free_port()
     with tempfile.TemporaryDirectory(prefix="liqod-") as made:
-        async with trio.open_nursery() as nursery:
-            for name in sorted(marks, key=lambda each: each != first):
-                shared = SharedPort(
-                    name, port, Path(made), name[:6], marks[name], mark, ConnectionLimiter(8)
-                )
-                await nursery.start(shared.run)
-            for name, wanted in marks.items():
-                await answers(port, f"{name}.milan.example", str(wanted))
+        served = Served(Path(made), port, mark=MARK)
+        shared = SharedPort(port, Path(made), mark, ConnectionLimiter(8))
+        async with tunnels(Path(made)), trio.open_nursery() as nursery:
+            if first == "tunnels":
+                await served.be()
+            await nursery.start(shared.run)
+            await served.be()
+            # The tunnel's own takes none that has another mark.
+            await served.reached()
+            await answers(port, f"{DAEMON}.milan.example", "0")
+            await served.be(mark=MARK + 1)
+            await served.reached()
             nursery.cancel_scope.cancel()

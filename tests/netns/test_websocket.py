@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import ssl
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,9 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.errors import NetworkError
 from liqod.identity import tunnelkeys
 from liqod.network.dataplane.kernel.namespaces import inside
-from liqod.plugins.network import processes
 from liqod.plugins.network.websocket import WEBSOCKET, WebsocketTunnel
-from liqod.plugins.network.websocketprogram import MODULE
 from liqod.plugins.providers import Place
 from simulator.suites import TunnelContract
 from simulator.suites.gateways import ip
@@ -33,7 +29,6 @@ from tests.netns.websockets import (
     flooding,
     joined,
     opened,
-    program_of,
     resident,
     status_of,
     why,
@@ -298,27 +293,3 @@ async def is_gone(tunnel: WebsocketTunnel) -> bool:
 async def stands(tunnel: WebsocketTunnel) -> bool:
     status = await tunnel.status()
     return status is not None and status.handshake_age is not None
-
-
-def test_a_process_without_the_right_to_the_port_says_which():
-    """As in a pod whose container has fewer rights than root has on a host."""
-
-    async def body(both: Gateways) -> None:
-        less = ["setpriv", "--bounding-set=-net_bind_service", "--inh-caps=-net_bind_service"]
-        socket_ = str(program_of(both.server).control)
-        command = [*less, sys.executable, "-I", "-m", MODULE, socket_]
-        start = partial(processes.start, command, {})
-        await both.server.services.host.within(both.server.underlay, start)
-
-        async def listens() -> bool:
-            return await program_of(both.server).process() is not None
-
-        await _until(listens)
-        with pytest.raises(NetworkError, match=r"TCP port 443: .* needs CAP_NET_BIND_SERVICE"):
-            await both.up(both.server)
-        # On another port it may.
-        await both.up(both.server, listen_port=8443)
-        await both.up(both.client, endpoints=(f"{SERVER}:8443",))
-        await joined(both)
-
-    between(body)

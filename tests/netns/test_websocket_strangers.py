@@ -262,7 +262,7 @@ def test_a_peers_nonsense_is_refused_and_counted():
             assert patience.cancelled_caught
         found = await program_of(both.server).status()
         assert found is not None
-        assert found["refused"] >= 380
+        assert found.refused >= 380
         await both.up(both.client)
         await joined(both)
 

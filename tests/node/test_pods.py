@@ -27,6 +27,7 @@ from tests.testbed.workloads import core, group
 
 pytestmark = pytest.mark.node
 
+KILL, SETGID, SETUID = 1 << 5, 1 << 6, 1 << 7
 NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_ADMIN = 1 << 10, 1 << 12, 1 << 13, 1 << 21
 DAEMON = ("deploy/liqod", "controller-manager")
 KEEPER = ("ds/liqod-keeper", "keeper")
@@ -234,8 +235,8 @@ def test_a_job_at_a_peer_reads_its_own_pod_at_home(clusters: Podded) -> None:
 @pytest.mark.parametrize(
     ("owner", "capabilities"),
     [
-        (DAEMON, NET_ADMIN | NET_RAW | SYS_ADMIN),
-        (KEEPER, NET_ADMIN | NET_BIND_SERVICE),
+        (DAEMON, NET_BIND_SERVICE | NET_ADMIN | NET_RAW | SYS_ADMIN),
+        (KEEPER, KILL | SETGID | SETUID | NET_ADMIN),
         (NODE, NET_ADMIN | NET_RAW),
     ],
 )

@@ -44,7 +44,7 @@ from liqod.kube.http.wire import Wire, wire_of
 from liqod.runtime import account
 from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import ConnectionSlot, serve_listeners, source_of
-from liqod.sharedport import DAEMON, SharedPort
+from liqod.sharedport import SharedPort
 from liqod.websocket import Websocket
 
 PROVE_WITHIN: Final = 5.0
@@ -202,7 +202,7 @@ class PeerListener:
             OSError: another program has it.
         """
         places = self.account[account.SHARED]
-        await SharedPort(DAEMON, port, folder, "daemon", 0, self._taken, places).run(task_status)
+        await SharedPort(port, folder, self._taken, places).run(task_status)
 
     async def _taken(self, came: trio.socket.SocketType) -> None:
         await self._serve(trio.SocketStream(came))

@@ -6,6 +6,9 @@ from pathlib import Path
 
 NET_ADMIN = 12
 """Bit of the capability to change interfaces."""
+SET_USER = (5, 6, 7)
+"""Bits of those to start a process as another user, and to end it: ``KILL``, ``SETGID``,
+``SETUID``."""
 
 
 def may(capability: int) -> bool:

@@ -12,15 +12,17 @@ from math import inf
 from pathlib import Path
 
 import msgspec
+import trio
 
 from liqod.errors import ConfigError, NetworkError
 from liqod.identity.tunnelcertificates import pinned
+from liqod.keeper.keeperclient import keeper
 from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.network import processes, proxyselection
 from liqod.plugins.network.endpointselection import SILENCE
 from liqod.plugins.network.interface import Interface
-from liqod.plugins.network.processrights import NET_ADMIN, is_device, may
+from liqod.plugins.network.processrights import NET_ADMIN, SET_USER, is_device, may
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import (
     Place,
@@ -78,6 +80,11 @@ class WebsocketTunnel:
         """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
         if not may(NET_ADMIN):
             return "the right CAP_NET_ADMIN is missing"
+        if keeper() is None and not all(map(may, SET_USER)):
+            return (
+                "a right is missing of those by which its process gives up all rights: CAP_SETUID, "
+                "CAP_SETGID and CAP_KILL"
+            )
         if not is_device(TUN):
             return f"there is no {TUN}"
         return None
@@ -87,7 +94,7 @@ class WebsocketTunnel:
         processes.reap()
         interface = self._place.interface
         try:
-            said = await self._program.be(self._desired(spec), self._open_device)
+            said = await self._program.be(await self._desired(spec), self._open_device)
             await self._interface.settle(spec.mtu, segments=MOST_SEGMENTS)
             if silent < SILENCE or spec.quiet:
                 self._hurried = False
@@ -96,11 +103,11 @@ class WebsocketTunnel:
                 self._hurried = True
                 await self._program.hurry()
         except OSError as error:
-            why = error.strerror or str(error)
-            raise NetworkError(f"websocket {interface}: {why}") from error
-        if said.get("error"):
             port = f"TCP port {spec.listen_port or PORT}: " if spec.side == "server" else ""
-            raise NetworkError(f"websocket {interface}: {port}{said['error']}")
+            why = error.strerror or str(error)
+            raise NetworkError(f"websocket {interface}: {port}{why}") from error
+        if said.error:
+            raise NetworkError(f"websocket {interface}: {said.error}")
         return inf
 
     async def status(self) -> TunnelStatus | None:
@@ -108,15 +115,15 @@ class WebsocketTunnel:
         said, link = await self._program.status(), await self._interface.find()
         if said is None or link is None:
             return None
-        if said.get("version") != VERSION:
+        if said.version != VERSION:
             return TunnelStatus(path="websocket", why="its process is of another release")
         return TunnelStatus(
             path="websocket",
-            endpoint=said["endpoint"],
+            endpoint=said.endpoint,
             received=link.received,
             sent=link.sent,
-            handshake_age=said["age"],
-            why=said["why"],
+            handshake_age=said.age,
+            why=said.why,
         )
 
     async def down(self) -> None:
@@ -143,7 +150,8 @@ class WebsocketTunnel:
         make = partial(open_device, self._place.interface)
         return await self._host.within(self._place.underlay, make)
 
-    def _desired(self, spec: TunnelSpec) -> Wanted:
+    async def _desired(self, spec: TunnelSpec) -> Wanted:
+        """The request for a tunnel. Raises ConfigError: a file that it names cannot be read."""
         pins = pinned(spec.side, spec.private_key, spec.public_key, spec.peer_public_key)
         server = spec.side == "server"
         return Wanted(
@@ -156,10 +164,20 @@ class WebsocketTunnel:
             if server
             else proxyselection.targets(spec.endpoints, self._settings.proxy, os.environ),
             keepalive=spec.keepalive,
-            proxy_ca=self._settings.proxy_ca,
+            proxy_ca=await self._issuers(),
             quiet=spec.quiet,
             mark=spec.mark,
         )
+
+    async def _issuers(self) -> str:
+        """The certificates of a proxy's issuers: the process of the tunnels may read no file."""
+        path = self._settings.proxy_ca
+        if not path:
+            return ""
+        try:
+            return await trio.Path(path).read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"proxy_ca {path}: {error}") from None
 
 
 WEBSOCKET = TunnelProvider(

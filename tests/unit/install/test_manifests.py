@@ -98,12 +98,15 @@ def in_cluster(*, network: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     return spec, container
 
 
-def test_a_gateway_has_three_capabilities_and_the_nodes_network_and_no_more():
+def test_a_gateway_has_four_capabilities_and_the_nodes_network_and_no_more():
     spec, container = in_cluster(network=True)
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"], "add": ["NET_ADMIN", "NET_RAW", "SYS_ADMIN"]},
+        "capabilities": {
+            "drop": ["ALL"],
+            "add": ["NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN"],
+        },
     }
     assert spec["hostNetwork"]
     assert not {"hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
@@ -122,7 +125,7 @@ def test_the_keeper_of_tunnels_may_less_and_has_no_identity():
     [container] = spec["containers"]
     assert container["securityContext"]["capabilities"] == {
         "drop": ["ALL"],
-        "add": ["NET_ADMIN", "NET_BIND_SERVICE"],
+        "add": ["KILL", "NET_ADMIN", "SETGID", "SETUID"],
     }
     assert not container["securityContext"]["allowPrivilegeEscalation"]
     assert spec["automountServiceAccountToken"] is False

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.sharedport import MOST, NotTls, server_name
+from liqod.model.network.clienthello import MOST, NotTls, server_name
 
 
 def hello(name: str | None) -> bytes:

@@ -1,8 +1,10 @@
 """Problems of a machine without the means, and the process whose reports are accepted."""
 
+import errno
 import json
+import os
 import socket
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -17,6 +19,7 @@ from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, Websoc
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 from liqod.runtime.unixpeer import UnixPeer
 from liqod.tunnel.wanted import VERSION, decoded
+from tests.unit.plugins.network.machines import Here
 
 PLACE = Place(interface="lqt0", namespace="")
 SPEC = TunnelSpec(
@@ -28,13 +31,6 @@ SPEC = TunnelSpec(
 )
 
 
-class Host:
-    """No machine: functions are called where they stand."""
-
-    async def within(self, namespace: str, function: Callable[[], Any], /) -> Any:
-        return function()
-
-
 @pytest.fixture
 def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebsocketTunnel:
     """One on a machine with rights and a TUN, in a folder of its own."""
@@ -43,7 +39,7 @@ def tunnel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebsocketTunnel:
     link = Link(index=7, name="lqt0", mtu=1340, up=True, kind="tun", received=5, sent=6)
     monkeypatch.setattr(rtnetlink, "find", lambda name: link)
     monkeypatch.setattr(rtnetlink, "delete", lambda name: False)
-    services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
+    services = TunnelServices(cluster_id="rome", host=Here(), folder=str(tmp_path))
     return WebsocketTunnel(WebsocketSettings(), services, PLACE)
 
 
@@ -107,14 +103,30 @@ async def test_another_spec_is_told(tunnel: WebsocketTunnel, tmp_path: Path):
     async with process(tmp_path) as asked:
         await tunnel.up(SPEC)
     assert [each["do"] for each in asked] == ["status", "be"]
-    assert asked[1]["wanted"]["targets"] == [["203.0.113.7", 443, ""]]
+    (target,) = asked[1]["wanted"]["targets"]
+    assert (target["host"], target["port"]) == ("203.0.113.7", 443)
 
 
-async def test_what_the_process_cannot_is_an_error_that_names_the_port(
-    tunnel: WebsocketTunnel, tmp_path: Path
+@pytest.mark.parametrize(
+    ("number", "why"),
+    [
+        (errno.EADDRNOTAVAIL, "TCP port 8443: .*assign"),
+        (errno.EACCES, "TCP port 8443: .* needs CAP_NET_BIND_SERVICE"),
+    ],
+)
+async def test_a_port_that_cannot_be_had_is_named_with_the_reason(
+    tunnel: WebsocketTunnel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    why: str,
 ):
-    async with process(tmp_path, error="another program has it"):
-        with pytest.raises(NetworkError, match="TCP port 8443: another program has it"):
+    def refuse(port: int, mark: int) -> NoReturn:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(websocketprogram, "bound", refuse)
+    async with process(tmp_path):
+        with pytest.raises(NetworkError, match=why):
             await tunnel.up(
                 TunnelSpec(
                     side="server",

@@ -4,6 +4,7 @@ import os
 import socket
 from pathlib import Path
 
+import msgspec
 import trio
 import trio.testing
 from trio.testing import MockClock
@@ -11,7 +12,8 @@ from trio.testing import MockClock
 from liqod.identity import tunnelkeys
 from liqod.identity.tunnelcertificates import pinned
 from liqod.runtime import account
-from liqod.tunnel.__main__ import UNUSED, Process
+from liqod.tunnel.__main__ import UNUSED, Process, listening
+from liqod.tunnel.listening import Ports
 from liqod.tunnel.packets import Tun
 from liqod.tunnel.tunnel import CarriedTunnel
 from liqod.tunnel.wanted import Wanted
@@ -47,8 +49,8 @@ def is_closed(device: Tun) -> bool:
     return False
 
 
-async def test_what_fails_in_one_tunnel_ends_it_alone(tmp_path: Path):
-    shares = account.derived(account.TUNNEL_SHARES)
+async def test_what_fails_in_one_tunnel_ends_it_alone():
+    ports = Ports(account.derived(account.TUNNEL_SHARES))
     ended: list[str] = []
     over = trio.Event()
 
@@ -58,7 +60,7 @@ async def test_what_fails_in_one_tunnel_ends_it_alone(tmp_path: Path):
         over.set()
 
     (one, kept), (other, sender) = device(), device(Broken)
-    good, bad = (CarriedTunnel("x", tmp_path, each, shares) for each in (one, other))
+    good, bad = (CarriedTunnel(each, ports) for each in (one, other))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run, "good", good)
         nursery.start_soon(run, "bad", bad)
@@ -70,8 +72,8 @@ async def test_what_fails_in_one_tunnel_ends_it_alone(tmp_path: Path):
         assert ended == ["bad"]
         assert is_closed(other)
         await good.be(client())
-        assert good.status()["digest"]
-        assert good.status()["why"]
+        assert good.status().digest
+        assert good.status().why
         await good.end()
     assert ended == ["bad", "good"]
     assert is_closed(one)
@@ -81,23 +83,23 @@ async def test_what_fails_in_one_tunnel_ends_it_alone(tmp_path: Path):
 async def test_a_process_without_tunnels_ends_by_itself(tmp_path: Path, autojump_clock: MockClock):
     control = tmp_path / "tunnels.socket"
     began = trio.current_time()
-    await Process(control).run()
+    with listening(control) as made:
+        await Process(made, 0, account.derived(account.TUNNEL_SHARES)).run()
     assert UNUSED <= trio.current_time() - began < 2 * UNUSED
-    assert not control.exists()
 
 
-async def test_a_tunnel_that_is_ended_twice_or_asked_again_stays_so(tmp_path: Path):
+async def test_a_tunnel_that_is_ended_twice_or_asked_again_stays_so():
     made, there = device()
-    tunnel = CarriedTunnel("one", tmp_path, made, account.derived(account.TUNNEL_SHARES))
+    tunnel = CarriedTunnel(made, Ports(account.derived(account.TUNNEL_SHARES)))
     async with trio.open_nursery() as nursery:
         await nursery.start(tunnel.run)
         wanted = client()
         await tunnel.be(wanted)
         before = tunnel.status()
         await tunnel.be(wanted)
-        assert tunnel.status()["digest"] == before["digest"] == wanted.digest
-        await tunnel.be(wanted._replace(quiet=True))
-        assert tunnel.status()["why"] == "it stands by"
+        assert tunnel.status().digest == before.digest == wanted.digest
+        await tunnel.be(msgspec.structs.replace(wanted, quiet=True))
+        assert tunnel.status().why == "it stands by"
         await tunnel.end()
         await tunnel.end()
     there.close()

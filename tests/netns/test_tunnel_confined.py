@@ -1,0 +1,99 @@
+"""The real process of the tunnels, once somebody has taken it over: all that it cannot do."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from liqod.plugins.network import processes
+from liqod.tunnel.confinement import USER
+from liqod.tunnel.dialsockets import SPARE
+from simulator.suites.tunnels import Gateways, _until
+from tests.netns import takenover
+from tests.netns.websockets import SERVER, between, files, joined, program_of
+
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+
+REPOSITORY = Path(__file__).parents[2]
+REFUSED = {"EPERM", "EACCES", "ENOSYS"}
+
+
+def states(process: int) -> dict[str, str]:
+    """The lines of a process's state."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def kinds(process: int) -> set[str]:
+    """The kinds of descriptors that a process has."""
+    found = os.scandir(f"/proc/{process}/fd")
+    return {os.readlink(each).partition(":")[0] for each in found}
+
+
+def test_it_runs_as_nobody_without_capabilities_and_with_its_own_descriptors_alone():
+    async def body(both: Gateways) -> None:
+        await both.join()
+        for gateway in both.both:
+            (process,) = gateway.processes()
+            found = states(process)
+            assert found["Uid"].split() == found["Gid"].split() == [str(USER)] * 4
+            assert found["Groups"] == ""
+            for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+                assert int(found[name], 16) == 0, name
+            assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
+            # Nobody but root may look into it.
+            assert os.stat(f"/proc/{process}/mem").st_uid == 0
+            assert kinds(process) <= {"/dev/null", "/dev/net/tun", "socket", "anon_inode"}
+
+    between(body)
+
+
+def test_who_takes_it_over_has_no_right_on_the_machine():
+    async def body(both: Gateways) -> None:
+        takenover.KEY.write_text("secret")
+        takenover.KEY.chmod(0o600)
+        program = program_of(both.server)
+        taken = [sys.executable, "-I", takenover.__file__, str(REPOSITORY), str(program.control)]
+        try:
+            start = partial(processes.start, taken, {})
+            await both.server.services.host.within(both.server.underlay, start)
+
+            async def listens() -> bool:
+                return await program.process() is not None
+
+            await _until(listens)
+            await both.join()
+            found = await program.status()
+            assert found is not None
+            outcomes: dict[str, str] = json.loads(found.why)
+            assert len(outcomes) > 20
+            assert {name: why for name, why in outcomes.items() if why not in REFUSED} == {}
+            # It was none of the attempts that ended it.
+            await joined(both)
+        finally:
+            takenover.KEY.unlink()
+
+    between(body)
+
+
+def test_it_dials_on_without_its_parent_with_the_sockets_that_it_has():
+    """Each try takes five of them, and there are five before the server is."""
+    assert SPARE < 5 * 5
+
+    async def body(both: Gateways) -> None:
+        nobody = tuple(f"{SERVER}:{port}" for port in range(444, 448))
+        await both.up(both.client, endpoints=(*nobody, f"{SERVER}:443"))
+        (process,) = both.client.processes()
+        before = files(process)
+        await trio.sleep(5.0)
+        await both.up(both.server)
+        await joined(both, 20)
+        assert files(process) <= before + 2
+
+    between(body)
