@@ -96,6 +96,8 @@ class ProviderSettings(Table, frozen=True):
         node_labels: labels offered to consumers for their virtual nodes.
         storage_classes, ingress_classes, load_balancer_classes: offered to consumers, the first as
             default; claims of consumers, and Ingresses of those that run Liqo, are of these.
+        show_machines: whether consumers learn the sizes of the largest machines, so that pods which
+            fit none stay away.
         drain_timeout: seconds that the pods of a drained tenant have to leave.
     """
 
@@ -116,6 +118,7 @@ class ProviderSettings(Table, frozen=True):
     storage_classes: tuple[str, ...] = ()
     ingress_classes: tuple[str, ...] = ()
     load_balancer_classes: tuple[str, ...] = ()
+    show_machines: bool = True
 
 
 class ConsumerSettings(Table, frozen=True):

@@ -84,7 +84,7 @@ class OffloadingPlan(msgspec.Struct, frozen=True):
 
 
 def placement(
-    offloading: NamespaceOffloading, providers: tuple[Rules | None, ...] = ()
+    offloading: NamespaceOffloading, providers: Mapping[str, Rules | None] = {}
 ) -> Placement:
     """The placement of its namespace's pods: its own terms, and the providers' rules."""
     strategy = offloading.spec.pod_offloading_strategy

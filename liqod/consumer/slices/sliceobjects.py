@@ -159,14 +159,17 @@ def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
     return {"conditions": denied}
 
 
-def rules_of(slices: IndexedStore) -> tuple[Rules | None, ...]:
-    """The restrictions that the providers of this cluster's slices declare for guests."""
+def rules_of(slices: IndexedStore) -> dict[str, Rules | None]:
+    """The restrictions that the providers of this cluster's slices declare for guests, by their
+    ids."""
     found = slices.values(ResourceSlice)
-    return tuple(
-        guestrules.parse(each.metadata.annotations.get(labels.GUEST_RULES))
+    return {
+        each.spec.provider_cluster_id: guestrules.parse(
+            each.metadata.annotations.get(labels.GUEST_RULES)
+        )
         for each in found
         if each.metadata.labels.get(labels.REPLICATION) == labels.TRUE and each.status.resources
-    )
+    }
 
 
 MOST_ENTRIES: Final = 64

@@ -172,7 +172,7 @@ class PodWebhook:
         offloading = self._offloadings.decode(key, NamespaceOffloading)
         if offloading is None or offloading.leaving:
             return None
-        providers = rules_of(self._slices) if self._slices is not None else ()
+        providers = rules_of(self._slices) if self._slices is not None else {}
         return offloadplan.placement(offloading, providers)
 
     def _certify(self, secret: bytes | None) -> None:

@@ -3,8 +3,8 @@
 A provider writes its rules as JSON into an annotation of the slices that it grants, and they come
 back to the consumer with the slice's status; pods that break them stay in the consumer's cluster. A
 provider that declares nothing (Liqo's) may take anything. Only restrictions without exception are
-rules: Pod Security's level, the kinds of volumes, and which ServiceAccounts and RuntimeClasses of
-its own it lends.
+rules: Pod Security's level, the kinds of volumes, the ServiceAccounts and RuntimeClasses of its own
+that it lends, and the sizes of its largest machines.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,6 +12,10 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import msgspec
+
+from liqod.errors import ConfigError
+from liqod.model.objects import quantities
+from liqod.model.peering import capacity, quota
 
 Json = Mapping[str, Any]
 
@@ -33,6 +37,7 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
         pod_security: the level that its namespaces for guests enforce.
         volumes: patterns of the kinds of volumes that guests may have.
         service_accounts, runtime_classes: patterns of those at the provider that guests may use.
+        machines: the sizes of its largest machines; none where it does not tell them.
         takes: words of the consents that it gives to kinds which a provider has to agree to; each
             is a key of its own that is true.
     """
@@ -41,6 +46,7 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
     volumes: tuple[str, ...] = ("*",)
     service_accounts: tuple[str, ...] = ("*",)
     runtime_classes: tuple[str, ...] = ("*",)
+    machines: tuple[dict[str, int | str], ...] = ()
     takes: frozenset[str] = frozenset()
 
 
@@ -64,23 +70,33 @@ def parse(text: str | None) -> Rules | None:
     return msgspec.structs.replace(found, takes=takes)
 
 
-def problem(spec: Json, providers: Iterable[Rules | None]) -> str:
-    """The reasons why no provider would accept the pod, by their rules; empty where one may.
+def problems(spec: Json, providers: Mapping[str, Rules | None]) -> dict[str, str]:
+    """The reasons why providers would not accept the pod, by their ids, by their rules.
 
     Args:
         spec: of the pod, with the ServiceAccount and the RuntimeClass that it has at the provider.
         providers: the rules of each, None for one that publishes none.
     """
-    why = ""
-    for rules in providers:
-        found = "" if rules is None else _problem(spec, rules)
-        if not found:
-            return ""
-        why = why or found
-    return why
+    found = {peer: _problem(spec, rules) for peer, rules in providers.items() if rules is not None}
+    return {peer: why for peer, why in found.items() if why}
 
 
 def _problem(spec: Json, rules: Rules) -> str:
+    return _forbidden(spec, rules) or _too_large(spec, rules)
+
+
+def _too_large(spec: Json, rules: Rules) -> str:
+    """The reason why the pod has room on none of the provider's machines."""
+    if not rules.machines:
+        return ""
+    try:
+        machines = [quantities.parse_all(each) for each in rules.machines[: capacity.MOST_MACHINES]]
+        return capacity.too_large(quota.pod_cost(spec), machines)
+    except ConfigError:
+        return ""  # nonsense of the provider's, or a pod that the API server refuses
+
+
+def _forbidden(spec: Json, rules: Rules) -> str:
     for volume in spec.get("volumes") or ():
         for kind in volume:
             if kind != "name" and not _is_one_of(kind, rules.volumes):

@@ -55,14 +55,14 @@ class Placement(msgspec.Struct, frozen=True):
     Attributes:
         strategy: where pods may run.
         terms: node selector terms of the cluster selector; none selects every cluster.
-        providers: the rules of all providers, None for one that publishes none.
+        providers: the rules of all providers by their ids, None for one that publishes none.
         storage_class: the virtual StorageClass, whose claims follow pods; empty where none do.
         claims: those that the pod names, as far as they exist.
     """
 
     strategy: Strategy = "LocalAndRemote"
     terms: tuple[Json, ...] = ()
-    providers: tuple[Rules | None, ...] = ()
+    providers: Mapping[str, Rules | None] = {}
     storage_class: str = ""
     claims: Mapping[str, ClaimView] = {}
 
@@ -193,13 +193,21 @@ def blocked(pod: Json, placement: Placement) -> SchedulingVerdict | None:
     found = obstacle(pod, placement)
     if found is not None or not placement.providers:
         return found
+    refused = refusing(pod, placement)
+    if len(refused) < len(placement.providers):
+        return None
+    why = next(iter(refused.values()))
+    return SchedulingVerdict(NOT_LENT, f"{why}, which no provider takes")
+
+
+def refusing(pod: Json, placement: Placement) -> dict[str, str]:
+    """The providers that would never take a pod, by their ids, and why."""
     there = {
         **pod.get("spec", {}),
         "serviceAccountName": podspec.remote_account(pod),
         "runtimeClassName": podspec.remote_runtime_class(pod, {}),
     }
-    why = guestrules.problem(there, placement.providers)
-    return SchedulingVerdict(NOT_LENT, f"{why}, which no provider takes") if why else None
+    return guestrules.problems(there, placement.providers)
 
 
 def note(pod: Json, placement: Placement) -> str:
@@ -294,10 +302,17 @@ def placed_affinity(pod: Json, placement: Placement) -> Json | None:
 def _terms(pod: Json, placement: Placement) -> list[Json]:
     """The node selector terms of the placement for a pod; none selects every node."""
     terms = _placed_terms(pod, placement)
-    if not _needs_storage(pod, placement):
+    also: list[Json] = [_STORING] if _needs_storage(pod, placement) else []
+    if placement.strategy != "Local" and blocked(pod, placement) is None:
+        # Of several providers those that would never take it; where all would not, it stays.
+        refused = sorted(refusing(pod, placement))
+        also += [{"key": labels.REMOTE_CLUSTER_ID, "operator": "NotIn", "values": refused}] * bool(
+            refused
+        )
+    if not also:
         return terms
-    storing: list[Json] = [{"matchExpressions": [_STORING]}]
-    return selectors.product(terms, storing) if terms else storing
+    narrower: list[Json] = [{"matchExpressions": also}]
+    return selectors.product(terms, narrower) if terms else narrower
 
 
 def _placed_terms(pod: Json, placement: Placement) -> list[Json]:
@@ -343,7 +358,9 @@ def late_verdict(pod: Json, placement: Placement) -> SchedulingVerdict | None:
             else ", so it runs on this cluster's own nodes only"
         )
         return SchedulingVerdict(stays.reason, stays.message + where)
-    if not pod["spec"].get("schedulingGates") and placed_affinity(pod, placement) is not None:
+    # Rules of providers change, and bind a pod only as they are when it is made.
+    ruleless = msgspec.structs.replace(placement, providers={})
+    if not pod["spec"].get("schedulingGates") and placed_affinity(pod, ruleless) is not None:
         return SchedulingVerdict(
             "AdmissionMissed",
             "the pod was made while the webhook of liqod could not be reached, so it lacks the "

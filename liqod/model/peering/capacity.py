@@ -5,13 +5,15 @@ So this module refuses nothing; grants beyond the capacity are reported, to the 
 annotation of the slice names the resources for it, and not their amounts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.model.objects import quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.quantities import Amounts
+from liqod.model.peering.quota import PODS
 
 Resources = Mapping[str, int | str]
 
@@ -24,6 +26,53 @@ def of_nodes(nodes: Iterable[Node]) -> Amounts:
 def is_virtual(node: Node) -> bool:
     """True if the node is a virtual node of a peer."""
     return node.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
+
+
+MOST_MACHINES: Final = 8
+"""Sizes of machines that are told to consumers."""
+MOST_RESOURCES: Final = 16
+"""Resources of one of them."""
+
+
+def largest_machines(machines: Iterable[Amounts]) -> tuple[Amounts, ...]:
+    """The sizes that no machine exceeds in every resource: a pod that fits none fits nowhere.
+
+    Where they are too many, or have too many resources, some become one that has the most of each:
+    then a pod that fits nowhere may seem to fit, and never the other way round.
+    """
+    found: list[Amounts] = []
+    for each in machines:
+        if any(_holds(other, each) for other in found):
+            continue
+        found = [other for other in found if not _holds(each, other)]
+        found.append(each)
+        if len(found) > MOST_MACHINES:
+            found = [*found[:-2], quantities.largest(found[-2:])]
+    if any(len(each) > MOST_RESOURCES for each in found):
+        return ()
+    return tuple(found)
+
+
+def too_large(asked: Mapping[str, int], machines: Sequence[Mapping[str, int]]) -> str:
+    """The reason why a pod has room on no machine, as a clause; empty where it may have.
+
+    Args:
+        asked: by the pod.
+        machines: the largest ones; none where they are not told.
+    """
+    needs = {name: each for name, each in sorted(asked.items()) if each > 0 and name != PODS}
+    if not machines or any(_holds(each, needs) for each in machines):
+        return ""
+    over = quantities.over(needs, quantities.largest(machines))
+    if not over:
+        shown = quantities.render_all(needs)
+        return f"no machine has {_list(shown)} together"
+    shown = quantities.render_all({name: needs[name] for name in over})
+    return f"no machine has {_list(shown)}"
+
+
+def _holds(machine: Mapping[str, int], needs: Mapping[str, int]) -> bool:
+    return all(machine.get(name, 0) >= amount for name, amount in needs.items())
 
 
 def beyond(has: Mapping[str, int], granted: Iterable[Resources]) -> str:

@@ -145,7 +145,7 @@ class LentSlices(Controller[str]):
         super().__init__(
             *(peer, "lent", *watches, self._nodes),
             name="lent slices",
-            tasks=(self._follow_nodes, self._follow_amounts),
+            tasks=(self._follow_nodes, self._follow_amounts, self._follow_machines),
             budget=peer.work,
         )
 
@@ -158,6 +158,9 @@ class LentSlices(Controller[str]):
 
     async def _follow_amounts(self) -> NoReturn:
         await self.whenever(self._ready.has.wait_changed, self._known_names)
+
+    async def _follow_machines(self) -> NoReturn:
+        await self.whenever(self._ready.machines.wait_changed, self._known_names)
 
     def _on_slice(self, change: StoreChange) -> Iterator[str]:
         yield change.key[1]
@@ -402,6 +405,7 @@ class LentSlices(Controller[str]):
             guests.volumes,
             guests.service_accounts,
             guests.runtime_classes,
+            self._machines(),
             frozenset(each.word for each in declared.opted(guests.opt_ins)),
         )
         told = {
@@ -418,6 +422,12 @@ class LentSlices(Controller[str]):
         patch = {"metadata": {"annotations": changed, **version}}
         written = await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
         return version and _version(written.metadata)
+
+    def _machines(self) -> tuple[dict[str, int | str], ...]:
+        """The sizes of the largest machines, where consumers may know them."""
+        if not self._peer.context.config.provider.show_machines:
+            return ()
+        return tuple({**quantities.render_all(each)} for each in self._ready.machines.now)
 
     async def _keep_quota(
         self,

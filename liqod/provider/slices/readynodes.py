@@ -3,9 +3,11 @@
 Consumers learn of nodes that are not Ready, and of a grant that is more than all of them have.
 """
 
+from typing import Final
 from weakref import WeakKeyDictionary
 
 import msgspec
+import trio
 
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
@@ -14,6 +16,9 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import capacity, nodesready
 from liqod.runtime.observable import Observable
+
+SHRINKS: Final = 600.0
+"""Seconds for which a machine that became smaller counts as before, at the least."""
 
 _node = msgspec.json.Decoder(Node)
 
@@ -27,13 +32,17 @@ class ReadyNodes:
     Attributes:
         word: as :func:`liqod.model.peering.nodesready.word`.
         has: as :func:`liqod.model.peering.capacity.of_nodes`.
+        machines: as :func:`liqod.model.peering.capacity.largest_machines`.
     """
 
     def __init__(self, informer: SharedInformer) -> None:
         self.word = Observable("")
         self.has: Observable[Amounts] = Observable({})
+        self.machines: Observable[tuple[Amounts, ...]] = Observable(())
         self._ready: dict[str, bool] = {}
         self._amounts: dict[str, Amounts] = {}
+        self._before: list[tuple[float, Amounts]] = []
+        """Machines that became smaller, or went, and until when they count (Trio time)."""
         informer.subscribe(self._on_node)
 
     def _on_node(self, change: StoreChange) -> None:
@@ -49,6 +58,20 @@ class ReadyNodes:
         if amounts != had:
             # By the difference: all nodes together are many, and come one by one.
             self.has.set(_changed(self.has.now, had, amounts))
+            self.machines.set(self._largest(had, amounts))
+
+    def _largest(self, had: Amounts, amounts: Amounts) -> tuple[Amounts, ...]:
+        """The largest machines after a change of one; a smaller one counts as before for a while.
+
+        A node that starts anew has no devices for a moment, and consumers go by these for good.
+        """
+        if not had:
+            return capacity.largest_machines((*self.machines.now, amounts))
+        now = trio.current_time()
+        self._before = [each for each in self._before if each[0] > now]
+        self._before.append((now + SHRINKS, had))
+        shrunk = (each for _, each in self._before)
+        return capacity.largest_machines((*self._amounts.values(), *shrunk))
 
 
 def _changed(has: Amounts, less: Amounts, more: Amounts) -> Amounts:

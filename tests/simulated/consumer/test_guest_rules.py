@@ -1,5 +1,6 @@
 """Restrictions for guests reach the consumer, which keeps such pods in its own cluster."""
 
+import msgspec
 import pytest
 
 from liqod.apimachinery.kinds import PODS
@@ -31,22 +32,30 @@ def pod(name, **spec):
 @pytest.mark.long
 async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery):
     settings = SETTINGS + '[guests]\nvolumes = ["emptyDir", "secret", "projected"]\n'
-    async with members("rome", "milan", settings=settings) as [rome, milan]:
+    async with members("rome", "milan", settings=settings, nodes=1) as [rome, milan]:
         await rome.peer(milan)
         found = await rome.until(
-            RESOURCE_SLICES, "milan", AT_ROME, lambda f: NOTE in f["metadata"]["annotations"]
+            *(RESOURCE_SLICES, "milan", AT_ROME),
+            lambda f: '"cpu"' in f["metadata"]["annotations"].get(NOTE, ""),
         )
         rules = guestrules.parse(found["metadata"]["annotations"][NOTE])
         volumes = ("emptyDir", "secret", "projected")
-        assert rules == guestrules.Rules("baseline", volumes, ("default",), ())
+        assert rules is not None
+        assert {"cpu", "memory", "pods"} <= rules.machines[0].keys()
+        others = msgspec.structs.replace(rules, machines=())
+        assert others == guestrules.Rules("baseline", volumes, ("default",), ())
         await nursery.start(MissedPods(rome.context, PodWebhook(rome.context, Account()).doubt).run)
         await offload(rome.admin, "shop")
         await rome.admin.create(PODS, pod("nfs", volumes=[NFS]), "shop")
         await rome.admin.create(PODS, pod("plain"), "shop")
+        huge = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "4000"}}}
+        await rome.admin.create(PODS, pod("huge", containers=[huge]), "shop")
 
-        async def told():
-            return condition(await rome.admin.get(PODS, "nfs", "shop"), CONDITION) or None
+        async def told(name="nfs"):
+            return condition(await rome.admin.get(PODS, name, "shop"), CONDITION) or None
 
+        large = await eventually(lambda: told("huge"))
+        assert "no machine has cpu 4k, which no provider takes" in large["message"]
         why = await eventually(told)
         assert (why["status"], why["reason"]) == ("False", "NotLent")
         assert "volume v is of type nfs, which no provider takes" in why["message"]
@@ -57,4 +66,5 @@ async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery)
 
         await eventually(lambda: tolerated("plain"))
         assert not await tolerated("nfs")
+        assert not await tolerated("huge")
         nursery.cancel_scope.cancel()

@@ -70,3 +70,24 @@ def test_a_provider_s_word_counts_for_what_is_granted_alone():
     assert "gold" not in capacity.overcommit_warning({"liqod.io/beyond-nodes": said}, granted)
     assert capacity.overcommit_warning({"liqod.io/beyond-nodes": ""}, {"": 1, **granted}) == ""
     assert capacity.overcommit_warning({}, granted) == ""
+
+
+def amounts(**found):
+    return parse_all(found)
+
+
+def test_the_largest_machines_are_those_that_no_other_holds():
+    small, wide, tall = amounts(cpu=4), amounts(cpu=8, memory=1), amounts(cpu=2, memory=9)
+    found = capacity.largest_machines([small, wide, tall, small])
+    assert found == (wide, tall)
+    assert capacity.largest_machines([]) == ()
+
+
+def test_too_many_sizes_become_fewer_that_hold_as_much_or_more():
+    every = [amounts(cpu=each, memory=100 - each) for each in range(1, 41)]
+    found = capacity.largest_machines(every)
+    assert len(found) == capacity.MOST_MACHINES
+    for each in every:
+        assert not capacity.too_large(each, found)
+    many = {f"example.com/{each}": 1 for each in range(capacity.MOST_RESOURCES + 1)}
+    assert capacity.largest_machines([many]) == ()

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from liqod.model.crossing import guestrules
-from liqod.model.crossing.guestrules import Rules, parse, problem, render
+from liqod.model.crossing.guestrules import Rules, parse, problems, render
 from liqod.model.objects import scheduling
 from liqod.model.objects.scheduling import Placement, late_verdict, mutate
 
@@ -34,11 +34,10 @@ REFUSED = {
 @pytest.mark.parametrize("what", list(REFUSED))
 def test_what_the_provider_always_refuses_is_named(what):
     found = REFUSED[what]
-    assert what in problem(found["spec"], (BASELINE,))
-    assert not problem(found["spec"], (OPEN,))
-    assert not problem(found["spec"], (BASELINE, None))
-    assert not problem(found["spec"], (BASELINE, OPEN))
-    assert not problem(found["spec"], ())
+    several = {"milan": BASELINE, "turin": OPEN, "oslo": None}
+    [(peer, why)] = problems(found["spec"], several).items()
+    assert (peer, what in why) == ("milan", True)
+    assert not problems(found["spec"], {})
 
 
 def test_what_is_ordinary_passes():
@@ -52,9 +51,9 @@ def test_what_is_ordinary_passes():
             }
         ],
     )
-    assert not problem(ordinary["spec"], (BASELINE,))
+    assert not problems(ordinary["spec"], {"milan": BASELINE})
     host = pod(hostNetwork=True, containers=REFUSED["port of the host"]["spec"]["containers"])
-    assert not problem(host["spec"], (BASELINE,))
+    assert not problems(host["spec"], {"milan": BASELINE})
 
 
 def test_rules_travel_and_nonsense_says_nothing():
@@ -72,8 +71,8 @@ def test_rules_travel_and_nonsense_says_nothing():
 
 @pytest.mark.parametrize("what", list(REFUSED))
 def test_a_pod_that_every_provider_refuses_gets_no_toleration_and_is_told_why(what):
-    refused = Placement("LocalAndRemote", providers=(BASELINE,))
-    assert mutate(REFUSED[what], Placement("LocalAndRemote", providers=(OPEN,)))
+    refused = Placement("LocalAndRemote", providers={"milan": BASELINE})
+    assert mutate(REFUSED[what], Placement("LocalAndRemote", providers={"milan": OPEN}))
     [told] = mutate(REFUSED[what], refused)
     assert told["path"] == "/metadata/annotations"
     assert "it goes to no peer: " in told["value"]["liqod.io/note"]
@@ -106,10 +105,65 @@ def annotated(notes, **spec):
 )
 def test_accounts_and_runtime_classes_that_no_provider_lends_keep_a_pod_here(asked, why):
     lent = Rules(service_accounts=("default",), runtime_classes=("nvidia",))
-    found = scheduling.blocked(asked, Placement(providers=(lent,)))
+    found = scheduling.blocked(asked, Placement(providers={"milan": lent}))
     assert (found is None) == (not why)
     assert found is None or why in found.message
-    assert scheduling.blocked(asked, Placement(providers=(lent, OPEN))) is None
+    assert scheduling.blocked(asked, Placement(providers={"milan": lent, "turin": OPEN})) is None
     # What an older provider says leaves both open.
     said = parse('{"podSecurity":"baseline","volumes":["secret"]}')
-    assert scheduling.blocked(asked, Placement(providers=(said,))) is None
+    assert scheduling.blocked(asked, Placement(providers={"milan": said})) is None
+
+
+GPUS = "nvidia.com/gpu"
+MACHINES = Rules(
+    machines=({"cpu": "16", "memory": "64Gi"}, {"cpu": "8", "memory": "32Gi", GPUS: 4})
+)
+
+
+def asking(**requests):
+    return with_container(resources={"requests": requests})
+
+
+@pytest.mark.parametrize(
+    ("asked", "why"),
+    [
+        ({"cpu": "16"}, ""),
+        ({"cpu": "17"}, "no machine has cpu 17"),
+        ({GPUS: 4}, ""),
+        ({GPUS: 8}, "no machine has nvidia.com/gpu 8"),
+        ({GPUS: 1, "cpu": "12"}, "no machine has cpu 12, nvidia.com/gpu 1 together"),
+        ({"amd.com/gpu": 1}, "no machine has amd.com/gpu 1"),
+        ({"cpu": "nonsense"}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_pod_that_is_larger_than_every_machine_is_not_sent_there(asked, why):
+    spec = asking(**asked)["spec"]
+    assert problems(spec, {"milan": MACHINES}) == ({"milan": why} if why else {})
+    assert not problems(spec, {"milan": OPEN}), "who tells no machines may have any"
+    assert parse(render(MACHINES)) == MACHINES
+
+
+def test_of_several_providers_the_one_where_it_can_never_be_is_left_out():
+    several = Placement(providers={"milan": MACHINES, "turin": OPEN})
+    large = asking(cpu="40")
+    out = {"key": "liqo.io/remote-cluster-id", "operator": "NotIn", "values": ["milan"]}
+
+    def terms(placement):
+        patched = [each for each in mutate(large, placement) if each["path"] == "/spec/affinity"]
+        node = patched[0]["value"]["nodeAffinity"] if patched else {}
+        found = node.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+        return [each["matchExpressions"] for each in found.get("nodeSelectorTerms", ())]
+
+    assert terms(several) == [[out]], "this cluster's nodes have no such label, and stay"
+    remote = msgspec.structs.replace(several, strategy="Remote")
+    virtual = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
+    assert terms(remote) == [[virtual, out]]
+    assert terms(msgspec.structs.replace(several, strategy="Local")) == []
+    nobody = msgspec.structs.replace(several, providers={"milan": MACHINES})
+    assert terms(nobody) == []
+    [told] = mutate(large, nobody)
+    assert "it goes to no peer: no machine has cpu 40" in told["value"]["liqod.io/note"]
+    # One that waits since before the provider told it is not held to it.
+    waiting = {**large, "spec": {**large["spec"], "tolerations": [dict(scheduling.TOLERATION)]}}
+    assert late_verdict(waiting, several) is None
