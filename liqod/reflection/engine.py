@@ -16,9 +16,8 @@ from typing import NoReturn, TypeVar
 
 import trio
 
-from liqod.apimachinery.kinds import CLAIMS, NAMESPACES, NODES, PODS, Kind
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, Kind
 from liqod.cluster.ownnetworks import OwnNetworks, own_networks
-from liqod.config import Config
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.namespaces import unoffloadable
 from liqod.consumer.namespaces.unoffloadable import UnoffloadableNamespaces
@@ -78,9 +77,9 @@ class Engine:
     ) -> None:
         self.peer = peer
         self.remotes = remotes
-        told = OverrideProblems() if problems is None else problems
-        self.context = Context(peer, remotes, plugins, arbiter, timings, events, told)
-        disabled = {*peer.context.config.reflection.disabled, *_switched_off(peer.context.config)}
+        told = (events, problems or OverrideProblems())
+        self.context = Context(peer, remotes, plugins, arbiter, timings, *told)
+        disabled = topology.disabled(peer.context.config)
         found = plugins.loaded.reflectors
         self.reflectors = tuple(each for each in found if each.name not in disabled or each.always)
         self.workers = Workers(self.context.dependencies)
@@ -399,9 +398,3 @@ def _in(store: IndexedStore, namespace: str, kind: type[T]) -> list[T]:
     """The objects of a namespace, decoded."""
     found = (store.decode(key, kind) for key in store.indexed("namespace", namespace))
     return [each for each in found if each is not None]
-
-
-def _switched_off(config: Config) -> tuple[str, ...]:
-    """Reflectors that are off beside those that the configuration names: without ``[storage]`` the
-    daemon may not have the rights on claims."""
-    return () if config.storage.enabled else (CLAIMS.plural,)

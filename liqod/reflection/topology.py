@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import CLAIMS
 from liqod.apimachinery.meta import ObjectMeta
+from liqod.config import Config
 from liqod.model import ids
 from liqod.model.crossing.annotations import bool_value
 from liqod.plugins import declared
@@ -199,3 +201,10 @@ def follows(
         return own
     inherited = None if governing is None else verdict(governing, effective)
     return inherited if inherited is not None else effective is not Policy.ALLOW_LIST
+
+
+def disabled(config: Config) -> set[str]:
+    """The reflectors that are off: those that the configuration names, and that of claims without
+    ``[storage]``, since the daemon may not have the rights on claims then."""
+    off = () if config.storage.enabled else (CLAIMS.plural,)
+    return {*config.reflection.disabled, *off}

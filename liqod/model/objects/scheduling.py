@@ -303,12 +303,10 @@ def _terms(pod: Json, placement: Placement) -> list[Json]:
     """The node selector terms of the placement for a pod; none selects every node."""
     terms = _placed_terms(pod, placement)
     also: list[Json] = [_STORING] if _needs_storage(pod, placement) else []
-    if placement.strategy != "Local" and blocked(pod, placement) is None:
-        # Of several providers those that would never take it; where all would not, it stays.
-        refused = sorted(refusing(pod, placement))
-        also += [{"key": labels.REMOTE_CLUSTER_ID, "operator": "NotIn", "values": refused}] * bool(
-            refused
-        )
+    refused = sorted(refusing(pod, placement)) if placement.strategy != "Local" else []
+    # Of several providers those that would never take it; where all would not, it stays.
+    if refused and blocked(pod, placement) is None:
+        also.append({"key": labels.REMOTE_CLUSTER_ID, "operator": "NotIn", "values": refused})
     if not also:
         return terms
     narrower: list[Json] = [{"matchExpressions": also}]
