@@ -2,6 +2,7 @@
 # make test   everything, on real clusters too, whose programs it builds if they are not there, and
 #             as root in network namespaces;
 #             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors
+# make test-release  the tests of what is released, which `make test` has where that has changed
 # make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
 #             values for the tests of properties
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
@@ -23,7 +24,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test fast soak lint format bench wheels deb image release chart screenshots \
+.PHONY: help demo test test-release fast soak lint format bench wheels deb image release chart screenshots \
 	clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -50,6 +51,9 @@ demo: $(VENV)/.liqod
 
 test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
+
+test-release: $(VENV)/.liqod-dev
+	@$(RUN) -m tests.testbed.suite --release -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --fast -- $(ARGS)

@@ -34,6 +34,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     new_control_plane,
     readers,
     real_node_cluster,
+    version_before,
     viewers,
     wireguard,
 )

@@ -9,11 +9,13 @@ import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 import yaml
 
+from deploy import release
 from deploy.chart import CHART, KEPT
 from liqod.config import parse
 from liqod.install.manifests import Options, printable
@@ -22,9 +24,11 @@ from tests.cluster.test_install import DEFINITIONS, fresh
 from tests.testbed import inventory, programs
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member
+from tests.testbed.netns import Networks, doorway
 from tests.testbed.processes import plain_environment
+from tests.testbed.wheels import Installation
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.release]
 
 Identity = tuple[str, str, str]
 DEADLINE = 120
@@ -40,16 +44,20 @@ class Helm:
     Args:
         program: its path.
         home: a folder for what it keeps.
+
+    Attributes:
+        enter: the command that starts it elsewhere, in a network namespace.
     """
 
     def __init__(self, program: str, home: Path) -> None:
         self._program = program
         self._home = home
+        self.enter: tuple[str, ...] = ()
 
     def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Runs it; raises `TestbedError` on failure."""
         answer = subprocess.run(
-            [self._program, *arguments],
+            [*self.enter, self._program, *arguments],
             env={**plain_environment(), "HOME": str(self._home)},
             capture_output=True,
             text=True,
@@ -254,6 +262,40 @@ def test_a_place_or_an_id_that_is_missing_is_named(helm: Helm) -> None:
 
 def test_helms_own_check_finds_nothing(helm: Helm) -> None:
     helm.run("lint", "--strict", str(CHART), "--namespace", "liqo", "--set", "clusterID=rome")
+
+
+@pytest.fixture(scope="module")
+def packed(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The chart of a release."""
+    ((name, data),) = release.helm(release.Built(installation.built, 0)).items()
+    file = tmp_path_factory.mktemp("chart") / name
+    file.write_bytes(data)
+    return file
+
+
+def test_a_packed_chart_renders_and_is_installed_with_all_other_networks_cut(
+    helm: Helm, member: Member, packed: Path, networks: Networks
+) -> None:
+    before = member.inventory()
+    cut = networks.make("cut")
+    port = urlsplit(
+        yaml.safe_load(member.plane.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    ).port
+    assert port is not None
+    wanted = helm.template()
+    helm.enter = ("nsenter", f"--net=/run/netns/{cut}")
+    set_id = ("--set", "clusterID=genoa")
+    rome = ("--namespace", "liqo", "--set", "clusterID=rome")
+    assert helm.run("template", "liqod", str(packed), *rome).stdout == wanted
+    with doorway(cut, port):
+        helm.at(member, "install", "liqod", str(packed), *set_id, "--create-namespace")
+        assert member.api.exists(DEPLOYMENT)
+        helm.at(member, "upgrade", "liqod", str(packed), *set_id, "--set", "replicas=2")
+        assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 2
+        helm.at(member, "uninstall", "liqod")
+    member.liqod("uninstall", "--yes", "--purge")
+    member.plane.kubectl("delete", "namespace", "liqo")
+    inventory.wait_for(member.api, before, 60)
 
 
 def configuration(member: Member) -> str:

@@ -1,17 +1,16 @@
 """A gateway that Debian's package runs: its upgrade costs no packet, its purge leaves nothing.
 
 The gateway is a machine of Debian's with systemd as PID 1, in the network namespace of rome's node.
-Both API servers are embedded, and listen in each namespace where somebody asks for them.
+Both API servers are embedded, and each node has a doorway to them.
 """
 
 from __future__ import annotations
 
 import secrets
 import shutil
-import socket
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_network
@@ -22,7 +21,6 @@ import pytest
 import trio
 
 from liqod.model import ids
-from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PeerNames
 from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import flowing
@@ -31,9 +29,9 @@ from tests.simulated.install.test_deb import UNIT, leads, until
 from tests.simulated.processes import Site, sites
 from tests.testbed.daemon import toml
 from tests.testbed.debian import NEWER, Debian, Machine, booted
-from tests.testbed.netns import Networks, state
+from tests.testbed.netns import Networks, doorway, state
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.release, pytest.mark.usefixtures("networks")]
 
 PROGRAM = "/usr/local/bin/wireguard"
 GATEWAY = "/usr/share/doc/liqod/examples/liqod-gateway.conf"
@@ -48,30 +46,6 @@ def settings(number: int, program: str) -> dict[str, Any]:
         "network": {"advertise": [f"198.51.100.{number}"]},
         "plugins": {"settings": {"wireguard": {"program": program, "kernel": False}}},
     }
-
-
-class Listeners:
-    """What opens an API server's port, here and in network namespaces.
-
-    Args:
-        namespaces: their names.
-    """
-
-    def __init__(self, *namespaces: str) -> None:
-        self._namespaces = namespaces
-
-    async def open(self, port: int, *, host: str, backlog: int) -> list[trio.SocketListener]:
-        """Listeners at the same port everywhere."""
-        made = await trio.open_tcp_listeners(port, host=host, backlog=backlog)
-        port = made[0].socket.getsockname()[1]
-
-        def opened() -> socket.socket:
-            return socket.create_server((host, port), backlog=backlog)
-
-        for each in self._namespaces:
-            sock = trio.socket.from_stdlib_socket(enter(each, opened))
-            made.append(trio.SocketListener(sock))
-        return made
 
 
 @dataclass
@@ -115,6 +89,7 @@ async def joined(debian: Debian, folder: Path, wireguard: str) -> AsyncIterator[
     layer = folder / "layer"
     layer.mkdir()
     names = (f"{word}r", f"{word}m")
+    doors = ExitStack()
     try:
         pods = nodes(lab)
         place = f"/run/netns/{lab.rome.node}"
@@ -123,8 +98,10 @@ async def joined(debian: Debian, folder: Path, wireguard: str) -> AsyncIterator[
             "--capability=CAP_NET_ADMIN",
             "--bind=/dev/net/tun",
         )
-        listeners = Listeners(lab.rome.node, lab.milan.node)
-        async with sites(folder, *names, listeners=listeners.open) as (rome, milan):
+        async with sites(folder, *names) as (rome, milan):
+            for node in (lab.rome.node, lab.milan.node):
+                for site in (rome, milan):
+                    doors.enter_context(doorway(node, site.cluster.port))
             milan.daemon.settings = settings(2, wireguard)
             milan.daemon.enter = ("nsenter", f"--net=/run/netns/{lab.milan.node}")
             await milan.start()
@@ -133,6 +110,7 @@ async def joined(debian: Debian, folder: Path, wireguard: str) -> AsyncIterator[
                 await until(machine, partial(leads, machine))
                 yield Joined(rome, milan, machine, lab.rome, pods)
     finally:
+        doors.close()
         lab.close()
         run("ip", "netns", "delete", PeerNames(*names[::-1]).namespace, check=False)
 

@@ -21,7 +21,6 @@ from liqod.cli.app import main
 from liqod.cli.timings import ORDINARY, CommandTimings
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.kube.http.httpserver import Open
 from simulator import EmbeddedCluster
 from tests.testbed import virtualtime
 from tests.testbed.daemon import Daemon
@@ -124,7 +123,6 @@ async def sites(
     settings: dict[str, Any] | None = None,
     nodes: int = 1,
     timings: CommandTimings = ORDINARY,
-    listeners: Open = trio.open_tcp_listeners,
 ) -> AsyncIterator[tuple[Site, ...]]:
     """Embedded clusters with liqod installed; daemons are not started yet."""
     async with AsyncExitStack() as stack:
@@ -135,11 +133,7 @@ async def sites(
             own.mkdir()
             cluster = await stack.enter_async_context(
                 EmbeddedCluster(
-                    name,
-                    nodes=nodes,
-                    start_delay=0.1,
-                    pod_cidr=f"10.{50 + index}.0.0/16",
-                    open_listeners=listeners,
+                    name, nodes=nodes, start_delay=0.1, pod_cidr=f"10.{50 + index}.0.0/16"
                 )
             )
             admin = await stack.enter_async_context(Client(from_kubeconfig(cluster.kubeconfig)))

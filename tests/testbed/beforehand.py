@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from tests.testbed import debian, node, packages, programs, wheels
+from tests.testbed import debian, node, packages, programs, releasetier, wheels
 from tests.testbed.errors import Unavailable
 
 NICE = 10
@@ -29,7 +29,11 @@ def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
     wanted = [*programs.beside(minors), wheels.find]
     if os.geteuid() == 0:
         needed = {**packages.VIEWERS, **packages.READERS, **node.PACKAGES}
-        wanted += [partial(packages.provide, needed), debian.find]
+        wanted.append(partial(packages.provide, needed))
+    if releasetier.is_due():
+        wanted.append(programs.find_helms)
+        if os.geteuid() == 0:
+            wanted.append(debian.find)
     return wanted
 
 

@@ -35,6 +35,7 @@ class Daemon:
     Attributes:
         program: how Python is to find it: this version, unless a test says otherwise.
         enter: the command that starts it elsewhere, in a machine's namespaces.
+        packages: the folder in which another version is.
         files: that it may have open at the most, at first and ever; None: as many as the test.
     """
 
@@ -54,6 +55,7 @@ class Daemon:
         self.child: Child | None = None
         self.program: tuple[str, ...] = ("-m", "liqod")
         self.enter: tuple[str, ...] = ()
+        self.packages: Path | None = None
         self.files: int | None = None
         self._said: list[str] = []
         self._socket: socket.socket | None = None
@@ -81,8 +83,8 @@ class Daemon:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self._socket.bind(str(path))
         environment = {**plain_environment(), "NOTIFY_SOCKET": str(path)}
-        if self.enter:  # which leaves the folder in which this version is
-            environment["PYTHONPATH"] = str(Path(__file__).parents[2])
+        if self.packages or self.enter:  # which leaves the folder in which this version is
+            environment["PYTHONPATH"] = str(self.packages or Path(__file__).parents[2])
         self.child = Child(
             f"{self.name}/liqod",
             [

@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -19,6 +20,7 @@ from tests.testbed import (
     beforehand,
     debian,
     evidence,
+    former,
     netns,
     node,
     packages,
@@ -39,6 +41,7 @@ BUILT: dict[str, Callable[[], object]] = {
     "kubectl": programs.find,
     "installation": wheels.find,
     "debian": debian.find,
+    "version_before": former.find,
 }
 """Builders of the programs that fixtures hand over, by the fixture's name."""
 FAILED = pytest.StashKey[bool]()
@@ -195,6 +198,15 @@ def installation() -> wheels.Installation:
         return wheels.find()
     except Unavailable as reason:
         give_up(reason)
+
+
+@pytest.fixture(scope="session")
+def version_before() -> Path:
+    """The folder of the version before this one, which a copy without git cannot have."""
+    try:
+        return former.find()
+    except Unavailable as reason:
+        pytest.skip(f"not to be had: {reason}")
 
 
 @pytest.fixture(scope="session", name="debian")

@@ -6,10 +6,14 @@ import json
 import re
 import secrets
 import shutil
+import socket
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
-from liqod.network.dataplane.kernel import capabilities
+from liqod.network.dataplane.kernel import capabilities, namespaces
 from tests.testbed.errors import Unavailable
 from tests.testbed.machine import run
 
@@ -43,6 +47,47 @@ class Networks:
         for name in self._made:
             if name in there:
                 run("ip", "netns", "delete", name)
+
+
+@contextmanager
+def doorway(name: str, port: int) -> Iterator[None]:
+    """A port of a namespace's loopback device that leads to the same one of this machine.
+
+    Of a namespace with no other network it is the only way out.
+    """
+
+    def opened() -> socket.socket:
+        return socket.create_server(("127.0.0.1", port), backlog=64)
+
+    listening = namespaces.enter(name, opened)
+    ends: list[socket.socket] = []
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                one, _ = listening.accept()
+                other = socket.create_connection(("127.0.0.1", port))
+                ends.extend((one, other))
+                for pair in ((one, other), (other, one)):
+                    threading.Thread(target=_carry, args=pair, daemon=True).start()
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield
+    finally:
+        for each in (listening, *ends):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+
+def _carry(source: socket.socket, target: socket.socket) -> None:
+    """Carries bytes until one side ends, and then ends the other."""
+    with suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+    with suppress(OSError):
+        target.shutdown(socket.SHUT_WR)
 
 
 def inside(name: str, command: str) -> str:

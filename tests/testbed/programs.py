@@ -208,7 +208,7 @@ def find_helms() -> tuple[Path, ...]:
 def beside(minors: Sequence[str]) -> list[Callable[[], object]]:
     """All that tests run beside each other, for the given minors; none waits for another."""
     planes = [partial(find, minor) for minor in minors]
-    return [*planes, find_coredns, find_wireguard, find_metrics_server, find_liqos, find_helms]
+    return [*planes, find_coredns, find_wireguard, find_metrics_server, find_liqos]
 
 
 def cache() -> Path:

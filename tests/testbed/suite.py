@@ -6,7 +6,8 @@ once. Then their tests run on each further Kubernetes minor that was asked for, 
 the default one.
 They mostly wait for Kubernetes, so three workers share them file by file, the longest first, each
 with clusters of its own. A test that fails has a second try, which the summary reports. With
-arguments for pytest, everything runs once with those, in one process.
+arguments for pytest, everything runs once with those, in one process. Tests of what is released run
+where what they depend on has changed (`releasetier`), or alone, by `--release`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 import subprocess
 import sys
 
-from tests.testbed import beforehand, programs
+from tests.testbed import beforehand, programs, releasetier
 from tests.testbed.errors import Unavailable
 
 FAST_MARKS = "not cluster and not node and not viewer and not netns and not long"
@@ -40,7 +41,7 @@ REAL_MARKS = "cluster or node or viewer or netns or long"
 WORKERS = 3
 """One more than the cores of the smallest machine: each waits for Kubernetes half of its time."""
 SHARED = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
-REAL = ["-m", REAL_MARKS, *SHARED, *AGAIN, SLOWEST]
+ON_WORKERS = (*SHARED, *AGAIN, SLOWEST)
 
 
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.suite")
     parser.add_argument("--versions", default="", help="further minors, or all")
     parser.add_argument("--fast", action="store_true", help="only what needs no real cluster")
+    parser.add_argument("--release", action="store_true", help="only what is released")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest")
     chosen = parser.parse_args(arguments)
     os.environ.pop(NO_BYTECODE, None)
@@ -62,14 +64,34 @@ def main(arguments: list[str]) -> int:
         further = programs.minors()
     default = programs.wanted_minor()
     further = [minor for minor in further if minor != default]
+    with_release = chosen.release or releasetier.is_due()
+    if not with_release:
+        programs.say("nothing that the release tier depends on has changed since it passed")
     failed = False
-    if not chosen.pytest:
+    real = [*chosen_marks(only=chosen.release, with_release=with_release), *ON_WORKERS]
+    if not (chosen.pytest or chosen.release):
         with beforehand.beside([default, *further]):
             failed = fast([]) != 0
     for minor in further:
-        failed |= run(minor, [*REAL, *chosen.pytest]) != 0
-    status = run(default, chosen.pytest or REAL)
+        failed |= run(minor, [*real, *chosen.pytest]) != 0
+    status = run(default, chosen.pytest or real)
+    if with_release and not (chosen.pytest or status):
+        releasetier.passed()
     return status or int(failed)
+
+
+def chosen_marks(*, only: bool, with_release: bool) -> tuple[str, str]:
+    """The option by which pytest takes the tests on real clusters.
+
+    Args:
+        only: those of what is released alone.
+        with_release: those, too.
+    """
+    if only:
+        return ("-m", releasetier.MARK)
+    if with_release:
+        return ("-m", REAL_MARKS)
+    return ("-m", f"({REAL_MARKS}) and not {releasetier.MARK}")
 
 
 def fast(arguments: list[str]) -> int:

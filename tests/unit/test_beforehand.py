@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.testbed import beforehand, fixtures, programs
+from tests.testbed import beforehand, debian, fixtures, programs, releasetier
 from tests.testbed.api import wait_until
 from tests.testbed.errors import Unavailable
 
@@ -26,9 +26,19 @@ def test_every_program_is_built_before_the_tests(monkeypatch: pytest.MonkeyPatch
     built = set()
     for name in finders - several:
         monkeypatch.setattr(programs, name, lambda *_, name=name: built.add(name))
-    for step in programs.beside(["1.35"]):
+    for step in (*programs.beside(["1.35"]), programs.find_helms):
         step()
     assert built == finders - several
+
+
+@pytest.mark.parametrize("due", [True, False])
+def test_what_only_the_release_tier_needs_is_built_where_that_is_due(
+    monkeypatch: pytest.MonkeyPatch, due: bool
+) -> None:
+    monkeypatch.setattr(releasetier, "is_due", lambda: due)
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    steps = beforehand.steps(["1.35"])
+    assert (programs.find_helms in steps, debian.find in steps) == (due, due)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.simulated.processes import sites
 from tests.testbed.daemon import toml
 from tests.testbed.debian import NEWER, Debian, Machine, booted
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.release]
 
 UNIT = "liqod.service"
 STEPS = Path(__file__).parents[3] / "docs" / "systemd.md"

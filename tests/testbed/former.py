@@ -1,0 +1,58 @@
+"""The version before this one, taken from git, for tests of both beside each other.
+
+No version is released yet, so it is a commit. It runs with the packages of this version.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from tests.testbed import programs
+from tests.testbed.errors import TestbedError, Unavailable
+
+ROOT = Path(__file__).parents[2]
+COMMIT = "e17775bb"
+TITLE = f"liqod as of {COMMIT}"
+PROGRAM = ("-P", "-m", "liqod")
+"""What follows Python: without the folder in which it is called, which is this version's."""
+
+
+def find() -> Path:
+    """The folder of its packages; raises `Unavailable` where git does not have it."""
+    folder = programs.cache() / f"former-{COMMIT}"
+    programs.builds.make(folder, TITLE, partial(_extract, folder))
+    return folder
+
+
+def _extract(folder: Path) -> None:
+    scratch = folder.with_name(f".{folder.name}")
+    scratch.mkdir(parents=True, exist_ok=True)
+    packed = ["git", "-C", str(ROOT), "archive", COMMIT, "liqod", "tui"]
+    done = subprocess.run(packed, capture_output=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"git has no {COMMIT}: {done.stderr.decode().strip()}")
+    subprocess.run(["tar", "--extract", "--directory", str(scratch)], input=done.stdout, check=True)
+    scratch.rename(folder)
+
+
+def command(folder: Path, *words: str) -> str:
+    """The output of a command of that version; raises `TestbedError` where it fails."""
+    done = subprocess.run(
+        [sys.executable, *PROGRAM, *words],
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise TestbedError(f"liqod {' '.join(words)}: {done.stderr}")
+    return done.stdout
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """Variables by which Python finds that version."""
+    return {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(folder)}
