@@ -19,6 +19,7 @@ import trio
 from msgspec.structs import replace
 
 from liqod.errors import LiqodError
+from liqod.model.network.liveness import DEADLINE
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.view.networkfacts import NetworkFacts
@@ -35,8 +36,6 @@ from liqod.network.gateway.desiredtunnel import DesiredTunnel, desired_tunnel, i
 from liqod.network.gateway.joinedobjects import MADE_OF, is_there
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.gatewayhost import GatewayHost, take_down
-from liqod.network.probing.conncheck import MOST_RANGES, PeerHello, ProbeResult
-from liqod.network.probing.liveness import DEADLINE
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget
 from liqod.network.probing.peernetworkfacts import facts, measured, relayed
 from liqod.peers.peer import Peer
@@ -45,6 +44,7 @@ from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
+from liqod.tunnel.probes.messages import MOST_RANGES, PeerHello, ProbeResult
 
 RETRIES = Backoff(first=0.5, last=30.0)
 """Seconds between tries of a change that the machine refuses."""

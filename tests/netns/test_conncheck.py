@@ -9,8 +9,9 @@ import pytest
 import trio
 
 from liqod.network.dataplane.names import TUNNEL_ADDRESSES, PeerNames, Side
-from liqod.network.probing.conncheck import Prober, ProbeResult
+from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.icmp import largest_packet
+from liqod.tunnel.probes.messages import ProbeResult
 from tests.kube_cases import until
 from tests.testbed import machine, netns
 from tests.testbed.netns import Networks

@@ -14,7 +14,8 @@ import trio
 
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PeerNames, Side
-from liqod.network.probing.conncheck import PeerHello, Prober, ProbeResult
+from liqod.network.probing.conncheck import Prober
+from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 from tests.netns.lab import run
 from tests.netns.test_faults import QUICK, known
 from tests.netns.test_joined_clusters import Site, two

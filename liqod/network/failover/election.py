@@ -26,8 +26,8 @@ from typing import Final
 
 import msgspec
 
+from liqod.model.network.liveness import Liveness, ProbeIntervals
 from liqod.network.orders.candidacy import Claim
-from liqod.network.probing.liveness import Liveness, ProbeIntervals
 
 SILENCE: Final = 0.3
 """Seconds without an answer, besides the time that answers take, after which a standby takes

@@ -23,10 +23,10 @@ from liqod.model.network.ranges import PeerRanges
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.peerplan import LEAST_MTU
 from liqod.network.dataplane.values import KernelChange
-from liqod.network.probing.conncheck import ProbeResult
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.providers import Tunnel, TunnelStatus
+from liqod.tunnel.probes.messages import ProbeResult
 
 ARRIVALS: Final = 2
 """Datagrams within that time of which one may be anybody's."""

@@ -11,9 +11,9 @@ from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.gateway.connections import TunnelState
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.probing.conncheck import ProbeResult
 from liqod.network.probing.pathmetrics import FOUGHT, PathMetrics
 from liqod.plugins.providers import TunnelProvider, TunnelStatus
+from liqod.tunnel.probes.messages import ProbeResult
 
 STANDING: Final = 0.0
 """Seconds since the last sign of life where the probes, which take 1.4 s to doubt, say there is."""

@@ -21,7 +21,7 @@ from liqod.network.dataplane.values import KernelChange, Namespace
 from liqod.network.gateway.gatewayplan import Listening
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.joining import join
-from liqod.network.probing.conncheck import PeerHello, Prober, ProbeResult
+from liqod.network.probing.conncheck import Prober
 from liqod.plugins.callguard import CallGuards
 from liqod.plugins.providers import TunnelProvider, TunnelServices, TunnelSpec, TunnelStatus
 from liqod.resources.networking import (
@@ -30,6 +30,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
+from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 from tests.simulated.network.test_gateways import MARKS, client, key, server
@@ -141,12 +142,12 @@ class NotedProber(Prober):
         tells: Callable[[], PeerHello],
     ) -> None:
         super().__init__(names, side, heard, tells)
-        self.machine = machine
+        self.machine, self._heard, self._tells = machine, heard, tells
 
     async def run(self) -> NoReturn:
-        self.machine.heard, self.machine.tells = self._on_result, self._own_hello
+        self.machine.heard, self.machine.tells = self._heard, self._tells
         if self.machine.says is not None:
-            self._on_result(self.machine.says)
+            self._heard(self.machine.says)
         try:
             await trio.sleep_forever()
         finally:

@@ -24,7 +24,6 @@ from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
 from liqod.network.gatewayhost import GatewayHost
-from liqod.network.probing.conncheck import ProbeResult
 from liqod.procedures import answering, kubeconfigpeering, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
@@ -36,6 +35,7 @@ from liqod.resources.networking import (
     GATEWAY_SERVERS,
     PUBLIC_KEYS,
 )
+from liqod.tunnel.probes.messages import ProbeResult
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.meeting import ALONE, by_token, entries, invite, lead, peered, run
 from tests.simulated.members import AT_MILAN, AT_ROME, Member, members

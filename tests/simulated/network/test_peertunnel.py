@@ -18,7 +18,6 @@ from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.peertunnel import PeerTunnel
-from liqod.network.probing.conncheck import PeerHello, ProbeResult
 from liqod.plugins.checks.network import tunnel, underlay
 from liqod.plugins.diagnosis import ClusterFacts, Finding, PeerFacts
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
@@ -31,6 +30,7 @@ from liqod.resources.networking import (
 )
 from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
+from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT
 from tests.simulated.network.noting import ALIAS, Joined, joined, stand

@@ -11,13 +11,18 @@ import pytest
 import trio
 
 from liqod.model.network.ranges import ClusterCidrs
-from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import PeerNames, Side
-from liqod.network.probing import conncheck
-from liqod.network.probing.conncheck import Message, PeerHello, Prober, ProbeResult, read, stamp
+from liqod.tunnel.probes import prober
+from liqod.tunnel.probes.messages import (
+    MOST_RANGES,
+    Message,
+    PeerHello,
+    ProbeResult,
+    read,
+    stamp,
+)
+from liqod.tunnel.probes.prober import PeerProber
 from tests.kube_cases import until
 
-NAMES = PeerNames("rome", "milan")
 NOTHING = PeerHello()
 RANGES = ("10.65.0.0/16", "fd00:65::/48")
 
@@ -80,42 +85,47 @@ class Kernel:
     async def receive(self) -> tuple[bytes, str]:
         return await self._receive.receive()
 
+    def close(self) -> None:
+        """It stays."""
+
+
+class Loopback:
+    """Opens sockets on this machine's loopback."""
+
+    def __init__(self, own: str, port: int, kernel: Kernel) -> None:
+        self._own, self._port, self._kernel = own, port, kernel
+
+    async def probes(self) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((self._own, self._port))
+        return made
+
+    async def echoes(self) -> Kernel:
+        return self._kernel
+
 
 @asynccontextmanager
 async def probing(
-    monkeypatch: pytest.MonkeyPatch,
     heard: Callable[[ProbeResult], None],
     tells: PeerHello = NOTHING,
     kernel: Kernel | None = None,
 ) -> AsyncIterator[Other]:
     """A prober, and what is at the other end."""
-
-    @asynccontextmanager
-    async def opened(namespace: str, source: str) -> AsyncIterator[Kernel]:
-        assert (namespace, source) == (NAMES.namespace, ends["server"])
-        yield kernel or Kernel(answers=False)
-
-    monkeypatch.setattr(conncheck, "echoes", opened)
-    ends: dict[Side, str] = {"server": "127.0.0.61", "client": "127.0.0.62"}
+    own, other = "127.0.0.61", "127.0.0.62"
     with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-        await sock.bind((ends["client"], 0))
+        await sock.bind((other, 0))
         port = sock.getsockname()[1]
-
-        async def here(name: str | None, work: Callable[[], Any]) -> Any:
-            assert name == NAMES.namespace
-            return work()
-
-        monkeypatch.setattr(namespaces, "inside", here)
+        sockets = Loopback(own, port, kernel or Kernel(answers=False))
         async with trio.open_nursery() as nursery:
-            prober = Prober(*(NAMES, "server", heard, lambda: tells), addresses=ends, port=port)
+            prober = PeerProber("milan", own, other, port, sockets, heard, lambda: tells)
             nursery.start_soon(prober.run)
-            yield Other(sock, (ends["server"], port))
+            yield Other(sock, (own, port))
             nursery.cancel_scope.cancel()
 
 
-async def test_the_other_side_is_asked_and_heard(monkeypatch: pytest.MonkeyPatch):
+async def test_the_other_side_is_asked_and_heard():
     verdicts: list[ProbeResult] = []
-    async with probing(monkeypatch, verdicts.append) as other:
+    async with probing(verdicts.append) as other:
         message = await other.get()
         assert message.keys() == {"clusterID", "msgType", "timeStamp"}
         assert message["clusterID"] == "milan"
@@ -137,12 +147,10 @@ async def test_the_other_side_is_asked_and_heard(monkeypatch: pytest.MonkeyPatch
         assert verdicts[1].why == "nothing answers through the tunnel"
 
 
-async def test_the_kernel_is_asked_where_the_daemon_does_not_answer(
-    monkeypatch: pytest.MonkeyPatch,
-):
+async def test_the_kernel_is_asked_where_the_daemon_does_not_answer():
     verdicts: list[ProbeResult] = []
     kernel = Kernel(answers=True)
-    async with probing(monkeypatch, verdicts.append, kernel=kernel) as other:
+    async with probing(verdicts.append, kernel=kernel) as other:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other.answer)
             await until(lambda: bool(verdicts))
@@ -158,8 +166,8 @@ async def test_the_kernel_is_asked_where_the_daemon_does_not_answer(
         await until(lambda: verdicts[-1].alive, 5.0)
 
 
-async def test_it_answers_what_liqo_asks(monkeypatch: pytest.MonkeyPatch):
-    async with probing(monkeypatch, lambda heard: None) as other:
+async def test_it_answers_what_liqo_asks():
+    async with probing(lambda heard: None) as other:
         ask = {"clusterID": "rome", "msgType": "PING", "timeStamp": "2023-11-14T22:13:20.12Z"}
         await other.get()
         for noise in (b"", b"{", b'{"msgType":"PONG","timeStamp":"forged"}', b"x" * 5000):
@@ -170,9 +178,9 @@ async def test_it_answers_what_liqo_asks(monkeypatch: pytest.MonkeyPatch):
         assert answer == {**ask, "msgType": "PONG"}
 
 
-async def test_each_side_says_where_it_answers_and_how_it_sees_the_other(monkeypatch):
+async def test_each_side_says_where_it_answers_and_how_it_sees_the_other():
     verdicts: list[ProbeResult] = []
-    async with probing(monkeypatch, verdicts.append, PeerHello("10.244.3.1", RANGES)) as other:
+    async with probing(verdicts.append, PeerHello("10.244.3.1", RANGES)) as other:
         message = await other.get()
         assert (message["podAddress"], message["seenAs"]) == ("10.244.3.1", list(RANGES))
         await other.send({**message, "msgType": "PONG", "seenAs": ["10.1.0.0/16"]})
@@ -186,11 +194,9 @@ async def test_each_side_says_where_it_answers_and_how_it_sees_the_other(monkeyp
             nursery.cancel_scope.cancel()
 
 
-async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.MonkeyPatch):
+async def test_a_server_says_whether_it_takes_websockets():
     verdicts: list[ProbeResult] = []
-    async with probing(
-        monkeypatch, verdicts.append, PeerHello("10.244.3.1", websocket=False)
-    ) as other:
+    async with probing(verdicts.append, PeerHello("10.244.3.1", websocket=False)) as other:
         message = await other.get()
         assert message["websocket"] is False
         await other.send({**message, "msgType": "PONG"})
@@ -204,15 +210,15 @@ async def test_a_server_says_whether_it_takes_websockets(monkeypatch: pytest.Mon
     assert read(b'{"msgType": "PING", "websocket": "no"}') is None
 
 
-async def test_own_ranges_are_told_to_who_speaks_as_liqod_does(monkeypatch: pytest.MonkeyPatch):
+async def test_own_ranges_are_told_to_who_speaks_as_liqod_does():
     """Liqo, and who has not said anything yet, are sent nothing that they do not know."""
     own = ClusterCidrs(("10.244.0.0/16", "10.246.0.0/16"), ("10.70.0.0/20",))
     tells = PeerHello("10.244.3.1", ("10.65.0.0/16",) * 6, own)
     verdicts: list[ProbeResult] = []
-    async with probing(monkeypatch, verdicts.append, tells) as other:
+    async with probing(verdicts.append, tells) as other:
         message = await other.get()
         # Older ones take a question with more than four for none.
-        assert len(message["seenAs"]) == conncheck.MOST_RANGES
+        assert len(message["seenAs"]) == MOST_RANGES
         await other.send({**message, "msgType": "PONG"})
         assert (await other.get())["msgType"] == "PING"
         await other.send({"clusterID": "rome", "msgType": "PING", "seenAs": ["10.66.0.0/16"]})
@@ -238,8 +244,8 @@ def test_no_more_than_a_few_plain_ranges_are_taken(ranges):
     assert read(msgspec.json.encode({"msgType": "PING", "seenAs": ranges})) is None
 
 
-async def test_a_flood_is_answered_seldom(monkeypatch: pytest.MonkeyPatch):
-    async with probing(monkeypatch, lambda heard: None) as other:
+async def test_a_flood_is_answered_seldom():
+    async with probing(lambda heard: None) as other:
         await other.get()
         answers = 0
 
@@ -258,12 +264,12 @@ async def test_a_flood_is_answered_seldom(monkeypatch: pytest.MonkeyPatch):
                 await trio.sleep(0.04)
             took = trio.current_time() - began
             nursery.cancel_scope.cancel()
-        assert answers <= conncheck.ANSWERS_KEPT + (took + 0.5) * conncheck.ANSWERS
+        assert answers <= prober.ANSWERS_KEPT + (took + 0.5) * prober.ANSWERS
 
 
-async def test_only_the_other_side_is_heard(monkeypatch: pytest.MonkeyPatch):
+async def test_only_the_other_side_is_heard():
     verdicts: list[ProbeResult] = []
-    async with probing(monkeypatch, verdicts.append) as other:
+    async with probing(verdicts.append) as other:
         message = await other.get()
         with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             await stranger.bind(("127.0.0.63", 0))

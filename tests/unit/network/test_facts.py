@@ -9,11 +9,11 @@ from liqod.network.dataplane.names import PeerNames
 from liqod.network.gateway.connections import TunnelState
 from liqod.network.gateway.gatewayplan import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.probing.conncheck import PeerHello, ProbeResult
 from liqod.network.probing.pathmetrics import PathMetrics
 from liqod.network.probing.peernetworkfacts import facts, measured, relayed
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.providers import TunnelStatus
+from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 
 GATEWAY = Gateway(
     side="client", backend="wireguard", name="g", uid="u", mtu=1340, endpoints=("192.0.2.1:51840",)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network.probing.liveness import DEADLINE, HURRY, REST, Liveness
+from liqod.model.network.liveness import DEADLINE, HURRY, REST, Liveness
 
 NOTICED = 1.5
 

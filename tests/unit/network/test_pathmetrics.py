@@ -14,12 +14,12 @@ from liqod.errors import NetworkError, PluginError
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.values import KernelChange
-from liqod.network.probing.conncheck import PeerHello, ProbeResult
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget, alias_of
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY
 from liqod.plugins.checks.network import ARRIVED
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
+from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 
 NAMES = PeerNames("rome", "milan")
 RANGES = PeerRanges(
