@@ -6,12 +6,11 @@ for.
 
 from __future__ import annotations
 
-import socket
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,6 +43,7 @@ from tests.netns import lab as labs
 from tests.netns.lab import Lab, run
 from tests.simulated.addressed import node as node_object
 from tests.simulated.prepared import installed
+from tests.testbed import former
 from tests.testbed.processes import Child, tail
 
 MILAN = "liqo-tenant-milan"
@@ -176,24 +176,33 @@ class Running:
 
         await self.nursery.start(run_it)
 
-    def start(self, number: int, *options: str, enter: tuple[str, ...] = ()) -> Child:
+    def start(
+        self,
+        number: int,
+        *options: str,
+        enter: tuple[str, ...] = (),
+        packages: Path | None = None,
+    ) -> Child:
         """Begins ``liqod node`` on a node.
 
         Args:
             number: of the node.
             options: of its command line.
             enter: what starts it where it is to be; it enters the namespace itself without.
+            packages: the folder in which another version is.
         """
         log = self.nodes.lab.folder / f"node-{number}.log"
-        environment = {"LIQOD_KUBECONFIG": str(self.kubeconfig), "PATH": "/usr/sbin:/usr/bin:/sbin"}
+        environment = {
+            **former.environment(packages or former.ROOT),
+            "LIQOD_KUBECONFIG": str(self.kubeconfig),
+        }
         words: tuple[str, ...] = ("--health-port", "0")
         if not enter:
             words = (*words, "--network-namespace", self.nodes.places[number])
         command = [
             *enter,
             sys.executable,
-            "-m",
-            "liqod",
+            *former.PROGRAM,
             "node",
             "--name",
             NAMES[number],
@@ -204,9 +213,10 @@ class Running:
         self.agents[number] = made
         return made
 
-    async def forward(self, number: int) -> None:
-        """Lets programs in a node's namespace reach the API server where its kubeconfig says."""
-        await forward(self.nursery, self.nodes.places[number], self.client.server)
+    @property
+    def port(self) -> int:
+        """The API server's port on this machine."""
+        return urlsplit(self.client.server).port or 443
 
     async def status(self, number: int) -> Json:
         """Returns the status that a node reports in its InternalNode."""
@@ -235,35 +245,6 @@ class Running:
     async def heals(self, works: Callable[[], bool], seconds: float = 45.0) -> float:
         """Waits until a look at the kernel is good; the seconds that it took."""
         return await self.until(lambda: trio.to_thread.run_sync(works), seconds)
-
-
-async def forward(nursery: trio.Nursery, place: str, server: str) -> None:
-    """Lets programs in a namespace reach an API server of this machine's at its own address."""
-    port = urlsplit(server).port or 443
-
-    def opened() -> socket.socket:
-        made = socket.create_server(("127.0.0.1", port))
-        made.setblocking(False)
-        return made
-
-    listening = await trio.to_thread.run_sync(enter, place, opened)
-    listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
-
-    async def serve(near: trio.SocketStream) -> None:
-        with suppress(trio.BrokenResourceError, OSError):
-            far = await trio.open_tcp_stream("127.0.0.1", port)
-            async with near, far, trio.open_nursery() as both:
-                both.start_soon(_pipe, near, far)
-                await _pipe(far, near)
-                both.cancel_scope.cancel()
-
-    nursery.start_soon(trio.serve_listeners, serve, [listener])
-
-
-async def _pipe(source: trio.SocketStream, sink: trio.SocketStream) -> None:
-    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-        async for data in source:
-            await sink.send_all(data)
 
 
 @asynccontextmanager

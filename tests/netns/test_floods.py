@@ -4,7 +4,7 @@ import json
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from ipaddress import ip_address, ip_network
 from pathlib import Path
@@ -21,11 +21,10 @@ from liqod.network.dataplane.names import PROXY_PORT, PeerNames
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.runtime.account import PROXY, SHARED
 from tests.netns.lab import run
-from tests.netns.nodes import forward
 from tests.simulated.borrower import eventually
 from tests.simulated.daemon.crowding import FILES, Figures, figures_in
 from tests.simulated.processes import Site, sites
-from tests.testbed.netns import Networks
+from tests.testbed.netns import Networks, doorway
 
 pytestmark = pytest.mark.netns
 
@@ -51,11 +50,11 @@ def places(networks: Networks) -> dict[str, str]:
 @asynccontextmanager
 async def joined(folder: Path, places: dict[str, str]) -> AsyncIterator[tuple[Site, Site]]:
     """Rome borrows of milan, by a tunnel that comes to milan's port 443; each daemon is whole."""
-    async with sites(folder, *ADDRESSES) as (rome, milan), trio.open_nursery() as nursery:
+    async with sites(folder, *ADDRESSES) as (rome, milan), AsyncExitStack() as doors:
         for site in (rome, milan):
             place = places[site.name]
             for each in (rome, milan):
-                await forward(nursery, place, each.cluster.server)
+                doors.enter_context(doorway(place, each.cluster.port))
             inside = ("nsenter", f"--net=/run/netns/{place}", "unshare", "--fork", "--kill-child")
             site.daemon.enter, site.daemon.files = inside, FILES
             site.daemon.settings = {
@@ -72,7 +71,6 @@ async def joined(folder: Path, places: dict[str, str]) -> AsyncIterator[tuple[Si
         yield rome, milan
         for site in (rome, milan):
             await site.stop()
-        nursery.cancel_scope.cancel()
 
 
 async def has_ranges(site: Site) -> bool:

@@ -22,6 +22,7 @@ from tests.netns.lab import Pod, ask, echo, ping, run
 from tests.netns.nodes import MILAN, Nodes, Pinging, Running, address, running
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
+from tests.testbed.netns import doorway
 
 pytestmark = pytest.mark.netns
 
@@ -337,12 +338,12 @@ async def test_two_capabilities_are_enough_and_root_is_not_needed(
         for each in (made.kubeconfig.parent, *made.kubeconfig.parent.parents):
             if each != each.parent and not each.stat().st_mode & 0o001:
                 each.chmod(each.stat().st_mode | 0o001)
-        await made.forward(1)
-        await made.lead(0)
-        made.start(1, enter=(*inside(nodes.places[1]), *UNPRIVILEGED))
-        await made.says(1, "Applied")
-        await made.says(1, "GatewayReachable")
-        assert reaches(ours)
+        with doorway(nodes.places[1], made.port):
+            await made.lead(0)
+            made.start(1, enter=(*inside(nodes.places[1]), *UNPRIVILEGED))
+            await made.says(1, "Applied")
+            await made.says(1, "GatewayReachable")
+            assert reaches(ours)
 
 
 async def test_without_the_right_it_says_which_is_missing(nodes: Nodes) -> None:
