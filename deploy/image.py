@@ -30,10 +30,15 @@ EMPTY: Final[Mapping[str, int]] = {
     **dict.fromkeys(("dev", "etc/liqod", "proc", "run", "sys", "var/lib"), 0o755),
     "tmp": 0o1777,
 }
+CERTIFICATES: Final = "usr/share/ca-certificates/"
+BUNDLE: Final = "etc/ssl/certs/ca-certificates.crt"
 WRITTEN: Final[Mapping[str, Content]] = {
     "etc/passwd": text(f"root:x:0:0:root:/:/nonexistent\nliqod:x:{USER}:{USER}::/:/nonexistent\n"),
     "etc/group": text(f"root:x:0:\nliqod:x:{USER}:\n"),
     "etc/nsswitch.conf": text("passwd: files\ngroup: files\nhosts: files dns\n"),
+    # Where the OpenSSL of Python and of cryptography looks.
+    "usr/lib/ssl/cert.pem": link(f"/{BUNDLE}"),
+    "usr/lib/ssl/certs": link("/etc/ssl/certs"),
     "var/run": link("/run"),
     "usr/bin/python3": link(f"python{PYTHON}"),
     # The environment's, so that `python -m liqod` finds its packages.
@@ -41,7 +46,6 @@ WRITTEN: Final[Mapping[str, Content]] = {
 }
 MERGED: Final = ("bin", "sbin", "lib", "lib64")
 """Folders of the root that are links to those in ``usr``."""
-CERTIFICATES: Final = "usr/share/ca-certificates/"
 CONFIG: Final[Mapping[str, Any]] = {
     "User": f"{USER}:{USER}",
     "Env": [
@@ -213,7 +217,7 @@ def _system(debian: Iterable[Path]) -> Files:
     files = _debian(debian)
     trusted = sorted(name for name in files if name.startswith(CERTIFICATES))
     bundle = b"".join(files.pop(name).data for name in trusted)
-    files["etc/ssl/certs/ca-certificates.crt"] = Content(bundle)
+    files[BUNDLE] = Content(bundle)
     files.update(WRITTEN)
     for name in MERGED:
         if any(each.startswith(f"usr/{name}/") for each in files):

@@ -32,6 +32,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     namespace,
     networks,
     new_control_plane,
+    own_images,
     readers,
     real_node_cluster,
     version_before,

@@ -42,6 +42,10 @@ STRATEGY: Final[Manifest] = {
 }
 ROOM: Final = "1Mi"
 """Of the folder of namespaces' names: empty files with a mount each."""
+ANSWERS: Final = (
+    "import socket; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect('{socket}')"
+)
+"""The keeper's probe: a socket that another one left behind is not enough."""
 KEEPERS_GRACE: Final = 5
 """Seconds; it ends at once."""
 
@@ -102,7 +106,7 @@ def keeper(namespace: str, image: str, affinity: Manifest) -> Manifest:
         "env": [{"name": VARIABLE, "value": DEFAULT}],
         # Once: it has nothing to be asked again and again.
         "startupProbe": {
-            "exec": {"command": ["test", "-S", DEFAULT]},
+            "exec": {"command": ["python", "-ISc", ANSWERS.format(socket=DEFAULT)]},
             "periodSeconds": 1,
             "failureThreshold": 30,
         },

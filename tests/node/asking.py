@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from liqod.apimachinery import labels
-from tests.testbed import rootfs
+from tests.testbed import ownimages
 
 OWN_POD = """
 import json, os, ssl, stat, urllib.error, urllib.request
@@ -33,9 +33,9 @@ def asking_job() -> dict[str, Any]:
     """A Job whose container asks the API server of its ServiceAccount for its own pod."""
     container = {
         "name": "asks",
-        "image": rootfs.NAME,
+        "image": ownimages.NAME,
         "imagePullPolicy": "Never",
-        "command": [f"/{rootfs.PREFIX}/bin/python", "-c", OWN_POD],
+        "command": [ownimages.PYTHON, "-c", OWN_POD],
     }
     spec = {"serviceAccountName": "robot", "restartPolicy": "Never", "containers": [container]}
     marks = {"labels": {"app": "asks"}, "annotations": {labels.API_SERVER_SUPPORT: "home"}}

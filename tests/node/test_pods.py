@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.node.asking import asking_job
-from tests.testbed import image, inventory, rootfs
+from tests.testbed import image, inventory, ownimages
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.federation import Member, is_true
@@ -38,13 +38,15 @@ PINGS = 200
 ASKING = "asking"
 WAITING = "waiting"
 LEFT_DEADLINE = 60.0
+COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
+FORWARD_NOTHING = "open('/proc/sys/net/ipv4/ip_forward', 'w').write('0')"
 
 
 @pytest.fixture(scope="module")
-def clusters() -> Iterator[Podded]:
+def clusters(own_images: ownimages.Images) -> Iterator[Podded]:
     """rome and milan, which has two nodes, with liqod in them, peered and their networks joined."""
     try:
-        made = Podded("rome", "milan", second="milan")
+        made = Podded(own_images, "rome", "milan", second="milan")
     except Unavailable as reason:
         give_up(reason)
     made.start()
@@ -56,10 +58,10 @@ def clusters() -> Iterator[Podded]:
         made.destroy()
 
 
-def within(member: Member, owner: tuple[str, str], words: str) -> str:
-    """Runs a shell command in a pod of liqod's, and returns its output."""
+def within(member: Member, owner: tuple[str, str], code: str) -> str:
+    """Runs Python in a pod of liqod's, which has no shell, and returns its output."""
     where = ("--namespace", "liqo", owner[0], "--container", owner[1])
-    return member.plane.kubectl("exec", *where, "--", "sh", "-c", words)
+    return member.plane.kubectl("exec", *where, "--", "python", "-c", code)
 
 
 def test_liqoctl_finds_nothing_amiss(clusters: Podded) -> None:
@@ -159,9 +161,9 @@ def test_what_stands_for_a_gateway_runs_nothing(clusters: Podded) -> None:
 
 
 @pytest.fixture
-def registry(clusters: Podded) -> Iterator[None]:
+def registry(clusters: Podded, own_images: ownimages.Images) -> Iterator[None]:
     """A registry from which the images come that Liqo's own test of the network names."""
-    made = Registry(rootfs.with_curl(), {"Env": rootfs.ENVIRONMENT})
+    made = Registry(ownimages.with_curl(own_images.joined), {"Env": ["PATH=/usr/bin"]})
     for node in clusters.nodes:
         node.mirror("ghcr.io", made.port)
     yield
@@ -244,20 +246,19 @@ def test_they_have_these_rights_and_no_others(
     clusters: Podded, owner: tuple[str, str], capabilities: int
 ) -> None:
     rome = clusters.members["rome"]
-    said = dict(
-        line.split(":", 1) for line in within(rome, owner, "cat /proc/1/status").splitlines()
-    )
+    told = within(rome, owner, "print(open('/proc/1/status').read())")
+    said = dict(line.split(":", 1) for line in told.splitlines() if line)
     for kind in ("CapEff", "CapPrm", "CapBnd"):
         assert int(said[kind], 16) == capabilities
     assert said["NoNewPrivs"].strip() == "1"
     assert said["Seccomp"].strip() == "2"
     # It sees its own processes and no others of the node.
-    assert "kubelet" not in within(rome, owner, "cat /proc/[0-9]*/cmdline")
+    assert "kubelet" not in within(rome, owner, COMMAND_LINES)
     for refused in (
-        "echo 1 > /proc/sys/kernel/panic",
-        "echo x > /etc/x",
-        "cat /dev/vda",
-        "chroot /proc/1/root/.. true",
+        "open('/proc/sys/kernel/panic', 'w').write('1')",
+        "open('/etc/x', 'w').write('x')",
+        "open('/dev/vda', 'rb').read(1)",
+        "import os; os.chroot('/proc/1/root/..')",
     ):
         with pytest.raises(TestbedError):
             within(rome, owner, refused)
@@ -268,7 +269,7 @@ def test_only_the_daemon_can_change_the_nodes_sysctls(
     clusters: Podded, owner: tuple[str, str]
 ) -> None:
     with pytest.raises(TestbedError, match="Read-only"):
-        within(clusters.members["rome"], owner, "echo 0 > /proc/sys/net/ipv4/ip_forward")
+        within(clusters.members["rome"], owner, FORWARD_NOTHING)
 
 
 def test_every_nodes_own_daemon_is_ready(clusters: Podded) -> None:

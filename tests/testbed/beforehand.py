@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from tests.testbed import debian, node, packages, programs, releasetier, wheels
+from tests.testbed import debian, node, ownimages, packages, programs, releasetier
 from tests.testbed.errors import Unavailable
 
 NICE = 10
@@ -26,7 +26,7 @@ NICE = 10
 
 def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
     """Returns the steps that do not wait for each other."""
-    wanted = [*programs.beside(minors), wheels.find]
+    wanted = [*programs.beside(minors), ownimages.find]
     if os.geteuid() == 0:
         needed = {**packages.VIEWERS, **packages.READERS, **node.PACKAGES}
         wanted.append(partial(packages.provide, needed))

@@ -23,9 +23,9 @@ from tests.testbed import (
     former,
     netns,
     node,
+    ownimages,
     packages,
     programs,
-    rootfs,
     wheels,
 )
 from tests.testbed.controlplane import ControlPlane, Settings
@@ -42,6 +42,7 @@ BUILT: dict[str, Callable[[], object]] = {
     "installation": wheels.find,
     "debian": debian.find,
     "version_before": former.find,
+    "own_images": ownimages.find,
 }
 """Builders of the programs that fixtures hand over, by the fixture's name."""
 FAILED = pytest.StashKey[bool]()
@@ -219,6 +220,15 @@ def a_debian() -> debian.Debian:
 
 
 @pytest.fixture(scope="session")
+def own_images() -> ownimages.Images:
+    """liqod's own images."""
+    try:
+        return ownimages.find()
+    except Unavailable as reason:
+        give_up(reason)
+
+
+@pytest.fixture(scope="session")
 def readers() -> None:
     """The shells and the reader of man pages are there."""
     try:
@@ -286,7 +296,6 @@ def prepare(items: list[pytest.Item]) -> None:
 def _prepare_node() -> None:
     with programs.alone("node.lock", "what a real node needs"):
         node.prepare()
-    rootfs.base()
 
 
 def judge(item: pytest.Item, report: pytest.TestReport) -> None:

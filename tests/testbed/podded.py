@@ -1,7 +1,7 @@
 """Two clusters with real nodes, as `joined.Joined`, whose daemons are pods of theirs.
 
-liqod's image is made of this machine's files (`rootfs`), loaded into each node's containerd, and
-installed by the command that users have.
+liqod's image (`ownimages`) is loaded into each node's containerd, and installed by the command that
+users have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from liqod.apimachinery import labels
-from tests.testbed import evidence, programs, rootfs
+from tests.testbed import evidence, ownimages, programs
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import Settings
 from tests.testbed.daemon import toml
@@ -34,21 +34,20 @@ class Podded(Joined):
     """Clusters with a node each, joined to each other, with liqod in them.
 
     Args:
+        images: liqod's.
         names: of the clusters.
         second: the one that has a second node, on which nothing is to be but what is on each.
     """
 
-    def __init__(self, *names: str, second: str) -> None:
+    def __init__(self, images: ownimages.Images, *names: str, second: str) -> None:
         # Of an external range Liqo's tools tell one: nodes have no address of the other family.
         super().__init__(*names, settings=SETTINGS, planes=Settings())
+        self._images.append(images.joined)
         self._second = second
         self._tails: dict[str, Callable[[], str]] = {}
 
     def start(self) -> None:
         """Starts all of it, side by side. Raises `TestbedError` with logs."""
-        archive = next(iter(self.clusters.values())).folder / "liqod.tar"
-        rootfs.write(archive)
-        self._images.append(archive)
         super().start()
 
     def _start_one(self, cluster: NodeCluster) -> None:
@@ -68,7 +67,7 @@ class Podded(Joined):
         text = toml(self._settings) + f'[api_server]\nadvertise = "{member.plane.server}"\n'
         config = {"metadata": {"name": "liqod"}, "stringData": {"liqod.toml": text}}
         member.create("/api/v1/namespaces/liqo/secrets", config)
-        named = ("--cluster-id", cluster.name, "--in-cluster", "--image", rootfs.NAME)
+        named = ("--cluster-id", cluster.name, "--in-cluster", "--image", ownimages.NAME)
         member.liqod("install", *named)
         # Liqo's tools do not wait for what a daemon says of its ranges.
         wait_until(f"own ranges of {cluster.name}", partial(_tells_ranges, member), 60)

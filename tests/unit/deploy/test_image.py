@@ -141,6 +141,7 @@ def test_scanners_and_tls_find_what_they_look_for(tmp_path: Path):
     bundle = layers[0]["./etc/ssl/certs/ca-certificates.crt"][1]
     trusted = b"usr/share/ca-certificates/"
     assert bundle == trusted + b"a.crt\n" + trusted + b"b.crt\n"
+    assert layers[0]["./usr/lib/ssl/cert.pem"][0].linkname == "/etc/ssl/certs/ca-certificates.crt"
     assert b"Package: libc6\n" in layers[0]["./var/lib/dpkg/status.d/libc6"][1]
     assert b"Package: nftables\n" in layers[1]["./var/lib/dpkg/status.d/nftables"][1]
     assert layers[0]["./lib"][0].linkname == "usr/lib"
