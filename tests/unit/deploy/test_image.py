@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from deploy import image, lock, packages, wheels
+from deploy import environment, image, lock, packages, wheels
 from deploy.archives import Content, ar, tar_xz, text
 from tests.unit.deploy.test_deb import EPOCH, write_wheel
 
@@ -162,6 +162,11 @@ def test_the_list_names_every_package_with_its_hash(tmp_path: Path):
     contained = [each["relatedSpdxElement"] for each in found["relationships"][1:]]
     assert contained == [each["SPDXID"] for each in packed]
     assert "nftables" not in other.read_text()
+
+
+def test_the_page_on_plugins_names_the_folder_of_packages():
+    page = (wheels.ROOT / "docs/plugins.md").read_text()
+    assert f"COPY plugin /{environment.site(image.PYTHON)}\n" in page
 
 
 def test_wheels_that_somebody_adds_come_last(tmp_path: Path):
