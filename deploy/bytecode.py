@@ -13,6 +13,8 @@ from typing import Final
 from deploy.archives import Content
 from deploy.wheels import Unbuildable
 
+FLAGS: Final = ("-Wignore", "-Xno_debug_ranges")
+"""Bytecode says of which line it is, and not of which letters, which would be a quarter of it."""
 OPTIONS: Final = ("--invalidation-mode=unchecked-hash", "-qq")
 
 
@@ -62,7 +64,7 @@ class Compiler:
         libraries = next(self._root.glob("usr/lib/*-linux-gnu"))
         loader = next(libraries.glob("ld-linux-*.so.*"))
         program = str(self._root / f"usr/bin/python{self._python}")
-        begun = [str(loader), "--library-path", str(libraries), program, "-sS", "-Wignore"]
+        begun = [str(loader), "--library-path", str(libraries), program, "-sS", *FLAGS]
         try:
             done = subprocess.run(
                 [*begun, "-m", "compileall", *OPTIONS, f"-s{modules}", "-p/", "-i-"],

@@ -18,12 +18,12 @@ def of(own: Path, found: Sequence[Path], without: AbstractSet[str], python: str)
     Args:
         own: the one that needs.
         found: the wheels that there are.
-        without: requirements of its that are left out, with all that only they need.
+        without: those that are left out, with all that only they need.
         python: the minor version of Python.
     """
-    there = {distribution(each): each for each in found}
+    there = {name: x for x in found if (name := distribution(x)) not in without}
     wanted: set[tuple[str, str]] = set()
-    waiting = [each for each in _requirements(own, python, "") if each[0] not in without]
+    waiting = _requirements(own, python, "")
     while waiting:
         each = waiting.pop()
         if each not in wanted and each[0] in there:

@@ -25,7 +25,7 @@ BASE: Final = (
     *("base-files", "ca-certificates", "netbase", "tzdata"),
     *("python3.11-minimal", "libpython3.11-minimal", "libpython3.11-stdlib"),
     *("libc6", "libgcc-s1", "zlib1g", "libssl3", "libbz2-1.0", "liblzma5"),
-    *("libcrypt1", "libexpat1", "libffi8", "libuuid1"),
+    *("libcrypt1", "libexpat1", "libffi8", "libuuid1", "libsqlite3-0"),
 )
 """What Python and TLS need: apt would bring a shell and Perl along."""
 NETWORK: Final = (

@@ -9,9 +9,9 @@ from typing import Final
 
 from deploy.archives import Content, text
 
-REQUIREMENTS: Final = frozenset({"kubernetes"})
+REQUIREMENTS: Final = frozenset({"kubernetes", "pycparser"})
 """Packages that liqod runs without: credential plugins of a kubeconfig are programs, and no image
-has such a program."""
+has such a program; declarations of C are parsed where modules are made of them."""
 LEXERS: Final = ("__init__", "_mapping", "python", "special")
 """Those of Pygments' that tracebacks are coloured by, among six hundred languages."""
 MAPPING: Final = "/pygments/lexers/_mapping.py"
@@ -29,8 +29,10 @@ LEFT_OUT: Final = (
     *(f"{_LIBRARY}/{each}" for each in ("turtle.py", "pydoc.py", "config-3.*/*")),
     # Modules whose libraries are in no package of the image.
     *(f"{_LIBRARY}/lib-dynload/{each}.*" for each in ("nis", "_dbm", "_curses*", "readline")),
-    *(f"{_LIBRARY}/{each}/*" for each in ("curses", "sqlite3")),
-    f"{_LIBRARY}/lib-dynload/_sqlite3.*",
+    f"{_LIBRARY}/curses/*",
+    # Encodings of East Asia from before Unicode: Kubernetes speaks UTF-8 alone.
+    *(f"{_LIBRARY}/lib-dynload/_codecs_{each}.*" for each in ("cn", "hk", "iso2022")),
+    *(f"{_LIBRARY}/lib-dynload/_codecs_{each}.*" for each in ("jp", "kr", "tw")),
     # What tests Python, and what stands in where its modules in C are missing.
     *(f"{_LIBRARY}/lib-dynload/{each}*" for each in ("_test", "_xxtest", "_ctypes_test", "xx")),
     *(f"{_LIBRARY}/{each}.py" for each in ("_pydecimal", "_pyio")),
@@ -42,6 +44,7 @@ LEFT_OUT: Final = (
     # Of wheels, what they are compiled from, and what checks them.
     "*/platformdirs-*/sboms/*",
     *("*.pyi", "*.pyx", "*.pxd", "*/site-packages/*.[ch]", "*/_tests/*", "*/.agents/*"),
+    "*/site-packages/textual/demo/*",
 )
 ELF: Final = b"\x7fELF\x02\x01"
 """The beginning of a program or library of 64 bits, the least significant byte first."""
