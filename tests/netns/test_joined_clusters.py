@@ -279,6 +279,16 @@ def path(site: Site) -> tuple[str, str]:
     return facts.path, facts.endpoint
 
 
+async def known_path(site: Site) -> tuple[str, str]:
+    """Wait until a daemon has measured its path, which it does after it has begun."""
+
+    async def look() -> bool:
+        return bool(path(site)[0])
+
+    await eventually(look, seconds=15)
+    return path(site)
+
+
 @pytest.mark.parametrize(
     ("backend", "settings"),
     [
@@ -299,7 +309,7 @@ async def test_a_dead_control_plane_costs_no_packet(
         sides = ((milan, rome), (rome, milan))
         for whole, (dead, lives) in itertools.product((False, True), sides):
             async with flowing(lives.pod, await lives.alias(6 if lives is rome else 5)) as flow:
-                began, before = time.monotonic(), path(lives)
+                began, before = time.monotonic(), await known_path(lives)
                 if whole:
                     await dead.member.cluster.stop()
                     await trio.sleep(1.0)
