@@ -137,6 +137,9 @@ def test_the_gateway_has_no_mount_namespace_and_what_networks_need():
     assert left == {"ProtectClock"}, "this one makes none"
     for right in capabilities.RIGHTS.values():
         assert right in last["CapabilityBoundingSet"].split()
+    # By these the process of the websockets becomes a user of its own, and is ended.
+    for right in ("CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"):
+        assert right in last["CapabilityBoundingSet"].split()
     assert str(capabilities.TUN) in last["DeviceAllow"]
     assert "AF_NETLINK" in last["RestrictAddressFamilies"]
     assert "@mount" in last["SystemCallFilter"]

@@ -14,6 +14,7 @@ import trio
 
 from liqod.errors import ConfigError, NetworkError
 from liqod.plugins.network import processes, rtnetlink, uapi, websocket, websocketprogram
+from liqod.plugins.network.processrights import SET_USER
 from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, WebsocketTunnel
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
@@ -80,6 +81,25 @@ async def test_what_is_missing_is_named(tunnel: WebsocketTunnel, monkeypatch: py
         await tunnel.up(SPEC)
     monkeypatch.setattr(websocket, "may", lambda capability: False)
     assert await tunnel.problem() == "the right CAP_NET_ADMIN is missing"
+    for lacking in SET_USER:
+        monkeypatch.setattr(
+            websocket, "may", lambda capability, lacking=lacking: capability != lacking
+        )
+        assert "CAP_SETUID" in (await tunnel.problem() or "")
+
+
+async def test_a_proxys_issuers_are_read_by_the_parent(tunnel: WebsocketTunnel, tmp_path: Path):
+    """The process of the tunnels may not read the file, and is handed its text."""
+    issuers = tmp_path / "issuers.pem"
+    issuers.write_text("-----BEGIN CERTIFICATE-----")
+    services = TunnelServices(cluster_id="rome", host=Here(), folder=str(tmp_path))
+    made = WebsocketTunnel(WebsocketSettings(proxy_ca=str(issuers)), services, PLACE)
+    async with process(tmp_path) as asked:
+        await made.up(SPEC)
+    assert asked[1]["wanted"]["proxy_ca"] == issuers.read_text()
+    issuers.unlink()
+    with pytest.raises(ConfigError, match=r"proxy_ca .*issuers\.pem: .*No such file"):
+        await made.up(SPEC)
 
 
 async def test_a_process_that_is_told_already_is_not_told_again(
