@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from deploy import chartschema
+from deploy import charthooks, chartschema
 from liqod import __version__
 from liqod.install import workload
 from liqod.install.manifests import Manifest, Options, printable, render
@@ -28,7 +28,8 @@ CHART: Final = ROOT / "deploy" / "helm" / "liqod"
 MADE: Final = "# Made by `make chart` from the manifests of `liqod install`.\n"
 KEPT: Final = "helm.sh/resource-policy"
 """Annotation of what Helm leaves at the end: with definitions all objects go, with the namespace of
-volumes what is in them."""
+volumes what is in them. A role that is summed up would be made anew by the cluster when its parts
+go, and Helm would find it in the way of the next release."""
 SUMMED: Final = "checksum/config"
 """Annotation of the daemon's pods: another configuration makes other pods."""
 
@@ -41,6 +42,8 @@ _REPLICAS: Final = 104729
 _OPTIONAL: Final = "word-of-what-is-optional-"
 _FIELD: Final = "word-of-what-is-set-"
 _SUM: Final = "word-of-the-sum"
+_PLACED: Final = ("imagePullSecrets", "nodeSelector", "tolerations")
+"""Values of where the daemon's pods, and that of the Job, may run."""
 _BASE: Final = Options(
     cluster_id=_CLUSTER,
     namespace=_NAMESPACE,
@@ -77,6 +80,7 @@ def files() -> dict[str, str]:
         "Chart.yaml": _about(),
         "values.schema.json": json.dumps(chartschema.schema(), indent=2) + "\n",
         "templates/rules.yaml": _rules(),
+        "templates/uninstall.yaml": _departure(),
         "dashboard.json": (ROOT / "deploy" / "grafana-dashboard.json").read_text(),
         **templates,
     }
@@ -102,6 +106,19 @@ def _rules() -> str:
     [rule] = [each for each in documents if each["kind"] == "PrometheusRule"]
     rule["metadata"]["namespace"] = _NAMESPACE
     return MADE + _if(".Values.monitoring.prometheusRule", _template(rule))
+
+
+def _departure() -> str:
+    """The Job that leaves all peers, on the nodes on which the daemon may run."""
+    [daemon] = [
+        each for each in _made(_with("network", on=False)).values() if each["kind"] == "Deployment"
+    ]
+    made = charthooks.departure(_NAMESPACE, daemon["spec"]["template"]["spec"])
+    fields = dict.fromkeys(f"{_OPTIONAL}{name}" for name in _PLACED)
+    text = "".join(
+        _template(_in_pods(each, fields) if each["kind"] == "Job" else each) for each in made
+    )
+    return MADE + _if(".Values.unpeerOnUninstall", text)
 
 
 def _pieces() -> Iterable[tuple[Manifest, str]]:
@@ -163,8 +180,11 @@ def _template(manifest: Manifest) -> str:
         manifest = _settable(manifest)
     if manifest["kind"] == "DaemonSet":
         manifest = _in_pods(manifest, {f"{_OPTIONAL}imagePullSecrets": None})
-    if manifest["kind"] in ("CustomResourceDefinition", "Namespace"):
-        metadata = manifest["metadata"]
+    metadata = manifest["metadata"]
+    if (
+        manifest["kind"] in ("CustomResourceDefinition", "Namespace")
+        or "aggregationRule" in manifest
+    ):
         kept = {**metadata, "annotations": {**metadata["annotations"], KEPT: "keep"}}
         manifest = {**manifest, "metadata": kept}
     return _expressed(render([manifest]).replace("{{", '{{ "{{" }}'))
@@ -182,10 +202,7 @@ def _settable(deployment: Manifest) -> Manifest:
         {
             "containers": [container],
             "priorityClassName": f"{_PRIORITY}-{pod['priorityClassName']}",
-            **{
-                f"{_OPTIONAL}{name}": None
-                for name in ("imagePullSecrets", "nodeSelector", "tolerations")
-            },
+            **dict.fromkeys(f"{_OPTIONAL}{name}" for name in _PLACED),
         },
     )
     template = changed["spec"]["template"]

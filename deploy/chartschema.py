@@ -36,6 +36,7 @@ def schema() -> Schema:
         "networking": _table({"enabled": _SWITCH}),
         "clusterProfiles": _SWITCH,
         "storage": _SWITCH,
+        "unpeerOnUninstall": _SWITCH,
         "config": config,
         "resources": _table(
             {

@@ -31,6 +31,12 @@ pods in offloaded namespaces and an hour, pods and EndpointSlices outside the na
 bindings of others than peers, real nodes, foreign webhooks, namespaces that are no peer's. What is
 left is said in [security](security.md).
 """
+LEAVING: Final = """\
+## Those of the chart's Job
+
+`helm uninstall` makes the ServiceAccount `liqod-uninstall` before it takes anything away, and
+deletes it with its rights when the Job has [left all peers](chart.md#upgrades-and-away-with-it).
+"""
 OTHERS: Final = """\
 ## Those that peers get
 
@@ -90,7 +96,8 @@ def render() -> str:
     parts = [INTRODUCTION, *map(_daemon, rights.daemon_roles(labels.LIQO_NAMESPACE)), _rare()]
     parts += [PROFILES, _daemon(rights.CLUSTER_PROFILES_ROLE)]
     parts += [STORAGE, *map(_daemon, rights.storage_roles())]
-    parts += [NODES, *map(_daemon, rights.node_roles(labels.LIQO_NAMESPACE)), OTHERS]
+    parts += [NODES, *map(_daemon, rights.node_roles(labels.LIQO_NAMESPACE))]
+    parts += [LEAVING, *map(_daemon, rights.departure_roles(labels.LIQO_NAMESPACE)), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
     parts += [
         _other(

@@ -94,7 +94,7 @@ _NAMESPACED: Final = (
 
 
 async def uninstall(
-    client: Client, namespace: str, *, purge: bool, progress: Progress
+    client: Client, namespace: str, *, purge: bool, forget: bool = False, progress: Progress
 ) -> list[str]:
     """Remove the installation whose namespace this is.
 
@@ -102,6 +102,7 @@ async def uninstall(
         client: an administrator's.
         namespace: liqod's own.
         purge: remove the definitions of the custom resources too.
+        forget: give up what peers that do not answer still have of this cluster.
         progress: told of each step.
 
     Returns:
@@ -112,7 +113,7 @@ async def uninstall(
             something does not go.
     """
     progress("looking for peers")
-    await refuse(client)
+    await refuse(client, forget=forget)
     progress("stopping the daemon")
     await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
     await daemon_stopped(client, namespace, progress)
@@ -134,6 +135,7 @@ async def uninstall(
         for kind in _CLUSTER_WIDE:
             await _delete_all(client, kind, selector)
     await _remove_namespaces(client, namespace, progress)
+    await _remove_sums(client)
     if purge:
         progress("removing the custom resource definitions")
         await _purge(client)
@@ -152,8 +154,12 @@ async def peers_left(client: Client) -> list[str]:
     return sorted(found)
 
 
-async def refuse(client: Client) -> None:
+async def refuse(client: Client, *, forget: bool = False) -> None:
     """Make sure that the installation is not Helm's, and that nothing is lent or borrowed any more.
+
+    Args:
+        client: an administrator's.
+        forget: go on although a peer has not confirmed that its peering has ended.
 
     Raises:
         ConfigError: it is Helm's, or something is lent or borrowed, or a peer is still being left;
@@ -173,10 +179,10 @@ async def refuse(client: Client) -> None:
         for one in await _list(client, FOREIGN_CLUSTERS)
         if labels.TOMBSTONE in one["metadata"].get("annotations", {})
     ]
-    if leaving:
+    if leaving and not forget:
         raise ConfigError(
             f"{', '.join(leaving)} has not confirmed that the peering has ended: wait for it, or "
-            f"give it up with `liqod unpeer {leaving[0]} --forget`"
+            "give up what it still has of this cluster with `liqod uninstall --forget`"
         )
 
 
@@ -278,6 +284,17 @@ async def _remove_namespaces(client: Client, namespace: str, progress: Progress)
         )
 
     await poll_until(gone, longest_pause=POLL, within=GONE_WITHIN, failing=stuck)
+
+
+async def _remove_sums(client: Client) -> None:
+    """Delete roles that the cluster has summed up once more, from parts that went after them.
+
+    Its controller applies them, by which a role that has just gone is made anew, without labels.
+    """
+    for name in rights.SUMS:
+        found = await client.find(CLUSTER_ROLES, name, decode=Partial)
+        if found is not None and not found.metadata.labels:
+            await client.delete(CLUSTER_ROLES, name, uid=found.metadata.uid)
 
 
 async def _free_secrets(client: Client, namespace: str) -> None:

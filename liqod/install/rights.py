@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from liqod.apimachinery import labels
-from liqod.install import noderights
+from liqod.install import departurerights, noderights
 from liqod.install.daemonrights import (
     AUTHENTICATION,
     DAEMON_ROLES,
@@ -26,6 +26,7 @@ from liqod.install.daemonrights import (
     DaemonRule,
     Manifest,
 )
+from liqod.install.storagerights import REAL_CLAIMS, STORAGE
 from liqod.model.objects.rbac import rule
 from liqod.plugins import declared
 from liqod.plugins.contracts import OptIn
@@ -57,6 +58,8 @@ REMOTE_STREAMS_ROLE: Final = f"{labels.REMOTE_ROLE}-streams"
 """The role by which consumers may also enter their pods here, by ``kubectl exec`` and the like."""
 STORAGE_ROLE: Final = "liqod-storage"
 PLUGINS_ROLE: Final = "liqod-plugins"
+SUMS: Final = (PLUGINS_ROLE, labels.REMOTE_ROLE)
+"""The roles whose rules the cluster sums up."""
 PEERING_USER: Final = {labels.APP_COMPONENT: "peering-user"}
 """Labels of exactly one Role and one ClusterRole: ``liqoctl`` binds its peering users to these."""
 HEARTBEAT_ROLE: Final = "liqod-heartbeat"
@@ -119,6 +122,14 @@ def storage_roles() -> list[DaemonRole]:
     ]
 
 
+def departure_roles(namespace: str) -> list[DaemonRole]:
+    """The roles of the Job that leaves all peers before Helm takes an installation away."""
+    return [
+        DaemonRole(departurerights.ACCOUNT, departurerights.CLUSTER_RULES),
+        DaemonRole(departurerights.ACCOUNT, departurerights.RULES, namespace),
+    ]
+
+
 CLUSTER_PROFILES_ROLE: Final = DaemonRole(CLUSTER_PROFILES, CLUSTER_PROFILE_RULES)
 """The role of the discovery plugin ``clusterprofile``."""
 
@@ -174,6 +185,19 @@ def storage(namespace: str) -> list[Manifest]:
     return [
         *(role.manifest() for role in storage_roles()),
         _binding("ClusterRoleBinding", STORAGE_ROLE, "ClusterRole", subject),
+        bound,
+    ]
+
+
+def departure(namespace: str) -> list[Manifest]:
+    """Roles to leave all peers, bound to the Job's ServiceAccount in ``namespace``."""
+    name = departurerights.ACCOUNT
+    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    bound = _binding("RoleBinding", name, "Role", subject)
+    bound["metadata"]["namespace"] = namespace
+    return [
+        *(role.manifest() for role in departure_roles(namespace)),
+        _binding("ClusterRoleBinding", name, "ClusterRole", subject),
         bound,
     ]
 
@@ -358,38 +382,3 @@ def _binding(kind: str, name: str, role_kind: str, subject: Manifest) -> Manifes
         "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": role_kind, "name": name},
         "subjects": [subject],
     }
-
-
-STORAGE: Final = (
-    DaemonRule(
-        "claims of the virtual StorageClass: followed, and the scheduler's choice of a node taken "
-        "back where there is no volume to be had",
-        ("",),
-        ("persistentvolumeclaims",),
-        (*READ, "patch"),
-    ),
-    DaemonRule("what a peer says of them", ("",), ("persistentvolumeclaims/status",), ("patch",)),
-    DaemonRule(
-        "their volumes here, which stand for those at peers or on this cluster's own nodes",
-        ("",),
-        ("persistentvolumes",),
-        (*READ, "create", "patch", "delete"),
-    ),
-    DaemonRule(
-        "what becomes of a volume whose claim is gone, and which class is the default",
-        ("storage.k8s.io",),
-        ("storageclasses",),
-        ("get", "list"),
-    ),
-)
-"""Rights that only ``liqod install --storage`` grants."""
-
-REAL_CLAIMS: Final = (
-    DaemonRule(
-        "the claims behind volumes on this cluster's own nodes",
-        ("",),
-        ("persistentvolumeclaims",),
-        ("create", "delete"),
-    ),
-)
-"""The same, of its Role in ``liqo-storage``."""

@@ -17,6 +17,7 @@ import yaml
 
 from deploy import release
 from deploy.chart import CHART, KEPT
+from deploy.charthooks import HOOK
 from liqod.config import parse
 from liqod.install.manifests import Options, printable
 from liqod.resources.crdmanifests import crd_manifests
@@ -108,8 +109,13 @@ def objects(documents: list[dict[str, Any]]) -> dict[Identity, dict[str, Any]]:
 
 
 def rendered(text: str) -> dict[Identity, dict[str, Any]]:
-    """What Helm rendered."""
-    return objects([each for each in yaml.load_all(text, yaml.CSafeLoader) if each])
+    """What Helm rendered of the release, which hooks are not."""
+    documents = [each for each in yaml.load_all(text, yaml.CSafeLoader) if each]
+    return objects([each for each in documents if not is_hook(each)])
+
+
+def is_hook(manifest: dict[str, Any]) -> bool:
+    return HOOK in manifest["metadata"].get("annotations", {})
 
 
 def installed(options: Options) -> dict[Identity, dict[str, Any]]:

@@ -23,6 +23,9 @@ async def uninstall(
     purge: Annotated[
         bool, typer.Option("--purge", help="Remove the custom resource definitions too.")
     ] = False,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Give up what dead peers still have of ours.")
+    ] = False,
     yes: Yes = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
@@ -37,7 +40,7 @@ async def uninstall(
       liqod uninstall --purge
     """
     async with frame.client() as client:
-        await removal.refuse(client)
+        await removal.refuse(client, forget=forget)
         mine = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
         found = await client.list(NAMESPACES, Selection(labels=mine), decode=Partial)
         own_id = await _own_id(client, liqo_namespace)
@@ -49,7 +52,7 @@ async def uninstall(
     )
     async with frame.client() as client:
         silent = await removal.uninstall(
-            client, liqo_namespace, purge=purge, progress=frame.progress
+            client, liqo_namespace, purge=purge, forget=forget, progress=frame.progress
         )
     # Not with the other commands: they would all read what the kernel speaks.
     from liqod.network.sweeping import sweep_all

@@ -236,11 +236,21 @@ async def test_it_is_not_uninstalled_while_peered(admin):
     await admin.delete(TENANTS, "rome", "liqo-tenant-rome")
     tombstone = {"metadata": {"name": "rome", "annotations": {labels.TOMBSTONE: "{}"}}}
     await admin.create(FOREIGN_CLUSTERS, {**tombstone, "spec": {"clusterID": "rome"}})
-    with pytest.raises(ConfigError, match="rome has not confirmed"):
+    with pytest.raises(ConfigError, match=r"rome has not confirmed.* `liqod uninstall --forget`"):
         await install.uninstall(admin, "liqo", purge=False, progress=quiet)
-    await admin.delete(FOREIGN_CLUSTERS, "rome")
-    await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+    await install.uninstall(admin, "liqo", purge=False, forget=True, progress=quiet)
     assert await admin.find(NAMESPACES, "liqo-tenant-rome") is None
+    assert await admin.list(FOREIGN_CLUSTERS) == []
+
+
+async def test_a_role_that_the_cluster_has_summed_up_once_more_goes_too(admin):
+    before = await everything(admin)
+    await install.install(admin, OPTIONS, quiet)
+    await admin.delete(CLUSTER_ROLES, labels.REMOTE_ROLE)
+    again = {"metadata": {"name": labels.REMOTE_ROLE}, "rules": []}
+    await admin.create(CLUSTER_ROLES, again)
+    await install.uninstall(admin, "liqo", purge=True, progress=quiet)
+    assert await everything(admin) == before
 
 
 async def test_what_a_killed_daemon_left_goes_too(admin):

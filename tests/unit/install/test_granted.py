@@ -9,7 +9,7 @@ from liqod import config
 from liqod.config import GuestSettings, ProviderSettings, parse
 from liqod.errors import ConfigError
 from liqod.install.daemonrights import DAEMON_ROLES
-from liqod.install.rights import STORAGE
+from liqod.install.storagerights import STORAGE
 from liqod.plugins import declared
 from liqod.plugins.contracts import Reflector
 from liqod.plugins.declared import needed
