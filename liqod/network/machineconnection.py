@@ -1,8 +1,9 @@
 """The daemon's end of the connection to its machine's side, which runs in the same process.
 
-orders ─► queue ─► MachineService          membership, overlay ◄─ queue ◄─ reports
+membership, overlay ◄─► MachineLink ◄─ socketpair ─► MachineServer ◄─► MachineService
 """
 
+import time
 from functools import partial
 from typing import NoReturn
 
@@ -12,15 +13,16 @@ from liqod.cluster.context import ClusterContext
 from liqod.network.failover import membership
 from liqod.network.failover.membership import Membership
 from liqod.network.failover.role import Role
+from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machine.machineservice import MachineService
-from liqod.network.machine.messagequeue import MessageQueue
-from liqod.network.orders import messages
-from liqod.network.orders.messages import MachineStarted, Order, Report
+from liqod.network.machinelink import MachineLink
+from liqod.network.orders import greeting
+from liqod.network.orders.greeting import Greeting
+from liqod.network.orders.messages import Report
 from liqod.network.orders.overlay import OverlayState, Uplink
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.runtime.observable import Observable
 from liqod.runtime.outliving import outliving
-from liqod.runtime.supervise import walled
 
 
 class MachineConnection:
@@ -45,12 +47,14 @@ class MachineConnection:
         node: str | None = None,
     ) -> None:
         self.role = membership.role_of(context)
-        self._reports = MessageQueue[Report](messages.REPORTS, self._receive)
-        self._machine = MachineService(context.cluster_id, theirs, self._reports.send, node=node)
-        self._orders = MessageQueue[Order](messages.ORDERS, self._machine.receive)
-        self.overlay = RemoteOverlay(self._orders.send)
+        self._server = MachineServer(context.cluster_id, lambda order: self._machine.receive(order))
+        self._machine = MachineService(context.cluster_id, theirs, self._server.send, node=node)
+        # Of two daemons on one machine the one that was started later orders it.
+        made = Greeting(greeting.OLDEST, greeting.VERSION, context.cluster_id, time.time_ns())
+        self._link = MachineLink(made, self._connect, self._receive, self._tell)
+        self.overlay = RemoteOverlay(self._link.send)
         find = partial(membership.local_candidate, context)
-        self._membership = Membership(context, find, self.role, leads, self._orders.send)
+        self._membership = Membership(context, find, self.role, leads, self._link.send)
 
     async def run(self) -> NoReturn:
         """Keep it until cancelled; the machine's side goes on until the daemon's has ended."""
@@ -60,16 +64,21 @@ class MachineConnection:
             await trio.sleep_forever()
 
     async def _run_machine(self) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(walled, "orders to the machine", self._orders.run)
-            nursery.start_soon(walled, "reports of the machine", self._reports.run)
-            nursery.start_soon(self._machine.run)
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self._machine.run)
+            self._nursery.start_soon(self._link.run)
+
+    async def _connect(self) -> trio.SocketStream:
+        own, other = (trio.SocketStream(each) for each in trio.socket.socketpair())
+        self._nursery.start_soon(self._server.serve, other)
+        return own
+
+    def _tell(self) -> None:
+        self._membership.tell()
+        self.overlay.tell()
 
     def _receive(self, report: Report) -> None:
         match report:
-            case MachineStarted():
-                self._membership.tell()
-                self.overlay.tell()
             case OverlayState() | Uplink():
                 self.overlay.receive(report)
             case _:

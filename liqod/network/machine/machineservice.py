@@ -12,7 +12,7 @@ from liqod.network.failover.role import Role
 from liqod.network.machine.candidateservice import CandidateService
 from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.orders.candidacy import Candidacy, LeaseAnswer, LeaseFound, LetGo
-from liqod.network.orders.messages import MachineStarted, Order, Report
+from liqod.network.orders.messages import Order, Report
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.runtime.supervise import walled
 
@@ -35,7 +35,6 @@ class MachineService:
         *,
         node: str | None = None,
     ) -> None:
-        self._send = send
         inside = partial(namespaces.inside, node)
         self._candidates = CandidateService(Fence(cluster, node), role, send, inside=inside)
         self._overlay = OverlayService(cluster, NodeKernel(node), send)
@@ -49,7 +48,6 @@ class MachineService:
 
     async def run(self) -> NoReturn:
         """Keep all of it until cancelled, which ends nothing."""
-        self._send(MachineStarted())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(walled, "the election of the gateway", self._candidates.run)
             nursery.start_soon(walled, "the machine's overlay", self._overlay.run)

@@ -33,6 +33,7 @@ class RemoteOverlay:
         self._send = send
         self.state = Observable(OverlayState())
         self._part: OverlayPart | None = None
+        self._request: ReadUplink | None = None
         self._uplink: Uplink | None = None
         self._read = trio.Event()
 
@@ -50,9 +51,11 @@ class RemoteOverlay:
         self._send(part)
 
     def tell(self) -> None:
-        """Order it anew: the machine's side has begun anew."""
+        """Order it anew, and request anew: the machine's side may have begun anew."""
         if self._part is not None:
             self._send(self._part)
+        if self._request is not None:
+            self._send(self._request)
 
     def check(self) -> None:
         """Raises NetworkError where the machine has reported that it is not as ordered."""
@@ -66,9 +69,11 @@ class RemoteOverlay:
             NetworkError: none has it, or the machine does not answer.
         """
         self._uplink, self._read = None, trio.Event()
-        self._send(ReadUplink(address))
+        self._request = ReadUplink(address)
+        self._send(self._request)
         with trio.move_on_after(PATIENCE):
             await self._read.wait()
+        self._request = None
         if self._uplink is None or self._uplink.address != address:
             raise NetworkError(f"this machine's program has not read the MTU of {address}")
         if self._uplink.problem:

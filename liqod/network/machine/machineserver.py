@@ -1,0 +1,99 @@
+"""The machine's end of the connection to its daemon: admits one daemon, and takes its orders.
+
+The newest generation that was admitted is kept in memory, as long as the orders are: after both
+have gone, any daemon has to send all of it anew, and a later one replaces it.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+import trio
+
+from liqod.errors import LiqodError, NetworkError
+from liqod.network.machine.framestream import FrameStream
+from liqod.network.orders import greeting, messages
+from liqod.network.orders.greeting import GREETINGS, Denied
+from liqod.network.orders.messages import Order, OrderRefused, Report, Unknown
+from liqod.runtime.log import Seldom
+from liqod.runtime.supervise import explain, leaves
+from liqod.runtime.tokenbucket import TokenBucket
+
+RATE: Final = 4096.0
+"""Orders a second, and KiB of them; each order counts for one beside its size."""
+EXPECTED: Final = (LiqodError, ValueError)
+"""Errors that a daemon can cause."""
+
+log = logging.getLogger(__name__)
+
+
+class MachineServer:
+    """Serves the connections of daemons, of which the newest one orders.
+
+    Args:
+        cluster: id of the machine's cluster.
+        receive: carries out an order.
+    """
+
+    def __init__(self, cluster: str, receive: Callable[[Order], None]) -> None:
+        self._cluster, self._receive = cluster, receive
+        self._generation = 0
+        self._connection: FrameStream | None = None
+        self._scope = trio.CancelScope()
+        self._seldom = Seldom()
+
+    def send(self, report: Report) -> None:
+        """Send a report to the daemon; where none is connected it is lost."""
+        if self._connection is not None:
+            self._connection.send(report)
+
+    async def serve(self, stream: trio.abc.Stream) -> None:
+        """Serve one connection until it ends, for whatever reason; nothing else ends with it."""
+        connection = FrameStream(stream)
+        async with stream:
+            try:
+                with trio.CancelScope() as scope:
+                    await self._serve(connection, scope)
+            except* Exception as group:
+                self._report(group)
+            finally:
+                if self._connection is connection:
+                    self._connection = None
+
+    async def _serve(self, connection: FrameStream, scope: trio.CancelScope) -> None:
+        await self._admit(connection, scope)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(connection.run)
+            nursery.start_soon(self._take_orders, connection)
+
+    async def _admit(self, connection: FrameStream, scope: trio.CancelScope) -> None:
+        """Answer the greeting; the connection before this one ends. Raises NetworkError: denied."""
+        found = messages.read(GREETINGS, await connection.greeted())
+        answer = greeting.answer(found, self._cluster, self._generation)
+        if isinstance(answer, Denied):
+            await connection.deliver(answer)
+            raise NetworkError(answer.problem)
+        self._scope.cancel()
+        self._generation = found.generation
+        self._connection, self._scope = connection, scope
+        connection.admit()
+        connection.send(answer)
+
+    async def _take_orders(self, connection: FrameStream) -> NoReturn:
+        bucket = TokenBucket(RATE, RATE)
+        while True:
+            body = await connection.receive()
+            order = messages.ORDERS.decode(body)
+            if isinstance(order, Unknown):
+                connection.send(OrderRefused(order.name))
+            else:
+                self._receive(order)
+            await trio.sleep(bucket.take(trio.current_time(), 1 + len(body) / 1024))
+
+    def _report(self, error: BaseException) -> None:
+        reason = explain(error)
+        if self._seldom.allows(reason):
+            faults = [each for each in leaves(error) if not isinstance(each, EXPECTED)]
+            log.warning(
+                "the daemon's connection: %s", reason, exc_info=faults[0] if faults else None
+            )
