@@ -283,7 +283,9 @@ async def known_path(site: Site) -> tuple[str, str]:
     """Wait until a daemon has measured its path, which it does after it has begun."""
 
     async def look() -> bool:
-        return bool(path(site)[0])
+        peer = site.member.components.peers.get(site.names.peer_id)
+        facts = peer.network.facts() if peer is not None else None
+        return facts is not None and bool(facts.path)
 
     await eventually(look, seconds=15)
     return path(site)
