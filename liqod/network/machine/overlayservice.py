@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.errors import LiqodError, NetworkError
-from liqod.network.dataplane import overlayplan
+from liqod.network.dataplane import overlaychecks, overlayplan
 from liqod.network.machine.attending import attend
 from liqod.network.orders.overlay import (
     LeadOverlay,
@@ -111,6 +111,7 @@ class OverlayService:
         done: list[str] = []
         match wanted:
             case LeadOverlay():
+                overlaychecks.lead(wanted.gateway, wanted.nodes, wanted.overlay)
                 self._left = True
                 plan = overlayplan.plan(
                     wanted.gateway, wanted.gateway, wanted.nodes, wanted.overlay

@@ -10,16 +10,13 @@ from typing import Final
 import msgspec
 
 from liqod.model import ids
-from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
-from liqod.network.dataplane import names
+from liqod.network.dataplane import names, overlaychecks
 from liqod.network.dataplane.families import family_of
-from liqod.network.dataplane.overlayplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
+from liqod.network.dataplane.overlayplan import LEAST_DEVICE_MTU, Overlay, OverlayNode
 from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
 
 MOST_ALIASES: Final = 8192
-MOST_PODS: Final = 256
-MOST_MTU: Final = 65535
 
 
 class CheckedOverlay(msgspec.Struct, frozen=True):
@@ -58,57 +55,17 @@ def believe(
     if problem is not None:
         raise ValueError(f"the cluster's id {fabric.cluster!r} is none: {problem}")
     told = fabric.gateway
-    me = OverlayNode(name=name, address=_address(node.address), index=_index(node.index))
-    gateway = OverlayNode(name=told.node, address=_address(told.address), index=_index(told.index))
+    me = overlaychecks.node(name, node.address, node.index)
+    gateway = overlaychecks.node(told.node, told.address, told.index)
     if me.address == gateway.address or me.index == gateway.index:
         raise ValueError(f"the gateway {gateway.name} has the address or the number of this node")
     if family_of(me.address) != family_of(gateway.address):
         raise ValueError(f"{me.address} and {gateway.address} are not of one family")
-    _within("mtu", fabric.mtu, LEAST_DEVICE_MTU, MOST_MTU)
-    _within("vni", fabric.vni, 1, (1 << 24) - 1)
-    _within("port", fabric.port, 1, 65535)
-    pods = _pods(fabric.pod_cidrs)
+    overlaychecks.device(fabric.mtu, fabric.vni, fabric.port)
+    pods = overlaychecks.pods(fabric.pod_cidrs)
     aliases, refused = _aliases(fabric, pods, (me.address, gateway.address), api_servers)
     overlay = Overlay(pods=pods, aliases=aliases, vni=fabric.vni, port=fabric.port, mtu=fabric.mtu)
     return CheckedOverlay(me, gateway, overlay, refused)
-
-
-def _address(text: str) -> str:
-    parsed = parse(text)
-    if (
-        parsed is None
-        or parsed.is_loopback
-        or parsed.is_unspecified
-        or parsed.is_multicast
-        or parsed.is_link_local
-        or parsed.is_reserved
-    ):
-        raise ValueError(f"{text!r} is no address of a node")
-    return str(parsed)
-
-
-def _index(number: int) -> int:
-    _within("index", number, 1, MOST_NODES)
-    return number
-
-
-def _within(what: str, number: int, least: int, most: int) -> None:
-    if not least <= number <= most:
-        raise ValueError(f"{what} {number} is not from {least} to {most}")
-
-
-def _pods(claimed: tuple[str, ...]) -> tuple[str, ...]:
-    if not claimed:
-        raise ValueError("no range of this cluster's pods is said")
-    if len(claimed) > MOST_PODS:
-        raise ValueError(f"{len(claimed)} ranges of pods are more than {MOST_PODS}")
-    for text in claimed:
-        problem = rangechecks.malformed(text)
-        if not problem and ip_network(text).prefixlen == 0:
-            problem = f"{text} is every address there is"
-        if problem:
-            raise ValueError(problem)
-    return tuple(dict.fromkeys(str(ip_network(text)) for text in claimed))
 
 
 def _aliases(

@@ -274,6 +274,7 @@ def _usable(text: str, family: int) -> bool:
         parsed is not None
         and parsed.version == family
         and str(parsed) == text
+        and "%" not in text  # a zone is any text
         and not (parsed.is_loopback or parsed.is_unspecified)
         and not (parsed.is_multicast or parsed.is_link_local)
     )

@@ -88,6 +88,7 @@ def gateway(**changes: Any) -> dict[str, Any]:
         (gateway(address="169.254.169.254"), "no address of a node"),
         (gateway(address="255.255.255.255"), "no address of a node"),
         (gateway(address="gateway.example.org"), "no address of a node"),
+        (gateway(address="2001:db8::1%; flush ruleset"), "no address of a node"),
         (gateway(address="172.16.0.2"), "the address or the number of this node"),
         (gateway(index=2), "the address or the number of this node"),
         (gateway(index=0), "index 0"),

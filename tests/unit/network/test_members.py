@@ -91,6 +91,14 @@ def test_a_way_is_never_wider_than_the_overlay() -> None:
     assert found.overlay.aliases == {"10.71.0.0/16": 1450}
 
 
+def test_a_zone_is_no_part_of_a_nodes_address() -> None:
+    """It is any text, and addresses go into the rules of nftables."""
+    nodes = [Member("a", ("fd00::1",)), Member("b", ("fd00::2%; flush ruleset",))]
+    found = members.fabric("a", nodes, {}, REACHED, PODS, 1500)
+    assert found is not None
+    assert "no InternalIP" in found.refused["b"]
+
+
 @pytest.mark.parametrize(
     ("address", "why"),
     [

@@ -3,8 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import msgspec
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
@@ -130,6 +132,41 @@ async def test_an_order_that_makes_no_plan_is_reported():
         (report,) = made.reports
         assert isinstance(report, OverlayState)
         assert report.problem
+
+
+@pytest.mark.parametrize(
+    ("node", "pods", "why"),
+    [
+        ({"address": "fd00::b%; flush ruleset"}, {}, "no address of a node"),
+        ({"address": "127.0.0.1"}, {}, "no address of a node"),
+        ({"address": ONE.address}, {}, "of the node"),
+        ({"index": 1}, {}, "number 1 of the node"),
+        ({"index": 4095}, {}, "index 4095"),
+        ({"pods": ("0.0.0.0/0",)}, {}, "none of this cluster's pods"),
+        ({"pods": ("192.168.1.0/24",)}, {}, "none of this cluster's pods"),
+        ({"pods": ("10.244.1.0/24; drop",)}, {}, "no range"),
+        ({}, {"pods": ()}, "no range"),
+        ({}, {"pods": ("0.0.0.0/0",)}, "every address"),
+        ({}, {"pods": ("10.244.0.0/16", "fe80::1%; flush ruleset; /64")}, "host bits"),
+        ({}, {"port": 65536}, "port"),
+        ({}, {"vni": 0}, "vni"),
+        ({}, {"mtu": 68}, "mtu"),
+    ],
+)
+async def test_no_part_of_an_order_that_cannot_be_reaches_the_kernel(
+    node: dict[str, Any], pods: dict[str, Any], why: str
+):
+    wrong = msgspec.structs.replace(TWO, **node)
+    overlay = msgspec.structs.replace(OVERLAY, **pods)
+    async with machine() as made:
+        await made.receive(LEAD)
+        await made.receive(LeadOverlay(ONE, (ONE, wrong), overlay))
+        assert made.kernel.applied == 1
+        report = made.reports[-1]
+        assert isinstance(report, OverlayState)
+        assert why in report.problem
+        await made.receive(LEAD)
+        assert (made.kernel.applied, made.reports[-1]) == (2, OverlayState())
 
 
 async def test_a_machine_that_is_the_gateway_no_more_leaves_all_as_it_is():
