@@ -68,6 +68,16 @@ class Helm:
             raise TestbedError(f"helm {' '.join(arguments)}: {answer.stderr}")
         return answer
 
+    def start(self, member: Member, *arguments: str) -> subprocess.Popen[bytes]:
+        """Begins it at a cluster, as its administrator, and does not wait."""
+        where = ("--kubeconfig", str(member.plane.kubeconfig), "--namespace", "liqo")
+        return subprocess.Popen(
+            [self._program, *arguments, *where],
+            env={**plain_environment(), "HOME": str(self._home)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
     def template(self, *arguments: str, namespace: str = "liqo") -> str:
         """What the chart renders in the cluster `rome`."""
         named = ("--namespace", namespace, "--set", "clusterID=rome")
@@ -332,8 +342,46 @@ def test_a_release_comes_changes_goes_back_and_goes(helm: Helm, member: Member) 
     refused = member.liqod("uninstall", "--yes", check=False)
     assert "helm uninstall liqod" in refused.stderr
 
-    helm.at(member, "uninstall", "liqod")
+    # The Job of the hook has no node here: tests/cluster/test_chart_uninstall.py has one.
+    helm.at(member, "uninstall", "liqod", "--no-hooks")
     assert member.names(DEFINITIONS), "with them all objects would go"
+    member.liqod("uninstall", "--yes", "--purge")
+    member.plane.kubectl("delete", "namespace", "liqo")
+    inventory.wait_for(member.api, before, 60)
+
+
+def test_helm_4_goes_on_with_a_release_of_helm_3(
+    helms: dict[int, str], member: Member, tmp_path: Path
+) -> None:
+    older, newer = (Helm(helms[major], tmp_path / str(major)) for major in (3, 4))
+    before = member.inventory()
+    named = (str(CHART), "--set", "clusterID=genoa")
+    older.at(member, "install", "liqod", *named, "--create-namespace")
+    newer.at(member, "upgrade", "liqod", *named, "--set", "replicas=2,networking.enabled=false")
+    assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 2
+    assert not member.api.exists(KEEPER)
+
+    # One that is broken off: no pod gets ready here, so it would wait.
+    started = newer.start(member, "upgrade", "liqod", *named, "--set", "replicas=3", "--wait")
+    member.comes_to(DEPLOYMENT, lambda one: one["spec"]["replicas"] == 3)
+    started.kill()
+    started.communicate()
+    refused = newer.at(member, "upgrade", "liqod", *named, "--set", "replicas=3", check=False)
+    assert "another operation (install/upgrade/rollback) is in progress" in refused
+    newer.at(member, "rollback", "liqod", "1")
+    assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
+    assert member.api.exists(KEEPER)
+    newer.at(member, "upgrade", "liqod", *named, "--set", "replicas=3")
+    assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 3
+
+    # A cluster has one installation.
+    where = ("--kubeconfig", str(member.plane.kubeconfig), "--namespace", "other")
+    second = newer.run("install", "second", *named, *where, "--create-namespace", check=False)
+    assert "invalid ownership metadata" in second.stderr
+    assert 'current value is "liqod"' in second.stderr
+    assert not member.api.exists("/api/v1/namespaces/other")
+
+    newer.at(member, "uninstall", "liqod", "--no-hooks")
     member.liqod("uninstall", "--yes", "--purge")
     member.plane.kubectl("delete", "namespace", "liqo")
     inventory.wait_for(member.api, before, 60)
