@@ -6,12 +6,16 @@ refused with a reason, on both sides.
 """
 
 import ipaddress
+import re
 from collections.abc import Collection, Iterable
 from functools import lru_cache
 from typing import Final
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+_ZONE: Final = re.compile(r"[A-Za-z0-9_.-]{0,15}")
+"""The name of an interface, or nothing."""
 
 _SPECIAL: Final = tuple(
     (ipaddress.ip_network(prefix), what)
@@ -73,8 +77,12 @@ def is_network(text: str) -> bool:
 
 
 def parse(address: object) -> IPAddress | None:
-    """The address, with IPv4 inside IPv6 as IPv4; None if it is none."""
-    if not isinstance(address, str):
+    """The address, with IPv4 inside IPv6 as IPv4; None if it is none.
+
+    Python takes any text for the zone of an IPv6 address. Addresses are written into rules of
+    nftables and command lines as they came, so only the name of an interface is one here.
+    """
+    if not isinstance(address, str) or not _ZONE.fullmatch(address.partition("%")[2]):
         return None
     try:
         parsed = ipaddress.ip_address(address)
