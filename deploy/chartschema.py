@@ -36,6 +36,7 @@ def schema() -> Schema:
         "networking": _table({"enabled": _SWITCH}),
         "clusterProfiles": _SWITCH,
         "storage": _SWITCH,
+        "pluginRights": _by_reflector(_rule()),
         "unpeerOnUninstall": _SWITCH,
         "config": config,
         "resources": _table(
@@ -92,3 +93,19 @@ def _table(properties: Schema) -> Schema:
 
 def _objects() -> Schema:
     return {"type": "array", "items": {"type": "object"}}
+
+
+def _by_reflector(rule: Schema) -> Schema:
+    """Lists of rules by the names of reflectors."""
+    return {
+        "type": "object",
+        "propertyNames": {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"},
+        "additionalProperties": {"type": "array", "minItems": 1, "items": rule},
+    }
+
+
+def _rule() -> Schema:
+    """A rule of RBAC, without wildcards."""
+    names = {"type": "array", "minItems": 1, "items": {"type": "string", "pattern": "^[^*]*$"}}
+    fields = ("apiGroups", "resources", "verbs")
+    return {**_table(dict.fromkeys(fields, names)), "required": list(fields)}

@@ -4,6 +4,7 @@ go."""
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ import yaml
 from deploy import release
 from deploy.chart import CHART, KEPT
 from deploy.charthooks import HOOK
+from liqod.apimachinery.labels import PLUGIN
 from liqod.config import parse
 from liqod.install.manifests import Options, printable
+from liqod.install.plugingrants import Declared, here
 from liqod.resources.crdmanifests import crd_manifests
 from tests.cluster.test_install import DEFINITIONS, fresh
 from tests.testbed import inventory, programs
@@ -28,6 +31,7 @@ from tests.testbed.federation import Member
 from tests.testbed.netns import Networks, doorway
 from tests.testbed.processes import plain_environment
 from tests.testbed.wheels import Installation
+from tests.unit.plugins.test_overreach import GOOD
 
 pytestmark = [pytest.mark.cluster, pytest.mark.release]
 
@@ -250,6 +254,16 @@ def test_more_objects_come_by_value(helm: Helm) -> None:
     assert yaml.safe_load(dashboard)["panels"]
 
 
+def test_rights_for_a_plugin_are_those_of_the_command(helm: Helm) -> None:
+    [wanted] = here(Declared(GOOD, "package 1"))
+    name = wanted["metadata"]["labels"][PLUGIN]
+    told = json.dumps({name: wanted["rules"]})
+    found = rendered(helm.template("--set-json", f"pluginRights={told}"))
+    made = found["ClusterRole", "", wanted["metadata"]["name"]]
+    assert made["rules"] == wanted["rules"]
+    assert wanted["metadata"]["labels"].items() <= made["metadata"]["labels"].items()
+
+
 @pytest.mark.parametrize(
     ("value", "named"),
     [
@@ -259,6 +273,11 @@ def test_more_objects_come_by_value(helm: Helm) -> None:
         ("config.provider.pod_securty=restricted", "pod_securty"),
         ("config.provider.pod_security=tight", "pod_security"),
         ("replicas=0", "replicas"),
+        ("pluginRights.a[0].verb={get}", "verb"),
+        (
+            "pluginRights.a[0].verbs={*},pluginRights.a[0].apiGroups={b},pluginRights.a[0].resources={c}",
+            "pluginRights",
+        ),
         ("monitoring.serviceMonitor=true", "config.health.host"),
     ],
 )
