@@ -41,8 +41,6 @@ DEPLOYMENT = "/apis/apps/v1/namespaces/liqo/deployments/liqod"
 KEEPER = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-keeper"
 SECRET = "/api/v1/namespaces/liqo/secrets/liqod"
 RELEASES = "sh.helm.release.v1.liqod"
-NO_PODS = "clusterID=genoa,unpeerOnUninstall=false"
-"""Values of a release in a cluster in which no Job ever runs."""
 
 
 class Helm:
@@ -321,7 +319,7 @@ def test_a_packed_chart_renders_and_is_installed_with_all_other_networks_cut(
     assert port is not None
     wanted = helm.template()
     helm.enter = ("nsenter", f"--net=/run/netns/{cut}")
-    set_id = ("--set", NO_PODS)
+    set_id = ("--set", "clusterID=genoa")
     rome = ("--namespace", "liqo", "--set", "clusterID=rome")
     assert helm.run("template", "liqod", str(packed), *rome).stdout == wanted
     with doorway(cut, port):
@@ -329,7 +327,7 @@ def test_a_packed_chart_renders_and_is_installed_with_all_other_networks_cut(
         assert member.api.exists(DEPLOYMENT)
         helm.at(member, "upgrade", "liqod", str(packed), *set_id, "--set", "replicas=2")
         assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 2
-        helm.at(member, "uninstall", "liqod")
+        helm.at(member, "uninstall", "liqod", "--no-hooks")
     member.liqod("uninstall", "--yes", "--purge")
     member.plane.kubectl("delete", "namespace", "liqo")
     inventory.wait_for(member.api, before, 60)
@@ -342,7 +340,7 @@ def configuration(member: Member) -> str:
 
 def test_a_release_comes_changes_goes_back_and_goes(helm: Helm, member: Member) -> None:
     before = member.inventory()
-    named = (str(CHART), "--set", NO_PODS)
+    named = (str(CHART), "--set", "clusterID=genoa")
     helm.at(member, "install", "liqod", *named, "--create-namespace")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
     assert member.api.exists(KEEPER)

@@ -32,7 +32,7 @@ from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import give_up, start_all
 from tests.testbed.processes import plain_environment
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.release]
 
 OFFLOADINGS = "/apis/offloading.liqo.io/v1beta1/namespaceoffloadings"
 ROOT = Path(__file__).parents[2]
