@@ -244,13 +244,3 @@ def test_without_a_daemon_or_the_job_peers_stay_for_the_next_release(
     rome.daemon.stop()
     assert "milan keeps its Tenant rome until" in said
     taken_out(rome)
-
-
-def test_definitions_that_are_gone_hold_nothing_up(newest: Helm, federation: Federation) -> None:
-    rome = federation.members["rome"]
-    named = (str(CHART), "--set", "clusterID=rome", "--create-namespace")
-    newest.at(rome, "install", "liqod", *named)
-    rome.plane.kubectl("delete", "customresourcedefinitions", "--selector", "liqod.io/managed=true")
-    said, _ = uninstall(newest, rome)
-    assert said == "every peer was left\n"
-    taken_out(rome)
