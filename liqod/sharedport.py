@@ -20,10 +20,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
+import msgspec
 import trio
 
 from liqod.model.network.clienthello import MOST, NotTls, server_name
-from liqod.runtime.connectionlimit import ConnectionLimiter, accepted, address_of
+from liqod.runtime.connectionlimit import (
+    ConnectionLimiter,
+    PlacesReport,
+    accepted,
+    address_of,
+)
 from liqod.runtime.unixpeer import unix_peer
 
 log = logging.getLogger(__name__)
@@ -44,6 +50,8 @@ CALLS: Final = "calls"
 """The request of a daemon to the tunnels' process for what calls it at a port."""
 PROCESSES: Final = "tunnels*.socket"
 """The names of the sockets of such processes."""
+MOST_REPORTED: Final = 8192
+"""Bytes of a report of the process that listens, in one line; 64 reasons have some 3,000."""
 HANDED: Final = b"!"
 """The byte beside a connection that is handed over; alone it says that there will be some."""
 _NETWORK: Final = (socket.AF_INET, socket.AF_INET6)
@@ -139,12 +147,14 @@ class SharedPort:
         for path in self._folder.glob(PROCESSES):
             with suppress(OSError, trio.BrokenResourceError, trio.TooSlowError):
                 stream = await trio.open_unix_socket(path)
-                with trio.fail_after(NAMED_WITHIN):
-                    if unix_peer(stream.socket).trusted:
-                        await stream.send_all(request)
-                        if await stream.receive_some(1) == HANDED:
-                            return stream
-                await stream.aclose()
+                listens = False
+                try:
+                    listens = await _asked(stream, request)
+                finally:
+                    if not listens:
+                        await trio.aclose_forcefully(stream)
+                if listens:
+                    return stream
         return None
 
     async def _listen(self, listener: trio.socket.SocketType, nursery: trio.Nursery) -> None:
@@ -184,18 +194,54 @@ class SharedPort:
 
     async def _be_handed(self, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
         """Take what the process that listens hands over, until it has the port no more."""
+        reports = b""
         async with stream:
-            while True:
-                try:
-                    data, files = await received(stream.socket, 64, 8)
-                except OSError:
-                    return
-                for file in files:
-                    came = _connection(file)
-                    if came is not None:
-                        nursery.start_soon(self._take, came)
-                if not data:
-                    return
+            try:
+                while True:
+                    data, files = await received(stream.socket, MOST_REPORTED, 8)
+                    for file in files:
+                        came = _connection(file)
+                        if came is not None:
+                            nursery.start_soon(self._take, came)
+                    if not data:
+                        return
+                    reports = read_reports(self._places, reports + data.replace(HANDED, b""))
+            except (OSError, ValueError):
+                return  # it is gone, or speaks nonsense: it is asked anew
+            finally:
+                last = self._places.elsewhere
+                self._places.elsewhere = msgspec.structs.replace(last, taken=0)
+
+
+def read_reports(places: ConnectionLimiter, data: bytes) -> bytes:
+    """Take the reports that are whole; returns the beginning of the next one.
+
+    Args:
+        places: of the face that they are about.
+        data: from the process that listens.
+
+    Raises:
+        ValueError: it is no report.
+    """
+    *lines, rest = data.split(b"\n")
+    for line in lines:
+        places.take_report(msgspec.json.decode(line, type=PlacesReport))
+    if len(rest) > MOST_REPORTED:
+        raise ValueError("the report has no end")
+    return rest
+
+
+async def _asked(stream: trio.SocketStream, request: bytes) -> bool:
+    """True if the process at the other end listens, and hands over connections from now on.
+
+    Raises:
+        OSError, trio.BrokenResourceError, trio.TooSlowError: it gives no answer.
+    """
+    if not unix_peer(stream.socket).trusted:
+        return False
+    with trio.fail_after(NAMED_WITHIN):
+        await stream.send_all(request)
+        return bool(await stream.receive_some(1) == HANDED)
 
 
 async def _given_away(others: trio.socket.SocketType, listener: trio.socket.SocketType) -> None:

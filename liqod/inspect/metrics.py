@@ -200,7 +200,7 @@ FAMILIES: tuple[Family, ...] = (
     ),
     Family(
         *("liqod_places_taken", "gauge", _FACE, "Places of a face that callers have."),
-        of_places(len),
+        of_places(lambda places: len(places) + places.elsewhere.taken),
     ),
     Family(
         "liqod_places", "gauge", _FACE, "Places of a face.", of_places(lambda places: places.most)

@@ -13,9 +13,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
-from typing import Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
+import msgspec
 import trio
+from msgspec import Meta
 
 from liqod.runtime.log import Seldom
 
@@ -25,6 +27,8 @@ T = TypeVar("T")
 
 _full = Seldom()
 
+SourceSort = Literal["", "loopback", "link-local", "private", "public"]
+"""Kind of the address of a source; empty for a source without one."""
 Why = Literal["full", "memory", "source", "time"]
 """Reason why a connection is refused or ended: all places are taken, too many bytes are kept of its
 requests, or its source has as many places, or as much of the time, as one may have."""
@@ -70,6 +74,22 @@ class ConnectionSlot:
         return self.places.weigh(self, buffered)
 
 
+class PlacesReport(msgspec.Struct, frozen=True):
+    """The places of a face in another process of this machine.
+
+    Attributes:
+        taken: number of connections that have one.
+        refused: since the process began, as :attr:`ConnectionLimiter.refused` has it: the kind of
+            source, the reason, the number.
+    """
+
+    taken: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+    refused: Annotated[
+        tuple[tuple[SourceSort, Why, Annotated[int, Meta(ge=0, le=1 << 53)]], ...],
+        Meta(max_length=64),
+    ] = ()
+
+
 class ConnectionLimiter:
     """The connections of one face.
 
@@ -81,7 +101,9 @@ class ConnectionLimiter:
         name: their purpose, for the log; empty: nothing is logged.
 
     Attributes:
-        refused: number of refused or ended ones, by the kind of their source and the reason.
+        refused: number of refused or ended ones, by the kind of their source and the reason; those
+            of another process that serves the face are among them.
+        elsewhere: the last report of that process; it counts there, against places of its own.
     """
 
     def __init__(
@@ -102,6 +124,24 @@ class ConnectionLimiter:
         self._count = 0
         self._by_network: Counter[str] = Counter()
         self.refused: Counter[tuple[str, Why]] = Counter()
+        self.elsewhere = PlacesReport()
+
+    @property
+    def report(self) -> PlacesReport:
+        """The report of this process's places, for another one."""
+        refused = ((sort, why, count) for (sort, why), count in sorted(self.refused.items()))
+        return msgspec.convert({"taken": len(self), "refused": tuple(refused)}, PlacesReport)
+
+    def take_report(self, report: PlacesReport) -> None:
+        """Count what another process refuses: the difference to its last report.
+
+        A process that began anew counts from 0.
+        """
+        before = {(sort, why): count for sort, why, count in self.elsewhere.refused}
+        for sort, why, count in report.refused:
+            had = before.get((sort, why), 0)
+            self.refused[sort, why] += count - had if count >= had else count
+        self.elsewhere = report
 
     def __len__(self) -> int:
         return self._count

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, NoReturn
 
+import msgspec
 import trio
 
 from liqod.model.network.clienthello import NotTls
@@ -23,6 +24,8 @@ from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned, w
 
 PROVED_WITHIN: Final = 10.0
 """Seconds for that."""
+REPORTED: Final = 1.0
+"""Seconds between reports to the daemon, where there is something new."""
 
 Carry = Callable[[TunnelSession], None]
 Take = Callable[[trio.socket.SocketType], None]
@@ -73,12 +76,33 @@ class Port:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._closed, nursery.cancel_scope)
+                nursery.start_soon(self._report, stream)
                 with suppress(trio.BrokenResourceError):
                     await stream.receive_some(1)
                 nursery.cancel_scope.cancel()
         finally:
             if self.daemon is stream:
                 self.daemon = None
+
+    async def _report(self, stream: trio.SocketStream) -> None:
+        """Report to the daemon who was refused here: it shows that, and this process has no face.
+
+        It ends where the daemon does not take it, and the daemon's end is seen elsewhere.
+        """
+        told = None
+        while True:
+            report = self._strangers.report
+            if report != told:
+                line = msgspec.json.encode(report) + b"\n"
+                try:
+                    # At once or not at all: a descriptor may be handed over beside it.
+                    if await stream.socket.send(line) != len(line):
+                        stream.socket.shutdown(socket.SHUT_RDWR)
+                        return
+                except OSError:
+                    return
+                told = report
+            await trio.sleep(REPORTED)
 
     async def _closed(self, scope: trio.CancelScope) -> None:
         await self._over.wait()

@@ -22,12 +22,13 @@ from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Place, TunnelServices
 from liqod.runtime import account
 from liqod.runtime.connectionlimit import ConnectionLimiter
-from liqod.sharedport import DAEMON, HANDED, SharedPort
+from liqod.sharedport import DAEMON, HANDED, SharedPort, read_reports
 from liqod.tunnel.__main__ import Process, listening
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.tunnelsession import TunnelSession
 from liqod.tunnel.tunneltls import context
 from liqod.tunnel.wanted import Wanted
+from simulator.trial import eventually
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
 from tests.unit.plugins.network.machines import Here
 
@@ -276,3 +277,50 @@ async def test_a_crowd_at_the_shared_port_keeps_out_nobody_from_elsewhere(folder
                 with trio.fail_after(20):
                     assert bytes(await slow.receive_some()) == b"daemon"
         nursery.cancel_scope.cancel()
+
+
+async def test_the_daemon_shows_who_is_refused_where_the_tunnels_have_the_port(
+    folder: Path,
+) -> None:
+    port, places = free_port(), ConnectionLimiter(16)
+    shared = SharedPort(port, folder, partial(take, "daemon"), places)
+    served = Served(folder, port)
+    async with tunnels(folder), trio.open_nursery() as nursery:
+        await nursery.start(shared.run)
+        await served.be()
+        await answers(port, f"{DAEMON}.milan.example", "daemon")
+        of_one = account.derived(account.TUNNEL_SHARES)[account.SHARED].of_one
+        with ExitStack() as stack:
+            for _ in range(of_one + 5):
+                made = stack.enter_context(socket.socket())
+                made.setblocking(False)
+                made.connect_ex(("127.0.0.1", port))
+
+            async def refused() -> bool:
+                return places.refused["loopback", "source"] >= 5
+
+            await eventually(refused, seconds=10)
+            assert places.elsewhere.taken == of_one
+            assert len(places) == 0
+            shown = dict(places.refused)
+            await trio.sleep(1.2)
+            assert places.refused == shown, "nothing is counted twice"
+        nursery.cancel_scope.cancel()
+    assert places.elsewhere.taken == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"nonsense\n",
+        b'{"taken": -1}\n',
+        b'{"refused": [["somewhere", "full", 1]]}\n',
+        b'{"refused": [["public", "a whim", 1]]}\n',
+        b"x" * 9000,
+    ],
+)
+def test_nonsense_of_the_process_of_the_tunnels_is_counted_nowhere(line: bytes) -> None:
+    places = ConnectionLimiter(16)
+    with pytest.raises(ValueError, match=r"JSON|Expected|Invalid|no end"):
+        read_reports(places, line)
+    assert not places.refused
