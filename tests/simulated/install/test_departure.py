@@ -1,5 +1,7 @@
 """The program of the chart's Job: it leaves every peer, ends in time, and names what is left."""
 
+from pathlib import Path
+
 import pytest
 import trio
 
@@ -7,8 +9,10 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES, SECRETS
 from liqod.install.departure import depart
 from liqod.resources import FOREIGN_CLUSTERS, NAMESPACE_OFFLOADINGS, TENANTS, VIRTUAL_NODES
+from tests.simulated.meeting import run
 from tests.simulated.members import Member, members
 from tests.simulated.prepared import quiet
+from tests.simulated.remedies import taken
 
 RECORD = {
     "metadata": {
@@ -46,7 +50,7 @@ async def test_every_peer_is_left_and_namespaces_come_back():
 
 
 @pytest.mark.long
-async def test_a_dead_peer_is_left_and_named():
+async def test_a_dead_peer_is_left_and_named_and_given_up_on_request(tmp_path: Path):
     async with members("rome", "milan", leads=True) as [rome, milan]:
         await rome.peer(milan)
         await milan.stop()
@@ -55,6 +59,12 @@ async def test_a_dead_peer_is_left_and_named():
         assert line.startswith("milan does not answer: ")
         assert "`liqod uninstall --forget`" in line
         await rome.gone(NODES, "milan")
+        await rome.stop()
+        left = await run(rome, tmp_path, "uninstall", "--yes")
+        assert left.status == 1
+        gone = await run(rome, tmp_path, *taken(left.err, "uninstall --forget"), "--yes")
+        assert gone.status == 0, gone.err
+        assert await rome.admin.list(FOREIGN_CLUSTERS) == []
 
 
 @pytest.mark.long
