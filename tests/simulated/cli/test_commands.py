@@ -58,7 +58,7 @@ async def test_from_installing_to_uninstalling(tmp_path: Path):
         await lend(milan)
 
         async def told() -> bool:
-            return "the pod asks for 900Gi" in (await rome.liqod("status", "milan")).out
+            return "the pod asks for 20Gi" in (await rome.liqod("status", "milan")).out
 
         await eventually(told)
         await leave(rome, milan)
@@ -85,7 +85,7 @@ async def borrow(rome: Site, milan: Site) -> None:
     assert (other.status, "its mapping cannot be changed" in other.err) == (1, True)
     pod = {"metadata": {"name": "web"}, "spec": {"containers": [CONTAINER]}}
     await rome.admin.create(PODS, pod, "shop")
-    late = {**CONTAINER, "resources": {"requests": {"cpu": "3", "memory": "900Gi"}}}
+    late = {**CONTAINER, "resources": {"requests": {"cpu": "3", "memory": "20Gi"}}}
     stuck = {"metadata": {"name": "stuck"}, "spec": {"nodeName": "milan", "containers": [late]}}
     await rome.admin.create(PODS, stuck, "shop")
     local = {"metadata": {"name": "local"}, "spec": {"containers": [CONTAINER]}}
