@@ -25,6 +25,8 @@ from liqod.network.dataplane.names import PeerNames
 from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import flowing
 from tests.netns.lab import Cluster, Lab, Pod, run
+from tests.netns.test_floods import has_ranges
+from tests.simulated.borrower import eventually
 from tests.simulated.install.test_deb import UNIT, leads, until
 from tests.simulated.processes import Site, sites
 from tests.testbed.daemon import toml
@@ -141,6 +143,9 @@ async def test_an_upgrade_costs_no_packet_and_a_purge_leaves_nothing(
     async with joined(debian, tmp_path, wireguard) as both:
         machine, node = both.machine, both.node.node
         before = state(node)
+        # Networks of clusters that do not know their own ranges yet are joined later.
+        for site in (both.rome, both.milan):
+            await eventually(partial(has_ranges, site))
         user = await both.milan.user_for(both.rome.name)
         await both.rome.liqod("peer", "--remote-kubeconfig", str(user))
         async with flowing(both.pods[1], await both.alias()) as flow:
