@@ -57,9 +57,10 @@ class Takeover(Controller[str]):
 
     async def reconcile(self, key: str) -> float | None:
         """Write and order that this node is the gateway, where it is."""
-        if self._role.now.active is False:
-            self._machine.have(ReleaseOverlay())
         fabric = self._fabrics.store.decode((self._context.namespace, FABRIC), InternalFabric)
+        if self._role.now.active is False or fabric is None:
+            # Without a fabric `liqod node` takes the overlay away: nobody is to put it back.
+            self._machine.have(ReleaseOverlay())
         if not self._role.now.active or fabric is None or fabric.spec is None:
             return None
         nodes = {

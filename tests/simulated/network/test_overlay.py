@@ -14,6 +14,7 @@ from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.orders.candidacy import GatewayState
+from liqod.network.orders.overlay import LeadOverlay, OverlayOrder, ReleaseOverlay
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.network.overlay.takeover import Takeover
@@ -195,6 +196,23 @@ async def test_a_standby_leads_the_overlay_to_itself_when_it_takes_over():
             said = (await fabric(made))["gateway"]
             assert (said["node"], said["epoch"], said["holder"]) == ("two", 2, "second")
             assert kernel.plans[-1].forwarding[0].to == "192.168.1.10"
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_gateway_of_a_standby_puts_back_no_overlay_that_the_cluster_has_no_more():
+    async with two_nodes() as made:
+        async with written(made) as kernel:
+            await until(lambda: so(kernel.plans))
+        role, orders = Role(GatewayState(), others=True), list[OverlayOrder]()
+        role.gateway = "one"
+        async with trio.open_nursery() as nursery:
+            own = RemoteOverlay(orders.append)
+            await nursery.start(Takeover(made.context, role, own, "second").run)
+            await until(lambda: so(orders))
+            assert isinstance(orders[-1], LeadOverlay)
+            kind, name, place = FABRICS
+            await made.client.delete(kind, name, place)
+            await until(lambda: so(isinstance(orders[-1], ReleaseOverlay)))
             nursery.cancel_scope.cancel()
 
 
