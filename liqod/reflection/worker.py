@@ -231,10 +231,10 @@ class Worker:
 
     def _forget(self, key: Key) -> None:
         self._wakes(key)
-        self._context.dependencies.record(ReflectedObject(self.reflector.name, *key), ())
+        subject = ReflectedObject(self.reflector.name, *key)
+        self._context.dependencies.record(subject, ())
         self.remote.forget(key)
         self._status.forget(key)
-        subject = ReflectedObject(self.reflector.name, *key)
         self._context.problems.report(self._context.peer.id, subject, {})
 
     async def reconcile(self, key: Key) -> float | None:

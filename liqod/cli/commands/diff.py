@@ -24,7 +24,7 @@ from liqod.errors import ConfigError, Misuse, NotFound
 from liqod.kube.client import Client
 from liqod.kube.http import proxies
 from liqod.kube.selection import Selection
-from liqod.model.crossing.overrides import OURS, Override, compiled, in_order
+from liqod.model.crossing.overrides import Override, compiled, in_order, is_acted_on
 from liqod.plugins import loader
 from liqod.plugins.contracts import SERVER_FIELDS
 from liqod.resources import OVERRIDE_POLICIES, VirtualNode
@@ -137,7 +137,7 @@ def _shown(found: Json | None) -> Json | None:
     made = {key: copy.deepcopy(each) for key, each in found.items() if key != "status"}
     meta = {key: each for key, each in made["metadata"].items() if key not in LEFT_OUT}
     for field in ("labels", "annotations"):
-        kept = {key: each for key, each in (meta.get(field) or {}).items() if not _is_ours(key)}
+        kept = {key: each for key, each in (meta.get(field) or {}).items() if not is_acted_on(key)}
         meta.pop(field, None)
         if kept:
             meta[field] = kept
@@ -146,11 +146,6 @@ def _shown(found: Json | None) -> Json | None:
         for field in SET_THERE:
             made["spec"].pop(field, None)
     return made
-
-
-def _is_ours(key: str) -> bool:
-    domain = key.partition("/")[0]
-    return any(domain == each or domain.endswith(f".{each}") for each in OURS)
 
 
 def _text(report: Json, kind: Kind, name: str) -> Iterable[str]:

@@ -146,10 +146,15 @@ def problem(spec: OverridePolicySpec) -> str:
     if any(each.kind == "Secret" for each in spec.objects):
         return "what a Secret is at peers is not changed by policies"
     for key in (*spec.labels, *spec.annotations):
-        domain = key.partition("/")[0] if "/" in key else ""
-        if any(domain == each or domain.endswith(f".{each}") for each in OURS):
+        if is_acted_on(key):
             return f"{key} is of a domain by whose keys programs act"
     return next((told for each in spec.patch if (told := _refused(each))), "")
+
+
+def is_acted_on(key: str) -> bool:
+    """True if a label or an annotation is of a domain by whose keys programs act."""
+    domain, slash, _ = key.partition("/")
+    return bool(slash) and any(domain == each or domain.endswith(f".{each}") for each in OURS)
 
 
 def _refused(operation: PatchOperation) -> str:
@@ -163,9 +168,7 @@ def _refused(operation: PatchOperation) -> str:
         return f"{path or 'the whole object'} is not changed by policies"
     if path.startswith("/metadata") and not _METADATA.match(path):
         return f"{path}: of metadata only single labels and annotations are changed"
-    key = path.removeprefix("/metadata/labels/").removeprefix("/metadata/annotations/")
-    domain = key.partition("~1")[0] if key != path and "~1" in key else ""
-    if any(domain == each or domain.endswith(f".{each}") for each in OURS):
+    if path.startswith("/metadata") and is_acted_on(path.rpartition("/")[2].replace("~1", "/")):
         return f"{path} is of a domain by whose keys programs act"
     named = _WIDENING.intersection(path.split("/"))
     value = "" if operation.op == "remove" else decoded(operation.value)

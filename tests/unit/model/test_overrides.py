@@ -141,6 +141,12 @@ def test_a_patch_after_all_else_and_its_values() -> None:
     assert "nodeSelector" not in after["spec"]
 
 
+def test_what_one_object_gets_of_a_patch_is_no_other_s() -> None:
+    grows = [{**ADD, "value": "[]"}, {**ADD, "path": "/spec/x/-", "value": "1"}]
+    one = policy(patch=grows)
+    assert [changed(POD, one)["spec"]["x"] for _ in range(3)] == [[1], [1], [1]]
+
+
 @pytest.mark.parametrize(
     "operation",
     [
