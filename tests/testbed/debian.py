@@ -141,7 +141,12 @@ class Machine:
 
     def shows(self, unit: str, name: str) -> str:
         """A property of a unit."""
-        return self.run("systemctl", "show", "--value", f"--property={name}", unit).strip()
+        return self.properties(unit, name)[name]
+
+    def properties(self, unit: str, *names: str) -> dict[str, str]:
+        """Properties of a unit, all of one moment."""
+        lines = self.run("systemctl", "show", f"--property={','.join(names)}", unit).splitlines()
+        return {name: value for name, _, value in (line.partition("=") for line in lines)}
 
     def log(self, unit: str) -> str:
         """What a unit has logged."""
@@ -157,6 +162,8 @@ def _run(command: Sequence[str]) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        # A signal that a program there sends to its own group stays away from the tests.
+        start_new_session=True,
     )
     if done.returncode != 0:
         raise TestbedError(f"{' '.join(command)}: {done.returncode}: {done.stdout.strip()}")

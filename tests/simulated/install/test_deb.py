@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import trio
@@ -45,8 +46,17 @@ def files(machine: Machine) -> set[str]:
     return {each for each in found if not each.startswith(theirs)} - set(KEPT)
 
 
-def states(machine: Machine) -> tuple[str, str]:
-    return machine.shows(UNIT, "ActiveState"), machine.shows(UNIT, "StatusText")
+class States(NamedTuple):
+    """Properties of the daemon's unit, all of one moment."""
+
+    state: str
+    text: str
+    process: str
+
+
+def states(machine: Machine) -> States:
+    seen = machine.properties(UNIT, "ActiveState", "StatusText", "MainPID")
+    return States(seen["ActiveState"], seen["StatusText"], seen["MainPID"])
 
 
 async def until(machine: Machine, seen: Callable[[], bool]) -> None:
@@ -60,9 +70,10 @@ async def until(machine: Machine, seen: Callable[[], bool]) -> None:
 
 def leads(machine: Machine, other_than: str = "0") -> bool:
     """True if the daemon leads its cluster, as another process than one before."""
-    state, text = states(machine)
-    leading = state == "active" and text.startswith("leading")
-    return leading and machine.shows(UNIT, "MainPID") != other_than
+    seen = states(machine)
+    leading = seen.state == "active" and seen.text.startswith("leading")
+    # While none runs, the unit has the number 0, which `kill` takes for the group of its caller.
+    return leading and seen.process not in (other_than, "0")
 
 
 def test_lintian_finds_nothing(debian: Debian):
@@ -144,7 +155,8 @@ async def reload(machine: Machine) -> None:
 
 async def restart_by(machine: Machine, signal: str, said: str) -> None:
     """What ends or stops the process has systemd start another."""
-    process = machine.shows(UNIT, "MainPID")
+    process = states(machine).process
+    assert int(process) > 1
     machine.run("kill", f"-{signal}", process)
     await until(machine, partial(leads, machine, process))
     assert said in machine.log(UNIT)
