@@ -51,7 +51,8 @@ from liqod.kube.client import Client
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
 from liqod.network.gateway import gatewayplan
-from liqod.network.gateway.gatewayplan import Listening, LocalFacts, Object
+from liqod.network.orders.tunnels import Listening
+from liqod.network.gateway.gatewayplan import LocalFacts, Object
 from liqod.network.gateway.keysecrets import KeySecret
 from liqod.procedures.networkobjects import WIREGUARD
 from liqod.provider.workloads import directpods

@@ -24,7 +24,6 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, PeerNames
 from liqod.runtime.connectionlimit import ConnectionLimiter, serve_one
 from liqod.runtime.log import Seldom
-from liqod.runtime.observable import Notifier
 
 HEAD_LIMIT: Final = 8192
 """Bytes of a request."""
@@ -33,21 +32,6 @@ BACKLOG: Final = 64
 log = logging.getLogger(__name__)
 
 Dial = Callable[[], Awaitable[Wire]]
-
-
-class Healings(Notifier):
-    """Notifies that something of a peer's was put back, so that its interfaces may be others."""
-
-    def waits(self) -> Callable[[], Awaitable[None]]:
-        """Waits until it was, since it was waited for last: nothing between is missed."""
-        coming = self.coming
-
-        async def wait() -> None:
-            nonlocal coming
-            await coming.wait()
-            coming = self.coming
-
-        return wait
 
 
 class VethListeners:

@@ -16,7 +16,7 @@ from liqod.network.connectproxy import ConnectProxy, ProxyTimings, place_of
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
-from liqod.network.gateway.gatewayplan import Listening
+from liqod.network.orders.tunnels import Listening
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe

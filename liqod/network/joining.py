@@ -16,7 +16,8 @@ from liqod.network.gateway import gatewayplan, keysecrets, publickeys
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.exposure import Exposed
 from liqod.network.gateway.gatewaydeployments import GatewayDeployments
-from liqod.network.gateway.gatewayplan import GatewayRefusal, Listening, LocalFacts, Object
+from liqod.network.orders.tunnels import Listening
+from liqod.network.gateway.gatewayplan import GatewayRefusal, LocalFacts, Object
 from liqod.network.gateway.gateways import Gateways, every
 from liqod.network.gateway.gatewayservices import GatewayServices
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints

@@ -1,5 +1,6 @@
 """Notifies waiting tasks of a change, or of the newest value."""
 
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 import trio
@@ -27,6 +28,17 @@ class Notifier:
     async def wait(self) -> None:
         """Wait for the next notification."""
         await self.coming.wait()
+
+    def waits(self) -> Callable[[], Awaitable[None]]:
+        """Waits for the next notification since it was last awaited: none between is missed."""
+        coming = self.coming
+
+        async def wait() -> None:
+            nonlocal coming
+            await coming.wait()
+            coming = self.coming
+
+        return wait
 
 
 class Observable(Generic[T]):

@@ -27,7 +27,7 @@ from liqod.model import ids
 from liqod.network import ipam
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.gateway.gatewayplan import Listening
+from liqod.network.orders.tunnels import Listening
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe

@@ -5,7 +5,7 @@ the one that is there is not written: at rest nothing is.
 """
 
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 import trio
@@ -20,14 +20,13 @@ from liqod.kube.watched import Watched
 from liqod.model import ids
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.network.failover.role import Role
-from liqod.network.gateway.gatewayplan import Gateway, made_by
+from liqod.network.orders.tunnels import Gateway
+from liqod.network.gateway.gatewayplan import kind_of, made_by
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.peers.peer import Peer
 from liqod.resources.networking import CONNECTIONS, Connection
 from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
-
-State = Literal["Connected", "Connecting", "Error"]
 
 CONNECTION: Final = "connection"
 """The one key."""
@@ -37,22 +36,6 @@ NOTABLE: Final = 0.25
 """Part of a latency, and :data:`LEAST`, by which another must differ to be written."""
 LEAST: Final = 0.0005
 """Seconds."""
-
-
-class TunnelState(msgspec.Struct, frozen=True):
-    """How a tunnel is.
-
-    Attributes:
-        state: in Liqo's words.
-        why: the reason, a sentence; empty where there is none.
-        latency: seconds of a round trip; None where none has been made.
-        pods: as :attr:`liqod.network.probing.pathmetrics.PathMetrics.pods`.
-    """
-
-    state: State = "Connecting"
-    why: str = ""
-    latency: float | None = None
-    pods: PodPath = NOT_TRIED
 
 
 class Connections(Controller[str]):
@@ -154,7 +137,7 @@ def connection(
             "name": ids.gateway_resource(gateway.name),
             "namespace": namespace,
             "labels": {labels.REMOTE_CLUSTER_ID: peer},
-            "ownerReferences": [owner_reference(gateway.kind, owner)],
+            "ownerReferences": [owner_reference(kind_of(gateway), owner)],
             **({"annotations": {labels.PODS: pods.text}} if pods.state else {}),
         },
         "spec": {"type": gateway.side.capitalize(), "gatewayRef": ref},

@@ -24,8 +24,9 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model import ids
 from liqod.model.objects import conditions
-from liqod.network.gateway.connections import Connections, TunnelState
-from liqod.network.gateway.gatewayplan import Gateway
+from liqod.network.orders.tunnels import TunnelState, Gateway
+from liqod.network.gateway.connections import Connections
+from liqod.network.gateway.gatewayplan import kind_of
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.peers.peer import Peer
 from liqod.runtime.observable import Observable
@@ -174,7 +175,7 @@ def deployment(peer: str, namespace: str, gateway: Gateway) -> Json:
             "name": ids.gateway_resource(gateway.name),
             "namespace": namespace,
             "labels": shown,
-            "ownerReferences": [owner_reference(gateway.kind, owner)],
+            "ownerReferences": [owner_reference(kind_of(gateway), owner)],
         },
         "spec": {
             "replicas": 1,

@@ -8,7 +8,7 @@ template that it names selects the backend of its tunnel: ``<backend>-server``,
 import ipaddress
 import re
 from collections.abc import Container, Iterable, Mapping
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
@@ -16,8 +16,9 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
-from liqod.network.dataplane.names import OVERLAY_PORT
+from liqod.network.dataplane.names import OVERLAY_PORT, Side
 from liqod.network.failover.candidatemessages import PORT as CANDIDATES
+from liqod.network.orders.tunnels import PORT, Gateway, Listening
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (
     GATEWAY_CLIENTS,
@@ -29,7 +30,6 @@ from liqod.resources.networking import (
     GatewayServer,
 )
 
-Side = Literal["server", "client"]
 Object = GatewayServer | GatewayClient
 
 ACCEPTED: Final = "Accepted"
@@ -41,8 +41,6 @@ OTHER_NAMESPACE: Final = "OtherNamespace"
 """The reason where it is not in the peer's tenant namespace."""
 CANNOT_JOIN: Final = "CannotJoin"
 """The reason where this machine lacks something, or is not configured to do it."""
-PORT: Final = 51840
-"""Port of the first gateway of a machine where none is configured: Liqo's."""
 PORTS: Final = 1024
 """How many ports from there are tried where one is another gateway's already."""
 MTU: Final = 1340
@@ -84,22 +82,6 @@ class GatewayRefusal(msgspec.Struct, frozen=True):
     message: str
 
 
-class Listening(msgspec.Struct, frozen=True, kw_only=True):
-    """How a backend's servers listen.
-
-    Attributes:
-        transport: ``UDP`` or ``TCP``.
-        port: the default.
-        shared: whether those of several peers listen at one port.
-        carried: whether its packets can go in a websocket.
-    """
-
-    transport: Literal["UDP", "TCP"] = "UDP"
-    port: int = PORT
-    shared: bool = False
-    carried: bool = False
-
-
 USUAL: Final = Listening()
 
 
@@ -123,34 +105,9 @@ class LocalFacts(msgspec.Struct, frozen=True, kw_only=True):
     kept: frozenset[int] = frozenset()
 
 
-class Gateway(msgspec.Struct, frozen=True, kw_only=True):
-    """This cluster's end of a tunnel, as an object requests it.
-
-    Attributes:
-        side: whether it is dialled, or dials.
-        backend: what makes the tunnel.
-        name, uid: of the object.
-        mtu: in bytes.
-        port: where it listens; 0 for any.
-        transport: ``UDP`` or ``TCP``.
-        endpoints: ``address:port`` of the other side, the preferred one first.
-        websocket: TCP port at which a server takes the tunnel in a websocket, too; 0 for none.
-    """
-
-    side: Side
-    backend: str
-    name: str
-    uid: str
-    mtu: int
-    port: int = 0
-    transport: Literal["UDP", "TCP"] = "UDP"
-    endpoints: tuple[str, ...] = ()
-    websocket: int = 0
-
-    @property
-    def kind(self) -> Kind:
-        """Of the object."""
-        return GATEWAY_SERVERS if self.side == "server" else GATEWAY_CLIENTS
+def kind_of(gateway: Gateway) -> Kind:
+    """The kind of the object that requests a gateway."""
+    return GATEWAY_SERVERS if gateway.side == "server" else GATEWAY_CLIENTS
 
 
 def made_by(side: Side, name: str, namespace: str, uid: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import msgspec
 
 from liqod.identity.tunnelkeys import TunnelKeys
-from liqod.network.gateway.gatewayplan import Gateway
+from liqod.network.orders.tunnels import Gateway
 
 NO_GATEWAY = "there is no GatewayServer and no GatewayClient of the peer"
 

@@ -77,7 +77,7 @@ class PathMetrics:
         names: of the peer.
         gauge: what measures; None where nothing does but the tunnel itself.
         turned: called when the path carries another size, and when a trip turns out otherwise.
-        goes: notified at each look which path the tunnel takes.
+        measured: called after each round of measurements.
         timings: how often it is measured.
 
     Attributes:
@@ -101,7 +101,7 @@ class PathMetrics:
         names: PeerNames,
         gauge: KernelPathProbe | None,
         turned: Callable[[], None],
-        goes: Callable[[TunnelStatus], None] = lambda status: None,
+        measured: Callable[[], None] = lambda: None,
         timings: NetworkTimings = ORDINARY,
     ) -> None:
         self.own = self.unreachable = self.broken = ""
@@ -114,7 +114,7 @@ class PathMetrics:
         self._names = names
         self._gauge = gauge
         self._turned = turned
-        self._goes = goes
+        self._measured = measured
         self._timings = timings
         self._result = ProbeResult(False)
         self._counted: dict[str, int] = {}
@@ -173,6 +173,13 @@ class PathMetrics:
         return Counter(each for at, each in self._mended if at >= since)
 
     @property
+    def forgets_at(self) -> float:
+        """When a repair is forgotten next, by Trio's clock; ``inf`` where none is remembered."""
+        since = trio.current_time() - self._timings.fought_within
+        oldest = next((at for at, _ in self._mended if at >= since), inf)
+        return oldest + self._timings.fought_within
+
+    @property
     def _slow(self) -> float:
         """Seconds that answers take, by the probes."""
         return self._result.latency or 0.0
@@ -194,6 +201,7 @@ class PathMetrics:
             self._wake = trio.Event()
             began = trio.current_time()
             await self._round(probe_target())
+            self._measured()
             again = self._timings.measured_again
             with trio.move_on_after(self._timings.measured_every if self._result.alive else again):
                 await self._wake.wait()
@@ -241,7 +249,6 @@ class PathMetrics:
         if status is None:
             self._received = 0
             return
-        self._goes(status)
         # Of what had come before nobody knows when it did.
         if status.received > self._received and self._received:
             self.received_at = now

@@ -18,7 +18,7 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace
-from liqod.network.gateway.gatewayplan import Listening
+from liqod.network.orders.tunnels import Listening
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.joining import join
 from liqod.network.probing.conncheck import Prober

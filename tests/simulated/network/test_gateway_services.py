@@ -15,7 +15,8 @@ from liqod.network.failover.role import Role
 from liqod.network.gateway import exposure
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.exposure import Exposed
-from liqod.network.gateway.gatewayplan import Listening, LocalFacts
+from liqod.network.orders.tunnels import Listening
+from liqod.network.gateway.gatewayplan import LocalFacts
 from liqod.network.gateway.gateways import Gateways
 from liqod.network.gateway.gatewayservices import GatewayServices
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints

@@ -6,8 +6,7 @@ import trio
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.gateway.connections import TunnelState
-from liqod.network.gateway.gatewayplan import Gateway
+from liqod.network.orders.tunnels import TunnelState, Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.probing.pathmetrics import PathMetrics
 from liqod.network.probing.peernetworkfacts import facts, measured, relayed

@@ -7,18 +7,8 @@ import pytest
 
 from liqod.config import Config
 from liqod.configsections import HandshakeSettings, WebhookSettings
-from liqod.network.gateway.gatewayplan import (
-    PORT,
-    GatewayRefusal,
-    Listening,
-    Object,
-    endpoints_of,
-    judged,
-    port_of,
-    refusal,
-    reported_websocket,
-    websocket_of,
-)
+from liqod.network.orders.tunnels import PORT, Listening
+from liqod.network.gateway.gatewayplan import GatewayRefusal, Object, endpoints_of, judged, port_of, refusal, reported_websocket, websocket_of
 from liqod.network.joining import own_ports
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import GatewayServerStatus, StandardCondition

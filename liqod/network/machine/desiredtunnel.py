@@ -1,4 +1,4 @@
-"""All that a peer's network is made of, as one value. Pure."""
+"""All that a peer's network is made of on this machine, as one value. Pure."""
 
 from collections.abc import Collection
 
@@ -6,9 +6,8 @@ import msgspec
 from msgspec.structs import replace
 
 from liqod.model.network.ranges import PeerRanges
-from liqod.network.gateway.gatewayplan import Gateway
-from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.candidacy import GatewayState
+from liqod.network.orders.tunnels import Gateway, TunnelOrder
 from liqod.plugins.providers import TunnelSpec
 
 
@@ -29,42 +28,36 @@ class DesiredTunnel(msgspec.Struct, frozen=True):
 
 
 def desired_tunnel(
-    peer: str,
-    ends: TunnelEndpoints,
-    ranges: PeerRanges,
+    order: TunnelOrder,
     where: GatewayState,
     stands_by: Collection[str],
     offers: bool | None = None,
-) -> DesiredTunnel | None:
-    """The desired network of a peer; None while an end is missing.
+) -> DesiredTunnel:
+    """The desired network of a peer.
 
     Args:
-        peer: its id.
-        ends: of the tunnel.
-        ranges: of both clusters.
+        order: the daemon's.
         where: whether this machine is the gateway.
         stands_by: backends whose tunnels can be quiet.
         offers: whether the peer's gateway reports to take the tunnel in a websocket; a client's
             annotation does not show that this has ended. None: no report yet.
     """
-    if ends.gateway is None or ends.keys is None or not ends.peer_key:
-        return None
-    gateway, active = ends.gateway, bool(where.active)
+    gateway, active = order.gateway, bool(where.active)
     warm = gateway.backend in stands_by
     spec = TunnelSpec(
         side=gateway.side,
-        private_key=ends.keys.private,
-        public_key=ends.keys.public,
-        peer_public_key=ends.peer_key,
+        private_key=order.private_key,
+        public_key=order.public_key,
+        peer_public_key=order.peer_key,
         listen_port=gateway.port,
         endpoints=gateway.endpoints,
         mtu=gateway.mtu,
         quiet=warm and not active,
         mark=where.mark if warm else 0,
-        last=where.endpoints.get(peer, "") if warm and active else "",
+        last=where.endpoints.get(order.peer, "") if warm and active else "",
         websocket=0 if gateway.side == "client" and offers is False else gateway.websocket,
     )
-    return DesiredTunnel(ranges, gateway, spec, active)
+    return DesiredTunnel(order.ranges, gateway, spec, active)
 
 
 def is_same(stands: DesiredTunnel, wants: DesiredTunnel) -> bool:

@@ -1,0 +1,232 @@
+"""Keeps the networks of all peers on this machine as the daemon orders, each in its own nursery.
+
+Whatever fails for a peer ends no other peer's, and is reported as that peer's. Without a daemon all
+of it goes on, by the last orders.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NoReturn
+
+import trio
+
+from liqod.errors import LiqodError
+from liqod.network.dataplane.names import PeerNames
+from liqod.network.failover.role import Role
+from liqod.network.gatewayhost import GatewayHost, Look, take_down
+from liqod.network.machine.attending import attend
+from liqod.network.machine.peertunnel import PeerTunnel
+from liqod.network.orders.tunnels import (
+    EndTunnel,
+    FindUnknown,
+    MachineFacts,
+    MachineRead,
+    MeasureTunnel,
+    ReadMachine,
+    SweepUnknown,
+    TunnelEnded,
+    TunnelFigures,
+    TunnelMessage,
+    TunnelNews,
+    TunnelOrder,
+    TunnelReport,
+    TunnelState,
+    UnknownFound,
+    UnknownSwept,
+)
+from liqod.runtime.observable import Observable
+from liqod.runtime.supervise import Failure, Supervision, explain, leaves
+
+log = logging.getLogger(__name__)
+
+
+class TunnelService:
+    """This machine's part of all peers' networks.
+
+    Args:
+        cluster: this cluster's id.
+        role: whether this machine is the gateway; gets where peers are observed.
+        send: sends a report to the daemon; one that comes to none is lost.
+        look: finds what this machine can do.
+    """
+
+    def __init__(
+        self, cluster: str, role: Role, send: Callable[[TunnelNews], None], look: Look
+    ) -> None:
+        self._cluster, self._role, self._send, self._look = cluster, role, send, look
+        self._host: Observable[GatewayHost | None] = Observable(None)
+        self._wanted: dict[str, Observable[TunnelOrder | EndTunnel]] = {}
+        """The newest order by peer; an end is forgotten when it is answered."""
+        self._tunnels: dict[str, PeerTunnel] = {}
+        self._nursery: trio.Nursery | None = None
+        self._waiting: list[Callable[[], Awaitable[object]]] = []
+        """Requests that came before the service ran."""
+
+    def receive(self, order: TunnelMessage) -> None:
+        """Carry out an order of the daemon; the same one again changes nothing."""
+        match order:
+            case TunnelOrder() | EndTunnel():
+                self._take(order)
+            case MeasureTunnel():
+                if order.peer in self._tunnels:
+                    self._tunnels[order.peer].nudge()
+            case ReadMachine():
+                self._start(partial(self._read, order))
+            case FindUnknown():
+                self._start(partial(self._find, order))
+            case SweepUnknown():
+                self._start(partial(self._sweep, order))
+
+    async def run(self) -> NoReturn:
+        """Keep all of it until cancelled, which ends nothing."""
+        try:
+            async with trio.open_nursery() as self._nursery:
+                self._nursery.start_soon(self._observe)
+                for peer in self._wanted:
+                    self._nursery.start_soon(self._keep, peer)
+                for each in self._waiting:
+                    self._nursery.start_soon(each)
+                self._waiting.clear()
+                await trio.sleep_forever()
+        finally:
+            self._nursery = None
+        raise AssertionError("a service ends by cancellation only")
+
+    def _take(self, order: TunnelOrder | EndTunnel) -> None:
+        peer = order.peer
+        if peer not in self._wanted:
+            self._wanted[peer] = Observable(order)
+            if self._nursery is not None:
+                self._nursery.start_soon(self._keep, peer)
+            return
+        self._wanted[peer].set(order)
+        if isinstance(order, TunnelOrder) and peer in self._tunnels:
+            self._tunnels[peer].receive(order)
+
+    def _start(self, request: Callable[[], Awaitable[object]]) -> None:
+        if self._nursery is None:
+            self._waiting.append(request)
+        else:
+            self._nursery.start_soon(request)
+
+    async def _observe(self) -> NoReturn:
+        """Observe the node's own namespace, as soon as it is known that it can be."""
+        datapath = (await self._known()).datapath
+        while datapath is None:
+            await self._host.wait_changed()
+            datapath = (await self._known()).datapath
+        await attend(datapath)
+
+    async def _known(self) -> GatewayHost:
+        """Wait until this machine was looked at."""
+        while self._host.now is None:
+            await self._host.wait_changed()
+        return self._host.now
+
+    def _names(self, peer: str) -> PeerNames:
+        return PeerNames(self._cluster, peer)
+
+    # One peer.
+
+    async def _keep(self, peer: str) -> None:
+        """Keep one peer's network, until its end was ordered and has come."""
+        wanted = self._wanted[peer]
+        await self._known()
+        while True:
+            now = wanted.now
+            if isinstance(now, TunnelOrder):
+                await self._have(peer, wanted)
+                continue
+            problem = await self._end(peer)
+            if wanted.now is now:
+                del self._wanted[peer]
+            self._send(TunnelEnded(now.number, problem))
+            if peer not in self._wanted:
+                return
+
+    async def _have(self, peer: str, wanted: Observable[TunnelOrder | EndTunnel]) -> None:
+        """Keep one peer's network, as often as it takes, until its end is ordered."""
+        async with trio.open_nursery() as nursery:
+            run = partial(self._run, peer, wanted)
+            nursery.start_soon(Supervision(run, partial(self._on_failure, peer)).forever)
+            while isinstance(wanted.now, TunnelOrder):
+                await wanted.wait_changed()
+            nursery.cancel_scope.cancel()
+
+    async def _run(self, peer: str, wanted: Observable[TunnelOrder | EndTunnel]) -> None:
+        order = wanted.now
+        if not isinstance(order, TunnelOrder):
+            return
+        known = (self._names(peer), order, self._present, self._role, self._send)
+        self._tunnels[peer] = made = PeerTunnel(*known)
+        try:
+            await made.run()
+        finally:
+            del self._tunnels[peer]
+
+    def _present(self) -> GatewayHost:
+        host = self._host.now
+        assert host is not None
+        return host
+
+    def _on_failure(self, peer: str, failure: Failure | None, error: BaseException | None) -> None:
+        if failure is None or error is None:
+            return
+        # What the kernel carries it carries without this task: nobody looks, that is all.
+        state = TunnelState("Error", failure.reason)
+        figures = TunnelFigures(device=failure.reason)
+        self._send(TunnelReport(peer=peer, state=state, judged=False, figures=figures))
+        faults = [each for each in leaves(error) if not isinstance(each, OSError)]
+        log.warning("the network of %s failed", peer, exc_info=faults[0] if faults else None)
+
+    async def _end(self, peer: str) -> str:
+        """Have nothing of a peer's; why something is left, empty where all is gone."""
+        try:
+            await take_down(self._present(), self._names(peer))
+        except LiqodError as error:
+            return str(error)
+        except Exception as error:
+            log.exception("the network of %s is not taken down", peer)
+            return explain(error)
+        log.info("the network of %s is taken down", peer)
+        return ""
+
+    # Requests.
+
+    async def _read(self, request: ReadMachine) -> None:
+        try:
+            host = await self._look()
+        except Exception as error:
+            log.exception("this machine cannot be looked at")
+            self._send(MachineRead(request.number, MachineFacts(problem=explain(error))))
+            return
+        self._host.set(host)
+        self._send(MachineRead(request.number, host.facts))
+
+    async def _find(self, request: FindUnknown) -> None:
+        try:
+            found = tuple(each.hash for each in await self._unknown(request.known))
+        except LiqodError as error:
+            self._send(UnknownFound(request.number, problem=str(error)))
+        else:
+            self._send(UnknownFound(request.number, found))
+
+    async def _sweep(self, request: SweepUnknown) -> None:
+        swept, problem = list[str](), ""
+        try:
+            for names in await self._unknown(request.known):
+                if names.hash in request.found:
+                    await take_down(self._present(), names)
+                    log.info("swept what was left of %s", names.mark)
+                    swept.append(names.mark)
+        except LiqodError as error:
+            problem = str(error)
+        self._send(UnknownSwept(request.number, tuple(swept), problem))
+
+    async def _unknown(self, known: tuple[str, ...]) -> list[PeerNames]:
+        """The networks on this machine of peers that nobody knows, nor an order is about."""
+        datapath = (await self._known()).datapath
+        if datapath is None:
+            return []
+        return await datapath.leftovers([self._names(each) for each in (*known, *self._wanted)])

@@ -1,0 +1,236 @@
+"""This machine as the daemon has it: ordered, and reported by the machine's side.
+
+The machine's side may begin anew at any time: :meth:`RemoteMachine.tell` sends it everything that
+it needs, and each request that is not answered yet.
+"""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar
+
+import trio
+
+from liqod.errors import NetworkError
+from liqod.network.failover.role import Role
+from liqod.network.orders.tunnels import (
+    EndTunnel,
+    FindUnknown,
+    MachineFacts,
+    MachineRead,
+    MeasureTunnel,
+    ReadMachine,
+    SweepUnknown,
+    TunnelAnswer,
+    TunnelEnded,
+    TunnelMessage,
+    TunnelNews,
+    TunnelOrder,
+    TunnelReport,
+    UnknownFound,
+    UnknownSwept,
+)
+from liqod.network.overlay.ways import NodeReachability
+from liqod.runtime.observable import Observable
+
+A = TypeVar("A", MachineRead, TunnelEnded, UnknownFound, UnknownSwept)
+
+PATIENCE: Final = 300.0
+"""Seconds for a request: each backend may take a minute to end a tunnel."""
+LOOKED: Final = 30.0
+"""Seconds for the machine's side to find what this machine can do."""
+SILENT: Final = "this machine's side has not answered"
+
+
+class RemoteTunnel:
+    """The tunnel of one peer on this machine.
+
+    Args:
+        peer: its id.
+        send: sends an order to the machine.
+
+    Attributes:
+        report: as the machine reported it last; None while it has not.
+        received_at: when it did, by Trio's clock.
+    """
+
+    def __init__(self, peer: str, send: Callable[[TunnelMessage], None]) -> None:
+        self.peer = peer
+        self.report: Observable[TunnelReport | None] = Observable(None)
+        self.received_at = 0.0
+        self._send = send
+        self._order: TunnelOrder | None = None
+
+    def have(self, order: TunnelOrder) -> None:
+        """Order it; the same order again is not sent."""
+        if order != self._order:
+            self._order = order
+            self._send(order)
+
+    def nudge(self) -> None:
+        """Request fresh figures: somebody looks."""
+        self._send(MeasureTunnel(self.peer))
+
+    def receive(self, report: TunnelReport) -> None:
+        """Take a report of the machine."""
+        self.received_at = trio.current_time()
+        self.report.set(report)
+
+    def tell(self) -> None:
+        """Order it anew."""
+        if self._order is not None:
+            self._send(self._order)
+
+    def forget(self) -> None:
+        """There is no order for it any more, and no report counts: it is to end."""
+        self._order = None
+        self.report.set(None)
+
+
+class RemoteMachine:
+    """This machine.
+
+    Args:
+        send: sends an order to it.
+        role: whether it is the gateway, as it reports.
+        facts: what is known of it at first.
+
+    Attributes:
+        role: the same.
+        facts: what it can do, as it reported last.
+        nodes: how the other nodes reach it.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[TunnelMessage], None],
+        role: Role | None = None,
+        facts: MachineFacts = MachineFacts(),  # noqa: B008
+    ) -> None:
+        self.role = role if role is not None else Role()
+        self.facts = Observable(facts)
+        self.nodes = NodeReachability()
+        self._send = send
+        self._tunnels: dict[str, RemoteTunnel] = {}
+        self._number = _first_number()
+        self._requests: dict[int, _Request] = {}
+        self._looks = False
+        """True if the machine's side was to find what this machine can do."""
+
+    def receive(self, report: TunnelNews) -> None:
+        """Take a report of the machine; one of a peer that nobody follows counts for nothing."""
+        if isinstance(report, TunnelReport):
+            if report.peer in self._tunnels:
+                self._tunnels[report.peer].receive(report)
+            return
+        if isinstance(report, MachineRead):
+            self.facts.set(report.facts)
+        if report.number in self._requests:
+            self._requests[report.number].take(report)
+
+    def tell(self) -> None:
+        """Send everything that is wanted: the machine's side may have begun anew."""
+        if self._looks:
+            self._send(ReadMachine(self._next()))
+        for tunnel in self._tunnels.values():
+            tunnel.tell()
+        for request in self._requests.values():
+            self._send(request.order)
+
+    async def look(self) -> MachineFacts:
+        """What this machine can do, looked for anew; a problem where its side does not answer."""
+        self._looks = True
+        try:
+            found = await self._ask(ReadMachine(self._next()), MachineRead, LOOKED)
+        except NetworkError as error:
+            self.facts.set(MachineFacts(problem=str(error)))
+            return self.facts.now
+        return found.facts
+
+    @contextmanager
+    def tunnel(self, peer: str) -> Iterator[RemoteTunnel]:
+        """The tunnel of a peer, as long as the block; the machine keeps it beyond that."""
+        self._tunnels[peer] = made = RemoteTunnel(peer, self._send)
+        try:
+            yield made
+        finally:
+            if self._tunnels.get(peer) is made:
+                del self._tunnels[peer]
+
+    async def end(self, peer: str) -> None:
+        """Have nothing of a peer's on this machine.
+
+        Raises:
+            NetworkError: something does not go, or the machine's side does not answer.
+        """
+        if peer in self._tunnels:
+            self._tunnels[peer].forget()
+        _check(await self._ask(EndTunnel(self._next(), peer), TunnelEnded))
+
+    async def unknown(self, known: Iterable[str]) -> tuple[str, ...]:
+        """The networks on this machine that are of no known peer.
+
+        Raises:
+            NetworkError: they are not known.
+        """
+        order = FindUnknown(self._next(), tuple(known))
+        found = await self._ask(order, UnknownFound)
+        _check(found)
+        return found.found
+
+    async def sweep(self, found: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+        """Take those networks away that still are of no known peer; their marks.
+
+        Raises:
+            NetworkError: something is left; what did go is gone.
+        """
+        order = SweepUnknown(self._next(), tuple(found), tuple(known))
+        swept = await self._ask(order, UnknownSwept)
+        _check(swept)
+        return swept.marks
+
+    def _next(self) -> int:
+        self._number += 1
+        return self._number
+
+    async def _ask(self, order: Any, kind: type[A], within: float = PATIENCE) -> A:
+        request = _Request(order)
+        self._requests[order.number] = request
+        try:
+            self._send(order)
+            with trio.move_on_after(within):
+                await request.answered.wait()
+        finally:
+            del self._requests[order.number]
+        if not isinstance(request.answer, kind):
+            raise NetworkError(f"{SILENT} for {within:.0f} s")
+        return request.answer
+
+
+class _Request:
+    """One that is not answered yet."""
+
+    def __init__(self, order: TunnelMessage) -> None:
+        self.order = order
+        self.answer: TunnelAnswer | None = None
+        self.answered = trio.Event()
+
+    def take(self, answer: TunnelAnswer) -> None:
+        self.answer = answer
+        self.answered.set()
+
+
+def _check(answer: TunnelEnded | UnknownFound | UnknownSwept) -> None:
+    if answer.problem:
+        raise NetworkError(answer.problem)
+
+
+def _first_number() -> int:
+    """A number that no earlier daemon has used: the machine's side may still answer one of it."""
+    return secrets.randbits(62)
+
+
+def nowhere() -> RemoteMachine:
+    """A machine that joins no networks."""
+    facts = MachineFacts(problem="this daemon joins no networks")
+    return RemoteMachine(lambda _: None, facts=facts)
