@@ -56,14 +56,14 @@ from liqod.model.view import whereabouts
 from liqod.model.view.daemonfacts import LEADING
 from liqod.model.view.whereabouts import Whereabouts
 from liqod.network import hostcapabilities, ipam
+from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.failover import membership
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import GatewayHost
-from liqod.network.machine.attending import attend
 from liqod.network.machineconnection import MachineConnection
 from liqod.network.orders.overlay import ReleaseOverlay
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
+from liqod.network.remotemachine import RemoteMachine
 from liqod.network.sweeping import NetworkGarbageCollector, sweep_once
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
 from liqod.peers.peercontroller import PeerController
@@ -259,7 +259,9 @@ class Daemon:
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
             self._role = membership.role_of(context)
-            self._machine = MachineConnection(context, self._role, self._leads)
+            kernel = KernelDatapath(context.cluster_id)
+            look = partial(hostcapabilities.look, context, self._plugins, self._account, kernel)
+            self._machine = MachineConnection(context, self._role, self._leads, look)
             servers.start_soon(self._machine.run)
             while True:
                 await self._installed(context)
@@ -343,16 +345,12 @@ class Daemon:
         if not self._role.others:
             self._machine.overlay.have(ReleaseOverlay())
             return
-        machine, kernel = await hostcapabilities.look(
-            context, self._plugins, self._account, self._role
-        )
-        if machine.problem:
+        own = self._machine
+        if (await own.machine.look()).problem:
             return
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(attend, kernel)
-            own = self._machine
             nursery.start_soon(Takeover(context, own.role, own.overlay, self._identity).run)
-            tasks = PeerTasks(self._plugins, machine, self._components)
+            tasks = PeerTasks(self._plugins, own.machine, self._components)
             await nursery.start(
                 PeerController(context, tasks.run_as_standby, tasks.arbiter.end).run
             )
@@ -380,16 +378,12 @@ class Daemon:
             await nursery.start(Retractions(context, arbiter).run)
             problems = OverrideProblems()
             await nursery.start(OverrideController(context, problems).run)
-            machine, kernel = await hostcapabilities.look(
-                context, self._plugins, self._account, self._role
-            )
-            if not machine.problem:
-                nursery.start_soon(attend, kernel)
+            machine = self._machine.machine
+            facts = await machine.look()
+            if not facts.problem:
                 overlay = partial(self._keep_overlay, context, machine)
                 nursery.start_soon(walled, "the nodes' overlay", overlay)
-                nursery.start_soon(
-                    sweep_once, context, machine, kernel, self._components.peers.keys()
-                )
+                nursery.start_soon(sweep_once, context, machine, self._components.peers.keys())
             # An installation from before may lack the rights: nothing else waits for them, and
             # nothing else ends with them.
             nursery.start_soon(walled, "addresses of networks", partial(ipam.run, context))
@@ -409,8 +403,9 @@ class Daemon:
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
+            folder = Path(facts.folder) if facts.folder else None
             handshake = HandshakeManager(
-                context, pair.private, self._account, seen.seen, seen.clusters, machine.folder
+                context, pair.private, self._account, seen.seen, seen.clusters, folder
             )
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)
@@ -423,7 +418,7 @@ class Daemon:
             await nursery.start(leader.discovery.run)
             nursery.start_soon(leader.notify_systemd)
 
-    async def _keep_overlay(self, context: ClusterContext, machine: GatewayHost) -> NoReturn:
+    async def _keep_overlay(self, context: ClusterContext, machine: RemoteMachine) -> NoReturn:
         """Lead from the other nodes to this one, which is the gateway."""
         own = self._machine
         await OverlayWriter(context, machine, own.role, own.overlay, self._identity).run()
@@ -443,7 +438,7 @@ async def _shown_labels(context: ClusterContext) -> NoReturn:
     raise AssertionError("controllers end by cancellation only")
 
 
-async def _leftovers(context: ClusterContext, machine: GatewayHost) -> NoReturn:
+async def _leftovers(context: ClusterContext, machine: RemoteMachine) -> NoReturn:
     """One that begins anew each time."""
     await NetworkGarbageCollector(context, machine).run()
     raise AssertionError("controllers end by cancellation only")

@@ -87,7 +87,7 @@ def command(arguments: list[str]) -> int:
     try:
         if options.clean_all:
             # Here: it brings every backend, for which a daemon of a node has no use.
-            from liqod.network.sweeping import sweep_machine
+            from liqod.network.cleaning import sweep_machine
 
             trio.run(_tell, sweep_machine)
         elif options.clean:

@@ -19,8 +19,8 @@ from liqod.consumer.timings import ConsumerTimings
 from liqod.errors import NotStarted
 from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
-from liqod.network.gatewayhost import NOWHERE, GatewayHost
 from liqod.network.joining import join
+from liqod.network.remotemachine import RemoteMachine, nowhere
 from liqod.peers.peer import Peer
 from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
@@ -55,7 +55,7 @@ class PeerTasks:
     """
 
     plugins: PluginHost
-    machine: GatewayHost = NOWHERE
+    machine: RemoteMachine = field(default_factory=nowhere)
     components: Components = field(default_factory=Components)
     arbiter: StatusArbiter = field(default_factory=StatusArbiter)
     tries: trio.CapacityLimiter = field(default_factory=lambda: trio.CapacityLimiter(TRIED_AT_ONCE))

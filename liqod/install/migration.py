@@ -51,9 +51,9 @@ from liqod.kube.client import Client
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
 from liqod.network.gateway import gatewayplan
-from liqod.network.orders.tunnels import Listening
 from liqod.network.gateway.gatewayplan import LocalFacts, Object
 from liqod.network.gateway.keysecrets import KeySecret
+from liqod.network.orders.tunnels import Listening
 from liqod.procedures.networkobjects import WIREGUARD
 from liqod.provider.workloads import directpods
 from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES

@@ -1,8 +1,7 @@
-"""Finds out what this machine can do for the networks of peers, when the daemon begins to lead."""
+"""Finds what this machine can do for the networks of peers, when the daemon asks for it."""
 
 import logging
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -15,9 +14,8 @@ from liqod.network.backends import Backend, backend
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, place_of
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.failover.role import Role
-from liqod.network.orders.tunnels import Listening
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.orders.tunnels import Listening, MachineFacts
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.host import PluginHost
@@ -34,36 +32,37 @@ log = logging.getLogger(__name__)
 
 
 async def look(
-    context: ClusterContext, plugins: PluginHost, callers: Account, role: Role
-) -> tuple[GatewayHost, KernelDatapath]:
-    """Finds this machine's capabilities, and its kernel, to be attended while networks are kept.
+    context: ClusterContext, plugins: PluginHost, callers: Account, kernel: KernelDatapath
+) -> GatewayHost:
+    """This machine's capabilities as they are now.
 
     Args:
-        role: whether this machine is the gateway.
+        kernel: its kernel; the same each time.
     """
-    settings = context.config.network
-    kernel = KernelDatapath(context.cluster_id)
-    if not settings.enabled:
-        return GatewayHost(problem="the configuration says so ([network] enabled)"), kernel
+    if not context.config.network.enabled:
+        return lacking("the configuration says so ([network] enabled)")
     lacks = await kernel.problem()
     if lacks is not None:
         log.warning("the networks of peers cannot be joined: %s", lacks)
-        return GatewayHost(problem=lacks), kernel
-    return await equipped(context, plugins, callers, role, kernel), kernel
+        return lacking(lacks)
+    return await equipped(context, plugins, callers, kernel)
+
+
+def lacking(problem: str) -> GatewayHost:
+    """The capabilities of a machine that can join no networks, for a reason."""
+    return GatewayHost(facts=MachineFacts(problem=problem))
 
 
 async def equipped(
     context: ClusterContext,
     plugins: PluginHost,
     callers: Account,
-    role: Role,
     kernel: KernelDatapath,
     folder: str = FOLDER,
 ) -> GatewayHost:
     """The capabilities of a machine whose kernel can have data paths.
 
     Args:
-        role: whether this machine is the gateway.
         kernel: its kernel.
         folder: where backends keep what must last until the machine starts anew.
     """
@@ -92,12 +91,17 @@ async def equipped(
         else:
             why = f"tunnels by {provider.name}: {problem}"
             log.warning("%s", why)
-    return GatewayHost(
+    facts = MachineFacts(
         problem="" if tunnels else why,
         addresses=settings.advertise or own_addresses(context.node_address),
+        backends=listening,
+        stands_by=frozenset(quiet),
+        folder=folder if tunnels else "",
+    )
+    return GatewayHost(
+        facts=facts,
         providers=plugins.loaded.network,
         tunnels=tunnels,
-        listening=listening,
         datapath=kernel,
         prober=Prober,
         gauge=KernelPathProbe(kernel),
@@ -106,9 +110,6 @@ async def equipped(
             places=callers[PROXY],
             timings=ProxyTimings(idle=context.config.handshake.stream_idle),
         ),
-        stands_by=frozenset(quiet),
-        role=role,
-        folder=Path(folder) if tunnels else None,
     )
 
 

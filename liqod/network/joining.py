@@ -16,14 +16,13 @@ from liqod.network.gateway import gatewayplan, keysecrets, publickeys
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.exposure import Exposed
 from liqod.network.gateway.gatewaydeployments import GatewayDeployments
-from liqod.network.orders.tunnels import Listening
 from liqod.network.gateway.gatewayplan import GatewayRefusal, LocalFacts, Object
 from liqod.network.gateway.gateways import Gateways, every
 from liqod.network.gateway.gatewayservices import GatewayServices
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.gatewayhost import GatewayHost
 from liqod.network.ipam.peercidrs import PeerCIDRs
-from liqod.network.peertunnel import PeerTunnel
+from liqod.network.remotemachine import RemoteMachine
+from liqod.network.tunnelcontroller import TunnelController
 from liqod.peers.peer import Peer
 from liqod.resources.networking import GatewayServer, PublicKey
 from liqod.runtime.observable import Observable
@@ -38,7 +37,7 @@ def _unknown() -> str:
 
 
 async def join(
-    peer: Peer, machine: GatewayHost, *, api: Callable[[], str] = _unknown, leads: bool = True
+    peer: Peer, machine: RemoteMachine, *, api: Callable[[], str] = _unknown, leads: bool = True
 ) -> NoReturn:
     """Keep the network of one peer, where one is requested, until cancelled.
 
@@ -72,13 +71,22 @@ def own_ports(config: Config) -> frozenset[int]:
     return frozenset((*(each.port for each in tables), *fixed))
 
 
-async def _run(peer: Peer, machine: GatewayHost, api: Callable[[], str], leads: bool) -> None:
-    context = peer.context
+async def _run(peer: Peer, machine: RemoteMachine, api: Callable[[], str], leads: bool) -> None:
+    """Join by what the machine can do now, and begin anew when that is something else."""
+    while True:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_join, peer, machine, api, leads)
+            await machine.facts.wait_changed()
+            nursery.cancel_scope.cancel()
+
+
+async def _join(peer: Peer, machine: RemoteMachine, api: Callable[[], str], leads: bool) -> None:
+    context, facts = peer.context, machine.facts.now
     ends = Observable(TunnelEndpoints())
     here = LocalFacts(
         namespace=context.namespace,
-        problem=machine.problem,
-        backends={each: machine.listening.get(each, Listening()) for each in machine.tunnels},
+        problem=facts.problem,
+        backends=facts.backends,
         websocket=context.config.network.websocket,
         networks=(*context.addressing.pod_cidrs, *context.addressing.service_cidrs),
         kept=own_ports(context.config),
@@ -89,14 +97,14 @@ async def _run(peer: Peer, machine: GatewayHost, api: Callable[[], str], leads: 
     async with trio.open_nursery() as nursery:
         await nursery.start(PeerCIDRs(peer).run)
         await nursery.start(connections.run)
-        gateways = judge(peer, ends, here, machine.addresses, machine.role, exposed)
+        gateways = judge(peer, ends, here, facts.addresses, machine.role, exposed)
         await nursery.start(gateways.run)
         if exposed is not None:
-            services = GatewayServices(peer, ends, exposed, machine.addresses, machine.role)
+            services = GatewayServices(peer, ends, exposed, facts.addresses, machine.role)
             nursery.start_soon(services.run)
         if leads:
             nursery.start_soon(GatewayDeployments(peer, ends, connections).run)
-        nursery.start_soon(PeerTunnel(peer, machine, ends, connections, api, leads=leads).run)
+        nursery.start_soon(TunnelController(peer, machine, ends, connections, api, leads=leads).run)
 
 
 UNTOLD: Final = "the leader has not told its port and keys yet"

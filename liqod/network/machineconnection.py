@@ -1,6 +1,6 @@
 """The daemon's end of the connection to its machine's side, which runs in the same process.
 
-membership, overlay ◄─► MachineLink ◄─ socketpair ─► MachineServer ◄─► MachineService
+membership, overlay, tunnels ◄─► MachineLink ◄─ socketpair ─► MachineServer ◄─► MachineService
 """
 
 import time
@@ -13,6 +13,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.network.failover import membership
 from liqod.network.failover.membership import Membership
 from liqod.network.failover.role import Role
+from liqod.network.gatewayhost import Look, nowhere
 from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machine.machineservice import MachineService
 from liqod.network.machinelink import MachineLink
@@ -20,7 +21,15 @@ from liqod.network.orders import greeting
 from liqod.network.orders.greeting import Greeting
 from liqod.network.orders.messages import Report
 from liqod.network.orders.overlay import OverlayState, Uplink
+from liqod.network.orders.tunnels import (
+    MachineRead,
+    TunnelEnded,
+    TunnelReport,
+    UnknownFound,
+    UnknownSwept,
+)
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
+from liqod.network.remotemachine import RemoteMachine
 from liqod.runtime.observable import Observable
 from liqod.runtime.outliving import outliving
 
@@ -31,11 +40,13 @@ class MachineConnection:
     Args:
         theirs: the role at the machine's side.
         leads: whether this daemon leads.
+        look: finds what this machine can do for the networks of peers.
         node: name of the node's network namespace; None for the one that this process is in.
 
     Attributes:
         role: of the machine, as it reported it last.
         overlay: the machine's overlay.
+        machine: what it can do, and the networks of peers on it.
     """
 
     def __init__(
@@ -43,16 +54,19 @@ class MachineConnection:
         context: ClusterContext,
         theirs: Role,
         leads: Observable[bool],
+        look: Look = nowhere,
         *,
         node: str | None = None,
     ) -> None:
         self.role = membership.role_of(context)
         self._server = MachineServer(context.cluster_id, lambda order: self._machine.receive(order))
-        self._machine = MachineService(context.cluster_id, theirs, self._server.send, node=node)
+        known = (context.cluster_id, theirs, self._server.send, look)
+        self._machine = MachineService(*known, node=node)
         # Of two daemons on one machine the one that was started later orders it.
         made = Greeting(greeting.OLDEST, greeting.VERSION, context.cluster_id, time.time_ns())
         self._link = MachineLink(made, self._connect, self._receive, self._tell)
         self.overlay = RemoteOverlay(self._link.send)
+        self.machine = RemoteMachine(self._link.send, self.role)
         find = partial(membership.local_candidate, context)
         self._membership = Membership(context, find, self.role, leads, self._link.send)
 
@@ -76,10 +90,13 @@ class MachineConnection:
     def _tell(self) -> None:
         self._membership.tell()
         self.overlay.tell()
+        self.machine.tell()
 
     def _receive(self, report: Report) -> None:
         match report:
             case OverlayState() | Uplink():
                 self.overlay.receive(report)
+            case MachineRead() | TunnelEnded() | TunnelReport() | UnknownFound() | UnknownSwept():
+                self.machine.receive(report)
             case _:
                 self._membership.receive(report)

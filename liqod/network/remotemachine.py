@@ -178,16 +178,14 @@ class RemoteMachine:
         _check(found)
         return found.found
 
-    async def sweep(self, found: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-        """Take those networks away that still are of no known peer; their marks.
+    async def sweep(self, found: Iterable[str], known: Iterable[str]) -> UnknownSwept:
+        """Take those networks away that still are of no known peer.
 
         Raises:
-            NetworkError: something is left; what did go is gone.
+            NetworkError: the machine's side does not answer.
         """
         order = SweepUnknown(self._next(), tuple(found), tuple(known))
-        swept = await self._ask(order, UnknownSwept)
-        _check(swept)
-        return swept.marks
+        return await self._ask(order, UnknownSwept)
 
     def _next(self) -> int:
         self._number += 1
@@ -220,7 +218,7 @@ class _Request:
         self.answered.set()
 
 
-def _check(answer: TunnelEnded | UnknownFound | UnknownSwept) -> None:
+def _check(answer: TunnelEnded | UnknownFound) -> None:
     if answer.problem:
         raise NetworkError(answer.problem)
 

@@ -1,4 +1,4 @@
-"""The times by which the networks of peers are measured and swept, in one value."""
+"""The times by which the networks of peers are measured, in one value."""
 
 import msgspec
 
@@ -13,7 +13,6 @@ class NetworkTimings(msgspec.Struct, frozen=True, kw_only=True):
         listens: for which datagrams of the other gateway are awaited at a time: handshakes are
             tried each 5.3 s at the most.
         fought_within: for which a repair of the data path is remembered.
-        unknown_for: for which a peer has to be unknown before its network is removed.
     """
 
     measured_every: float = 30.0
@@ -21,7 +20,6 @@ class NetworkTimings(msgspec.Struct, frozen=True, kw_only=True):
     size_raised: float = 600.0
     listens: float = 12.0
     fought_within: float = 60.0
-    unknown_for: float = 60.0
 
 
 ORDINARY = NetworkTimings()

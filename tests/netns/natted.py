@@ -21,7 +21,6 @@ import trio
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network import ipam
-from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.procedures import kubeconfigpeering
@@ -109,9 +108,6 @@ async def natted(program: str, folder: Path, settings: str) -> AsyncIterator[Nat
         ):
             found = {member.id[-1]: member for member in every}
             for member in every:
-                kernel = machines[member.id].datapath
-                assert isinstance(kernel, KernelDatapath)
-                await nursery.start(kernel.run)
                 nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))
             yield Natted(**_sites(found, clusters, pods), nats=nats)

@@ -30,11 +30,12 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network.dataplane.kernel.apply import change
 from liqod.network.dataplane.kernel.namespaces import enter
-from liqod.network.gatewayhost import GatewayHost
 from liqod.network.machine.overlayservice import OverlayService
+from liqod.network.orders.tunnels import MachineFacts
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.network.overlay.writer import OverlayWriter
+from liqod.network.remotemachine import RemoteMachine
 from liqod.resources import CONFIGURATIONS, INTERNAL_NODES, NETWORKS
 from liqod.resources.networking import GATEWAY_SERVERS
 from liqod.telemetry.hub import Hub
@@ -161,7 +162,8 @@ class Running:
 
         async def run_it(*, task_status: trio.TaskStatus[None]) -> None:
             kernel = NodeKernel(self.nodes.places[number])
-            machine = GatewayHost(addresses=(address(number),))
+            facts = MachineFacts(addresses=(address(number),))
+            machine = RemoteMachine(lambda order: None, facts=facts)
             own = RemoteOverlay(lambda order: service.receive(order))
             service = OverlayService(self.context.cluster_id, kernel, own.receive)
             with scope:

@@ -30,7 +30,6 @@ from liqod.kube.leases import Lease
 from liqod.model import ids
 from liqod.network import ipam
 from liqod.network.dataplane import overlayplan
-from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.failover.election import DURATION, GRACE
@@ -49,6 +48,7 @@ from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run
 from tests.netns.test_joined_clusters import SETTINGS, end_rooms, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
+from tests.simulated.localmachine import LocalMachine
 from tests.simulated.members import Member, members
 from tests.simulated.network.test_networking import join as joined
 from tests.simulated.processes import sites
@@ -169,7 +169,9 @@ class Node:
                         context, cluster_id=f"{context.cluster_id}2", client=milan.admin
                     )
                     peer = Peer(self.site.rome.id, context, place)
-                    nursery.start_soon(partial(join, peer, self.machine, leads=False))
+                    local = LocalMachine(context.cluster_id, self.machine, self.role)
+                    await nursery.start(local.run)
+                    nursery.start_soon(partial(join, peer, local.remote, leads=False))
                 nursery.start_soon(self._lead_overlay)
 
     async def _lead_overlay(self) -> None:
@@ -237,6 +239,12 @@ class Site:
             await NodeKernel(each.name).apply(self.milan.id, plan)
 
 
+def standing_by(host: GatewayHost) -> GatewayHost:
+    """The same machine, as one of several."""
+    facts = msgspec.structs.replace(host.facts, stands_by=frozenset(("wireguard",)))
+    return msgspec.structs.replace(host, facts=facts)
+
+
 def node_object(name: str, number: int) -> dict[str, Any]:
     """A Node; the first two are labelled as those that can be the gateway."""
     marks = {"example.io/gateway": "yes"} if number < 3 else {}
@@ -270,27 +278,24 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
         }
         roles = [Role(GatewayState(active=None), others=True) for _ in (1, 2)]
         both = [
-            msgspec.structs.replace(
+            standing_by(
                 machine_of(
                     names[1] + "2" * (index - 1), spaces[1 + index],
                     f"198.51.100.{10 + index}", program, folder / str(index),
-                ),
-                stands_by=("wireguard",),
-                role=roles[index - 1],
+                )
             )
             for index in (1, 2)
         ]  # fmt: skip
         machines[names[1]] = both[0]
         async with (
-            members(*names, machines=machines, settings=SETTINGS) as clusters,
+            members(
+                *names, machines=machines, roles={names[1]: roles[0]}, settings=SETTINGS
+            ) as clusters,
             trio.open_nursery() as nursery,
         ):
             rome, milan = clusters
             made = Site(word, rome, milan)
             made.nursery, made.pod = nursery, milan_pod
-            for machine in (machines[names[0]], *both):
-                assert isinstance(machine.datapath, KernelDatapath)
-                await nursery.start(machine.datapath.run)
             for member in clusters:
                 nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))

@@ -27,8 +27,8 @@ from liqod.model import ids
 from liqod.network import ipam
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.orders.tunnels import Listening
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.orders.tunnels import Listening, MachineFacts
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
@@ -125,18 +125,18 @@ def machine_of(
         place = Place(interface=names.tunnel, namespace=names.namespace, underlay=node)
         return provider.build(settings, services, place)
 
+    backends = {
+        "wireguard": Listening(carried=True),
+        "vxlan": Listening(),
+        "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
+    }
     return GatewayHost(
-        addresses=(address,),
+        facts=MachineFacts(addresses=(address,), backends=backends),
         providers=PLUGINS.network,
         tunnels={
             "wireguard": partial(build, WIREGUARD, settings),
             "websocket": partial(build, WEBSOCKET, WEBSOCKET.config_type()),
             "vxlan": partial(build, VXLAN, VXLAN.config_type()),
-        },
-        listening={
-            "wireguard": Listening(carried=True),
-            "vxlan": Listening(),
-            "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
         },
         datapath=kernel,
         prober=prober,
@@ -204,9 +204,6 @@ async def two(
             trio.open_nursery() as nursery,
         ):
             for own in names:
-                kernel = machines[own].datapath
-                assert isinstance(kernel, KernelDatapath)
-                await nursery.start(kernel.run)
                 member = next(each for each in both if each.id == own)
                 nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))

@@ -20,9 +20,9 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.fence import Fence
 from liqod.network.gatewayhost import GatewayHost
-from liqod.network.timings import NetworkTimings
 from simulator import EmbeddedCluster
 from tests.netns.test_datapath import planned
+from tests.simulated.localmachine import LocalMachine
 from tests.simulated.members import served
 from tests.simulated.prepared import installed
 from tests.testbed.netns import Networks, inside, state
@@ -67,15 +67,17 @@ async def test_a_leading_daemon_sweeps_what_nobody_knows_for_a_minute(networks: 
         before = state(node)
         await begin(kernel, networks, context.cluster_id, "forgotten", 2)
         late = await begin(kernel, networks, context.cluster_id, "late", 3)
-        machine = GatewayHost(datapath=kernel, timings=NetworkTimings(unknown_for=0.5))
+        local = LocalMachine(context.cluster_id, GatewayHost(datapath=kernel))
 
         async def comes_late() -> None:
             await trio.sleep(0.2)
             await tenant(admin, "late")
 
         async with trio.open_nursery() as nursery:
+            await nursery.start(local.run)
             nursery.start_soon(comes_late)
-            (mark,) = await sweeping.sweep(context, machine, kernel)
+            (mark,) = await sweeping.sweep(context, local.remote, unknown_for=0.5)
+            nursery.cancel_scope.cancel()
         assert mark.endswith("/forgotten")
         # One whose tenant namespace came in the meantime is a peer like any other.
         left = await kernel.leftovers([known])
@@ -91,15 +93,18 @@ async def test_a_list_that_is_empty_by_mistake_destroys_nothing(networks: Networ
             await begin(kernel, networks, context.cluster_id, f"milan-{number}", number)
         before, left = state(node), await kernel.leftovers([])
         assert len(left) == sweeping.MANY + 1
-        machine = GatewayHost(datapath=kernel, timings=NetworkTimings(unknown_for=0.1))
-        assert await sweeping.sweep(context, machine, kernel) == []
+        local = LocalMachine(context.cluster_id, GatewayHost(datapath=kernel))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(local.run)
+            assert await sweeping.sweep(context, local.remote, unknown_for=0.1) == ()
+            nursery.cancel_scope.cancel()
         assert (state(node), await kernel.leftovers([])) == (before, left)
         kernel.close()
 
 
 UNINSTALLS = """
 import sys, trio
-from liqod.network.sweeping import sweep_all
+from liqod.network.cleaning import sweep_all
 print(*trio.run(sweep_all, sys.argv[1]), sep=chr(10))
 """
 

@@ -36,6 +36,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.leaderelection import LeaderElection
 from liqod.model import ids
+from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import NOWHERE, GatewayHost
 from liqod.network.sweeping import NetworkGarbageCollector
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
@@ -52,6 +53,7 @@ from liqod.runtime.account import Account
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload
+from tests.simulated.localmachine import LocalMachine
 from tests.simulated.prepared import installed, quiet
 
 SETTINGS = "[webhook]\nenabled = false\n"
@@ -78,6 +80,8 @@ class Member:
     meets: bool = False
     plugins: Plugins = field(default_factory=Plugins)
     machines: Mapping[str, GatewayHost] = field(default_factory=dict)
+    roles: Mapping[str, Role] = field(default_factory=dict)
+    """Of the machines that are not the only gateway."""
     running: trio.CancelScope | None = None
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
@@ -124,7 +128,10 @@ class Member:
                 await nursery.start(PolicyController(context, self.components.guest_policies).run)
                 signing_requests = SigningRequests()
                 await nursery.start(GarbageCollector(context, signing_requests, self.timings).run)
-                machine = self.machines.get(self.id, NOWHERE)
+                host = self.machines.get(self.id, NOWHERE)
+                local = LocalMachine(self.id, host, self.roles.get(self.id))
+                machine = local.remote
+                await nursery.start(local.run)
                 await nursery.start(NetworkGarbageCollector(context, machine).run)
                 if self.meets:
                     pair = await cluster_keys(client)

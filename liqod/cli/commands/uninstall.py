@@ -55,7 +55,7 @@ async def uninstall(
             client, liqo_namespace, purge=purge, forget=forget, progress=frame.progress
         )
     # Not with the other commands: they would all read what the kernel speaks.
-    from liqod.network.sweeping import sweep_all
+    from liqod.network.cleaning import sweep_all
 
     for line in await sweep_all(own_id):
         frame.progress(line)

@@ -12,8 +12,8 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta, owner_reference
 from liqod.model import ids
 from liqod.model.crossing.addresses import family
-from liqod.network.orders.tunnels import Gateway
 from liqod.network.gateway.gatewayplan import GatewayRefusal
+from liqod.network.orders.tunnels import Gateway
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 
 Json = dict[str, Any]

@@ -28,11 +28,17 @@ from liqod.model.objects.patches import exact_patch
 from liqod.network.failover.role import Role
 from liqod.network.gateway import exposure, gatewayplan, keysecrets, publickeys
 from liqod.network.gateway.exposure import Exposed
-from liqod.network.orders.tunnels import Gateway, Listening
-from liqod.network.gateway.gatewayplan import ACCEPTED, CANNOT_JOIN, GatewayRefusal, LocalFacts, Object
+from liqod.network.gateway.gatewayplan import (
+    ACCEPTED,
+    CANNOT_JOIN,
+    GatewayRefusal,
+    LocalFacts,
+    Object,
+)
 from liqod.network.gateway.publickeys import PeerKey
 from liqod.network.gateway.tunnelendpoints import NO_GATEWAY, TunnelEndpoints
 from liqod.network.ipam.configurations import TENANTS
+from liqod.network.orders.tunnels import Gateway, Listening
 from liqod.peers.peer import Peer
 from liqod.resources.base import Resource
 from liqod.resources.networking import (

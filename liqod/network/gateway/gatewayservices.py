@@ -23,8 +23,8 @@ from liqod.network.failover.role import Role
 from liqod.network.gateway import exposure
 from liqod.network.gateway.exposure import TAKEN_UP_WITHIN, Exposed
 from liqod.network.gateway.gatewaydeployments import SELECTION
-from liqod.network.orders.tunnels import Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.orders.tunnels import Gateway
 from liqod.peers.peer import Peer
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from liqod.runtime.observable import Observable

@@ -6,6 +6,7 @@ import msgspec
 
 from liqod.network.orders.candidacy import CandidacyOrder, CandidacyReport
 from liqod.network.orders.overlay import OverlayOrder, OverlayReport
+from liqod.network.orders.tunnels import TunnelMessage, TunnelNews
 
 M = TypeVar("M", bound=msgspec.Struct)
 T = TypeVar("T")
@@ -21,9 +22,9 @@ class OrderRefused(msgspec.Struct, frozen=True, tag=True):
     name: str
 
 
-Order = CandidacyOrder | OverlayOrder
+Order = CandidacyOrder | OverlayOrder | TunnelMessage
 """From the daemon."""
-Report = CandidacyReport | OverlayReport
+Report = CandidacyReport | OverlayReport | TunnelNews
 """From the machine's services."""
 Reply = Report | OrderRefused
 """From the machine."""

@@ -24,11 +24,11 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.view.networkfacts import ways
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import GatewayHost
 from liqod.network.orders.overlay import LeadOverlay, ReleaseOverlay, RemoveOverlay
 from liqod.network.overlay import members
 from liqod.network.overlay.members import Fabric, Member
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
+from liqod.network.remotemachine import RemoteMachine
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.fabric import (
     FABRIC,
@@ -67,7 +67,7 @@ class OverlayWriter(Controller[str]):
     def __init__(
         self,
         context: ClusterContext,
-        machine: GatewayHost,
+        machine: RemoteMachine,
         role: Role,
         own: RemoteOverlay,
         holder: str,
@@ -126,14 +126,14 @@ class OverlayWriter(Controller[str]):
 
     def _look(self) -> None:
         every = self._internal.store.values(InternalNode)
-        self._machine.node_reachability.nodes = ways(self._live(), every, self._refused)
+        self._machine.nodes.nodes = ways(self._live(), every, self._refused)
 
     async def reconcile(self, key: str) -> float | None:
         """Write and order the desired state, or take it away."""
         mine = members.local(
             self._members.values(),
             self._context.config.network.node,
-            (self._context.node_address, *self._machine.addresses),
+            (self._context.node_address, *self._machine.facts.now.addresses),
         )
         wanted = await self._desired(mine, self._members.values(), *self._stored())
         if self._takes_away(wanted):

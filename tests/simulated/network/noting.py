@@ -18,9 +18,9 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace
-from liqod.network.orders.tunnels import Listening
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.joining import join
+from liqod.network.orders.tunnels import Listening, MachineFacts
 from liqod.network.probing.conncheck import Prober
 from liqod.plugins.callguard import CallGuards
 from liqod.plugins.providers import TunnelProvider, TunnelServices, TunnelSpec, TunnelStatus
@@ -33,6 +33,7 @@ from liqod.resources.networking import (
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
+from tests.simulated.localmachine import LocalMachine
 from tests.simulated.network.test_gateways import MARKS, client, key, server
 
 NOBODY: Any = None
@@ -69,6 +70,12 @@ class Noting:
             raise NetworkError(self.refuses)
         self.did.append("apply")
         return []
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        await trio.sleep_forever()
+        raise AssertionError
 
     async def wait_disturbed(self, names: PeerNames) -> None:
         disturbed = self.disturbed
@@ -109,10 +116,12 @@ class Noting:
         services = TunnelServices(cluster_id="milan", host=NOBODY, folder=self.folder)
         rope = backend(made, None, services, self.calls.of("network", "rope"))
         also = Listening(transport="TCP", port=443, shared=True)
+        backends = {"wireguard": Listening(carried=self.carries)}
+        if self.carries:
+            backends["websocket"] = also
         return GatewayHost(
-            addresses=("192.0.2.5",),
-            tunnels={"wireguard": rope} | ({"websocket": rope} if self.carries else {}),
-            listening={"wireguard": Listening(carried=self.carries), "websocket": also},
+            facts=MachineFacts(addresses=("192.0.2.5",), backends=backends),
+            tunnels=dict.fromkeys(backends, rope),
             datapath=cast("KernelDatapath", self),
             prober=cast("type[Prober]", partial(NotedProber, self)),
         )
@@ -161,6 +170,7 @@ class Joined:
     machine: Noting
     nursery: trio.Nursery
     running: trio.CancelScope
+    local: LocalMachine = field(default_factory=lambda: LocalMachine("milan"))
 
     async def make(self, kind: Any, spec: Json) -> None:
         metadata = {"name": "rome", "labels": MARKS}
@@ -188,7 +198,10 @@ class Joined:
 
         async def run(scope: trio.CancelScope) -> None:
             with scope:
-                await join(self.lender.peer, self.machine.machine())
+                async with trio.open_nursery() as nursery:
+                    self.local = LocalMachine("milan", self.machine.machine())
+                    await nursery.start(self.local.run)
+                    await join(self.lender.peer, self.local.remote)
 
         self.nursery.start_soon(run, self.running)
 

@@ -15,11 +15,11 @@ from liqod.network.failover.role import Role
 from liqod.network.gateway import exposure
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.exposure import Exposed
-from liqod.network.orders.tunnels import Listening
 from liqod.network.gateway.gatewayplan import LocalFacts
 from liqod.network.gateway.gateways import Gateways
 from liqod.network.gateway.gatewayservices import GatewayServices
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.orders.tunnels import Listening
 from liqod.resources.networking import GATEWAY_SERVERS
 from liqod.runtime.observable import Observable
 from tests.simulated.borrower import Json, condition, eventually

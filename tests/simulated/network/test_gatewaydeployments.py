@@ -12,10 +12,10 @@ import trio.testing
 from liqod.apimachinery.kinds import DEPLOYMENTS, PODS
 from liqod.kube.selection import Selection
 from liqod.network.failover.role import Role
-from liqod.network.orders.tunnels import TunnelState, Gateway
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.gatewaydeployments import GatewayDeployments
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.orders.tunnels import Gateway, TunnelState
 from liqod.resources.networking import GATEWAY_SERVERS
 from liqod.runtime.observable import Observable
 from tests.simulated.borrower import Json, condition, eventually

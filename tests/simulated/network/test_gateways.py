@@ -13,11 +13,11 @@ from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.identity import tunnelkeys
 from liqod.network.failover.role import Role
 from liqod.network.gateway import keysecrets
-from liqod.network.orders.tunnels import TunnelState, Listening
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.gatewayplan import LocalFacts
 from liqod.network.gateway.gateways import Gateways
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.orders.tunnels import Listening, TunnelState
 from liqod.resources.networking import (
     CONNECTIONS,
     GATEWAY_CLIENTS,

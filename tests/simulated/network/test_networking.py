@@ -24,6 +24,8 @@ from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.hostcapabilities import lacking
+from liqod.network.orders.tunnels import Listening
 from liqod.procedures import answering, kubeconfigpeering, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
@@ -146,8 +148,8 @@ async def test_who_meets_is_told_why_there_is_no_network(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
     settings = ALONE.replace("[network]\nenabled = false\n", "")
-    lacking = {"milan": GatewayHost(problem="missing: CAP_NET_ADMIN")}
-    async with two(monkeypatch, lacking, settings=settings, meets=True) as (rome, milan):
+    without = {"milan": lacking("missing: CAP_NET_ADMIN")}
+    async with two(monkeypatch, without, settings=settings, meets=True) as (rome, milan):
         await nursery.start(lead, rome)
         line = (await run(milan, tmp_path, "invite", "--cpu", "2")).out.strip()
         done = await run(rome, tmp_path, "peer", line)
@@ -262,8 +264,8 @@ async def test_both_sides_may_peer_at_once(monkeypatch):
         return await made(client, kind, body, *more)
 
     monkeypatch.setattr(Client, "create", create)
-    lacking = GatewayHost(problem="missing: CAP_NET_ADMIN")
-    async with two(monkeypatch, {"rome": lacking, "milan": lacking}) as (rome, milan):
+    without = lacking("missing: CAP_NET_ADMIN")
+    async with two(monkeypatch, {"rome": without, "milan": without}) as (rome, milan):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(join, rome, milan)
             nursery.start_soon(join, milan, rome)
@@ -274,9 +276,9 @@ async def test_both_sides_may_peer_at_once(monkeypatch):
 
 @pytest.mark.long
 async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(monkeypatch):
-    lacking = GatewayHost(problem="missing: CAP_NET_ADMIN, the program nft (package nftables)")
+    without = lacking("missing: CAP_NET_ADMIN, the program nft (package nftables)")
     for name in ("rome", "milan"):
-        async with two(monkeypatch, {name: lacking}) as (rome, milan):
+        async with two(monkeypatch, {name: without}) as (rome, milan):
             joining = await join(rome, milan)
             assert name in joining.without
             assert "CAP_NET_ADMIN" in joining.without
@@ -288,7 +290,8 @@ def making(*backends: str) -> GatewayHost:
     """A machine that makes these kinds of tunnels."""
     found = Noting(says=ProbeResult(True, 0.001)).machine()
     (build,) = found.tunnels.values()
-    return msgspec.structs.replace(found, tunnels=dict.fromkeys(backends, build))
+    facts = msgspec.structs.replace(found.facts, backends=dict.fromkeys(backends, Listening()))
+    return msgspec.structs.replace(found, facts=facts, tunnels=dict.fromkeys(backends, build))
 
 
 @pytest.mark.parametrize(

@@ -11,20 +11,26 @@ from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NODES
 from liqod.errors import NetworkError
 from liqod.network.dataplane.values import Namespace
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import GatewayHost
 from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.orders.candidacy import GatewayState
 from liqod.network.orders.overlay import LeadOverlay, OverlayOrder, ReleaseOverlay
+from liqod.network.orders.tunnels import MachineFacts
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
+from liqod.network.remotemachine import RemoteMachine
 from liqod.procedures import networkstatus
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
 from tests.simulated.addressed import MILAN, Rome, node, rome, until
 
 FABRICS = (INTERNAL_FABRICS, "gateway", "liqo")
+
+
+def machine_at(*addresses: str) -> RemoteMachine:
+    """A machine that takes no orders, with these addresses."""
+    return RemoteMachine(lambda order: None, facts=MachineFacts(addresses=addresses))
 
 
 class Noting(NodeKernel):
@@ -35,7 +41,7 @@ class Noting(NodeKernel):
         self.plans: list[Namespace] = []
         self.removed = 0
         self.refuses = ""
-        self.machine = GatewayHost()
+        self.machine = machine_at()
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -63,7 +69,7 @@ class Noting(NodeKernel):
 async def written(made: Rome, holder: str = "me") -> AsyncIterator[Noting]:
     """The leader's writer at work on the node ``one``."""
     kernel = Noting()
-    kernel.machine = machine = GatewayHost(addresses=("192.168.1.10",))
+    kernel.machine = machine = machine_at("192.168.1.10")
     async with trio.open_nursery() as nursery:
         own = ordered(nursery, kernel)
         await nursery.start(OverlayWriter(made.context, machine, machine.role, own, holder).run)
@@ -221,7 +227,7 @@ async def test_a_kernel_that_refuses_is_a_failure_until_it_has_it():
         kernel = Noting()
         kernel.refuses = "no lqx here"
         own = ordered(nursery, kernel)
-        machine = GatewayHost(addresses=("192.168.1.10",))
+        machine = machine_at("192.168.1.10")
         await nursery.start(OverlayWriter(made.context, machine, machine.role, own, "me").run)
         assert "no lqx here" in await made.failed("no lqx here")
         kernel.refuses = ""
@@ -287,7 +293,7 @@ async def test_a_daemon_on_none_of_the_nodes_takes_nothing_away():
             before = await fabric(made)
         kernel = Noting()
         async with trio.open_nursery() as nursery:
-            elsewhere = GatewayHost(addresses=("203.0.113.9",))
+            elsewhere = machine_at("203.0.113.9")
             own = ordered(nursery, kernel)
             await nursery.start(
                 OverlayWriter(made.context, elsewhere, elsewhere.role, own, "me").run
@@ -322,8 +328,8 @@ async def test_what_a_node_says_of_itself_changes_nothing():
 async def test_how_each_node_fares_is_known_to_those_who_show_it():
     async with two_nodes() as made, written(made) as kernel:
         await until(lambda: so(kernel.plans))
-        await until(lambda: so(kernel.machine.node_reachability.nodes))
-        (way,) = kernel.machine.node_reachability.nodes
+        await until(lambda: so(kernel.machine.nodes.nodes))
+        (way,) = kernel.machine.nodes.nodes
         assert (way.name, way.told, way.problem) == ("two", None, "")
         said = {"type": "Applied", "status": "False", "reason": "NotApplied", "message": "no lqx"}
         dated = {**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -331,7 +337,7 @@ async def test_how_each_node_fares_is_known_to_those_who_show_it():
         await made.client.patch(INTERNAL_NODES, "two", status, subresource="status")
 
         async def failing() -> bool | None:
-            return True if kernel.machine.node_reachability.nodes[0].problem == "no lqx" else None
+            return True if kernel.machine.nodes.nodes[0].problem == "no lqx" else None
 
         await until(failing)
 

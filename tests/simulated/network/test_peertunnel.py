@@ -13,11 +13,12 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.identity import tunnelkeys
 from liqod.model.network.ranges import ClusterCidrs
-from liqod.network import peertunnel
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.gatewayhost import GatewayHost
-from liqod.network.peertunnel import PeerTunnel
+from liqod.network.hostcapabilities import lacking
+from liqod.network.machine import tunnelcontrol
+from liqod.network.remotemachine import RemoteMachine
+from liqod.network.tunnelcontroller import TunnelController
 from liqod.plugins.checks.network import tunnel, underlay
 from liqod.plugins.diagnosis import ClusterFacts, Finding, PeerFacts
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
@@ -123,7 +124,7 @@ async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
         heard(ProbeResult(False, why="nothing answers"))
         await site.lender.settled()
         assert specs[-1].websocket == 0
-        await trio.sleep(peertunnel.LAST_RESORT)
+        await trio.sleep(tunnelcontrol.LAST_RESORT)
         heard(ProbeResult(False, why="nothing answers"))
         await eventually(partial(_uses, specs, 443))
 
@@ -341,7 +342,7 @@ async def test_a_key_that_cannot_be_any_more_ends_it(monkeypatch):
 async def test_where_no_network_can_be_the_gateway_says_which_part_is_missing(monkeypatch):
     async with joined(monkeypatch) as site:
         await site.crash()
-        site.machine.machine = lambda: GatewayHost(problem="missing: CAP_NET_ADMIN")  # type: ignore[method-assign]
+        site.machine.machine = lambda: lacking("missing: CAP_NET_ADMIN")  # type: ignore[method-assign]
         await site.start()
         await site.make(GATEWAY_SERVERS, server())
 
@@ -358,7 +359,7 @@ async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
         await site.crash()
         peer = site.lender.peer
         for _ in range(20):  # which task runs first differs
-            ends, machine = Observable(TunnelEndpoints()), site.machine.machine()
+            ends, machine = Observable(TunnelEndpoints()), RemoteMachine(lambda order: None)
             connections = Connections(peer, ends, machine.role)
 
             async def tell(ends: Observable[TunnelEndpoints] = ends) -> None:
@@ -366,7 +367,9 @@ async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
                 ends.set(TunnelEndpoints(waits="told", refused=True, looked=True))
 
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(PeerTunnel(peer, machine, ends, connections, lambda: "").run)
+                nursery.start_soon(
+                    TunnelController(peer, machine, ends, connections, lambda: "").run
+                )
                 nursery.start_soon(tell)
 
                 async def heard(connections: Connections = connections) -> bool:

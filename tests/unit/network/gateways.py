@@ -3,8 +3,8 @@
 from typing import Any
 
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.network.orders.tunnels import Listening
 from liqod.network.gateway.gatewayplan import LocalFacts
+from liqod.network.orders.tunnels import Listening
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import (
     GatewayClient,

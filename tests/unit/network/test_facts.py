@@ -6,8 +6,8 @@ import trio
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.orders.tunnels import TunnelState, Gateway
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
+from liqod.network.orders.tunnels import Gateway, TunnelState
 from liqod.network.probing.pathmetrics import PathMetrics
 from liqod.network.probing.peernetworkfacts import facts, measured, relayed
 from liqod.plugins.network.websocket import WEBSOCKET

@@ -7,9 +7,18 @@ import pytest
 
 from liqod.config import Config
 from liqod.configsections import HandshakeSettings, WebhookSettings
-from liqod.network.orders.tunnels import PORT, Listening
-from liqod.network.gateway.gatewayplan import GatewayRefusal, Object, endpoints_of, judged, port_of, refusal, reported_websocket, websocket_of
+from liqod.network.gateway.gatewayplan import (
+    GatewayRefusal,
+    Object,
+    endpoints_of,
+    judged,
+    port_of,
+    refusal,
+    reported_websocket,
+    websocket_of,
+)
 from liqod.network.joining import own_ports
+from liqod.network.orders.tunnels import PORT, Listening
 from liqod.resources.base import ObjectRef
 from liqod.resources.networking import GatewayServerStatus, StandardCondition
 from tests.unit.network.gateways import HERE, PEER, client, meta, server, template

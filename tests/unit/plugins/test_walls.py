@@ -24,7 +24,6 @@ from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import CheckProbes
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.hostcapabilities import equipped
 from liqod.plugins import loader
@@ -220,9 +219,9 @@ async def machine(
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
     context = context_of(Plugins(network=(bad, good)))
-    has = (Account(), Role(), KernelDatapath(context.cluster_id))
+    has = (Account(), KernelDatapath(context.cluster_id))
     found = await equipped(context, context.plugins, *has, folder=str(tmp_path / "run"))
-    assert found.problem == ""
+    assert found.facts.problem == ""
     assert "good" in found.tunnels
     yield found, context, works
 

@@ -1,0 +1,79 @@
+"""A machine's side in the process of a test, which its daemon's components order by bytes."""
+
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from liqod.network.failover.role import Role
+from liqod.network.gatewayhost import NOWHERE, GatewayHost
+from liqod.network.machine.tunnelservice import TunnelService
+from liqod.network.orders import messages
+from liqod.network.remotemachine import RemoteMachine
+
+
+class LocalMachine:
+    """A machine.
+
+    Args:
+        cluster: id of its cluster.
+        host: what it can do.
+        role: whether it is the gateway; of both sides.
+
+    Attributes:
+        remote: it, as the daemon has it.
+        sent: the messages so far, of both directions.
+        late: seconds that each message is under way.
+    """
+
+    def __init__(self, cluster: str, host: GatewayHost = NOWHERE, role: Role | None = None) -> None:
+        self.host, self.late = host, 0.0
+        self.sent: list[Any] = []
+        self._cluster, self._role = cluster, role if role is not None else Role()
+        self.remote = RemoteMachine(self._order, self._role, host.facts)
+        self._service: TunnelService | None = None
+        self._nursery: trio.Nursery
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there until cancelled; the machine was looked at when this has started."""
+        async with trio.open_nursery() as self._nursery:
+            self._nursery.start_soon(self.serve)
+            await trio.lowlevel.checkpoint()
+            await self.remote.look()
+            task_status.started()
+
+    async def serve(self) -> None:
+        """Be the machine's side, one that begins with nothing, until cancelled."""
+        known = (self._cluster, self._role, self._report, self._look)
+        self._service = service = TunnelService(*known)
+        self.remote.tell()
+        try:
+            await service.run()
+        finally:
+            self._service = None
+
+    async def _look(self) -> GatewayHost:
+        return self.host
+
+    def _order(self, order: Any) -> None:
+        made = messages.ORDERS.decode(messages.encode(order))
+        assert made == order
+        self.sent.append(made)
+        self._pass(lambda: self._service.receive(made) if self._service is not None else None)
+
+    def _report(self, report: Any) -> None:
+        made = messages.REPLIES.decode(messages.encode(report))
+        assert made == report
+        self.sent.append(made)
+        self._pass(lambda: self.remote.receive(made))
+
+    def _pass(self, deliver: Callable[[], None]) -> None:
+        if not self.late:
+            deliver()
+            return
+
+        async def later() -> None:
+            await trio.sleep(self.late)
+            deliver()
+
+        self._nursery.start_soon(later)
