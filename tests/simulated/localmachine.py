@@ -56,13 +56,13 @@ class LocalMachine:
         return self.host
 
     def _order(self, order: Any) -> None:
-        made = messages.ORDERS.decode(messages.encode(order))
+        made: Any = messages.ORDERS.decode(messages.encode(order))
         assert made == order
         self.sent.append(made)
         self._pass(lambda: self._service.receive(made) if self._service is not None else None)
 
     def _report(self, report: Any) -> None:
-        made = messages.REPLIES.decode(messages.encode(report))
+        made: Any = messages.REPLIES.decode(messages.encode(report))
         assert made == report
         self.sent.append(made)
         self._pass(lambda: self.remote.receive(made))

@@ -7,7 +7,7 @@ next one finds it and no packet is lost: nothing ends with this task.
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import msgspec
 import trio
@@ -28,9 +28,13 @@ from liqod.network.machine.tunnelfigures import figures
 from liqod.network.orders.tunnels import TunnelOrder, TunnelReport
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget
 from liqod.plugins.providers import Tunnel, TunnelProvider
+from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Notifier
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
+
+RETRIES: Final = Backoff(first=0.5, last=30.0)
+"""Seconds between tries of a change that the machine refuses."""
 
 Wait = Callable[[], Awaitable[None]]
 log = logging.getLogger(__name__)
@@ -137,7 +141,8 @@ class PeerTunnel:
         try:
             return await self._settle()
         except LiqodError as error:
-            self._control.on_failure(str(error), trio.current_time())
+            pause = RETRIES.delay(self._control.failures + 1)
+            self._control.on_failure(str(error), trio.current_time() + pause)
             self.report()
             if self._seldom.allows(str(error)):
                 log.warning("the network of %s: %s", self._names.peer_id, error)

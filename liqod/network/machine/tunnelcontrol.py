@@ -15,11 +15,8 @@ from liqod.model.network.liveness import DEADLINE
 from liqod.network.machine.desiredtunnel import DesiredTunnel, desired_tunnel, is_same
 from liqod.network.orders.candidacy import GatewayState
 from liqod.network.orders.tunnels import TunnelOrder, TunnelState
-from liqod.runtime.backoff import Backoff
 from liqod.tunnel.probes.messages import MOST_RANGES, ProbeResult
 
-RETRIES: Final = Backoff(first=0.5, last=30.0)
-"""Seconds between tries of a change that the machine refuses."""
 QUARREL: Final = 0.5
 """Seconds between two applications where another program removes each repair."""
 LAST_RESORT: Final = 60.0
@@ -77,6 +74,7 @@ class TunnelControl:
         judged: whether the probes, or a failure, have judged it.
         up: the network that is there; None while there is none.
         last: the last verdict of the probes; None while none go.
+        failures: number of failures in a row.
     """
 
     def __init__(self, order: TunnelOrder) -> None:
@@ -85,6 +83,7 @@ class TunnelControl:
         self.judged = False
         self.up: DesiredTunnel | None = None
         self.last: ProbeResult | None = None
+        self.failures = 0
         self._backend = ""
         """The maker of what there is, also of one that was begun and has failed."""
         self._offers: bool | None = None
@@ -92,7 +91,6 @@ class TunnelControl:
         self._disturbed = False
         self._again_at = self._retry_at = -inf
         self._had_at = -inf
-        self._failures = 0
         self._silent_since = inf
         """Since when nothing comes through the tunnel, by the probes; ``inf`` while it does."""
         self._alive_at = -inf
@@ -192,21 +190,21 @@ class TunnelControl:
         if self.up != desired and (not same or self.state.state == "Error"):
             self.state, self.judged = TunnelState("Connecting", NO_ANSWER_YET), False
         self.up, self._disturbed = desired, False
-        self._had_at, self._failures = now, 0
+        self._had_at, self.failures = now, 0
 
     def on_vacated(self, desired: DesiredTunnel) -> None:
         """Nothing of the peer's is there."""
         self.up, self._disturbed, self._again_at = desired, False, inf
-        self._backend, self._failures = "", 0
+        self._backend, self.failures = "", 0
 
     def on_removed(self) -> None:
         """Nothing of the peer's is there, for another to be made."""
         self.up, self._backend = None, ""
 
-    def on_failure(self, why: str, now: float) -> None:
-        """The machine refuses something."""
-        self._failures += 1
-        self._retry_at = now + RETRIES.delay(self._failures)
+    def on_failure(self, why: str, retry_at: float) -> None:
+        """The machine refuses something, which is to be tried again."""
+        self.failures += 1
+        self._retry_at = retry_at
         self.state, self.judged = TunnelState("Error", why), True
 
     # What is known.

@@ -15,6 +15,7 @@ from liqod.errors import LiqodError
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, Look, take_down
+from liqod.network.machine import orderchecks
 from liqod.network.machine.attending import attend
 from liqod.network.machine.peertunnel import PeerTunnel
 from liqod.network.orders.tunnels import (
@@ -66,7 +67,12 @@ class TunnelService:
     def receive(self, order: TunnelMessage) -> None:
         """Carry out an order of the daemon; the same one again changes nothing."""
         match order:
-            case TunnelOrder() | EndTunnel():
+            case TunnelOrder():
+                if problem := orderchecks.problem(order):
+                    self._fail(order.peer, f"it is not ordered soundly: {problem}")
+                else:
+                    self._take(order)
+            case EndTunnel():
                 self._take(order)
             case MeasureTunnel():
                 if order.peer in self._tunnels:
@@ -174,11 +180,14 @@ class TunnelService:
         if failure is None or error is None:
             return
         # What the kernel carries it carries without this task: nobody looks, that is all.
-        state = TunnelState("Error", failure.reason)
-        figures = TunnelFigures(device=failure.reason)
-        self._send(TunnelReport(peer=peer, state=state, judged=False, figures=figures))
+        self._fail(peer, failure.reason)
         faults = [each for each in leaves(error) if not isinstance(each, OSError)]
         log.warning("the network of %s failed", peer, exc_info=faults[0] if faults else None)
+
+    def _fail(self, peer: str, reason: str) -> None:
+        """Report that a peer's network is not kept as ordered: how it is is not known."""
+        told = (TunnelState("Error", reason), TunnelFigures(device=reason))
+        self._send(TunnelReport(peer=peer, state=told[0], judged=False, figures=told[1]))
 
     async def _end(self, peer: str) -> str:
         """Have nothing of a peer's; why something is left, empty where all is gone."""

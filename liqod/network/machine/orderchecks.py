@@ -1,0 +1,93 @@
+"""Checks the order for a peer's tunnel before a kernel or a backend is given any of it. Pure.
+
+A daemon may be wrong, or taken over by a stranger that it speaks with: text goes into rules of
+nftables and to the programs of backends, and an alias that is too wide draws packets of others to
+itself.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from ipaddress import ip_network
+from typing import Final
+
+from liqod.model import ids
+from liqod.model.crossing.addresses import parse
+from liqod.model.network import rangechecks
+from liqod.model.network.ranges import Entrance, PeerRanges
+from liqod.network.orders.tunnels import Gateway, TunnelOrder
+
+KEY: Final = 32
+"""Bytes of a key."""
+MTU: Final = (1280, 9000)
+"""The least MTU of IPv6, and the largest of a tunnel, in bytes."""
+MOST_PORT: Final = 65535
+MOST_RANGES: Final = 256
+"""Ranges of this cluster's own."""
+ENDPOINTS: Final = 8
+_BACKEND: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_ENDPOINT: Final = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\[\]_-]{0,299}")
+
+
+def problem(order: TunnelOrder) -> str:
+    """The reason why an order cannot be carried out; empty if it can."""
+    return next(_problems(order), "")
+
+
+def _problems(order: TunnelOrder) -> Iterator[str]:
+    if (found := ids.cluster_id_problem(order.peer)) is not None:
+        yield found
+    for name in ("private_key", "public_key", "peer_key"):
+        if len(getattr(order, name)) != KEY:
+            yield f"its {name} has not {KEY} bytes"
+    yield from _of_gateway(order.gateway)
+    yield from _of_ranges(order.ranges)
+
+
+def _of_gateway(gateway: Gateway) -> Iterator[str]:
+    if not _BACKEND.fullmatch(gateway.backend):
+        yield f"{gateway.backend!r} is no name of a backend"
+    least, most = MTU
+    if not least <= gateway.mtu <= most:
+        yield f"the MTU {gateway.mtu} is not from {least} to {most}"
+    yield from _ports((gateway.port, gateway.websocket))
+    if len(gateway.endpoints) > ENDPOINTS:
+        yield f"{len(gateway.endpoints)} endpoints are more than {ENDPOINTS}"
+    for each in gateway.endpoints:
+        if not _ENDPOINT.fullmatch(each):
+            yield f"{each!r} is no endpoint"
+
+
+def _of_ranges(ranges: PeerRanges) -> Iterator[str]:
+    own = (*ranges.own.pod, *ranges.own.external)
+    if len(own) > MOST_RANGES:
+        yield f"{len(own)} ranges are more than {MOST_RANGES}"
+    for text in own:
+        if found := rangechecks.malformed(text):
+            yield found
+        elif ip_network(text).prefixlen == 0:
+            yield f"{text} is every address there is"
+    for theirs in (ranges.peer, ranges.seen):
+        if found := rangechecks.refuse_ranges(theirs):
+            yield found
+    yield from _addresses((*ranges.lent, *ranges.lent.values(), *ranges.unmasked))
+    yield from _of_entrances(ranges.entrances)
+
+
+def _of_entrances(entrances: Iterable[Entrance]) -> Iterator[str]:
+    for each in entrances:
+        yield from _addresses((each.shown, each.host))
+        yield from _ports((each.port, each.to))
+        if each.rate < 0:
+            yield f"the rate {each.rate} is below 0"
+
+
+def _addresses(texts: Iterable[str]) -> Iterator[str]:
+    for text in texts:
+        if parse(text) is None or "%" in text:  # a zone is any text
+            yield f"{text!r} is no address"
+
+
+def _ports(ports: Iterable[int]) -> Iterator[str]:
+    for port in ports:
+        if not 0 <= port <= MOST_PORT:
+            yield f"the port {port} is not from 0 to {MOST_PORT}"

@@ -1,0 +1,66 @@
+"""Orders that cannot be sound are refused before a kernel is given any of them."""
+
+import pytest
+from msgspec.structs import replace
+
+from liqod.model.network.ranges import ClusterCidrs, Entrance
+from liqod.network.machine.orderchecks import problem
+from liqod.network.orders.tunnels import TunnelOrder
+from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
+
+INJECTED = '10.0.0.0/8 accept; }; table inet other { chain c { comment "'
+ENTRANCE = Entrance("10.70.0.1", "tcp", 443, "192.0.2.1", 6443)
+
+
+def of(**ranges: object) -> TunnelOrder:
+    return replace(ORDER, ranges=replace(RANGES, **ranges))
+
+
+def by(**gateway: object) -> TunnelOrder:
+    return replace(ORDER, gateway=replace(GATEWAY, **gateway))
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        ORDER,
+        of(lent={"10.70.0.5": "192.0.2.5"}, unmasked=("192.0.2.5",), entrances=(ENTRANCE,)),
+        of(own=ClusterCidrs(("10.244.0.0/16", "fd00::/64"), ("10.70.0.0/16",))),
+        by(side="server", endpoints=(), port=51840),
+        by(endpoints=("[2001:db8::1]:51840", "gateway.example.com:51840")),
+    ],
+)
+def test_a_sound_order(order: TunnelOrder):
+    assert problem(order) == ""
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        (replace(ORDER, peer='x" }; table'), "cluster id"),
+        (replace(ORDER, peer=""), "cluster id"),
+        (replace(ORDER, private_key=b"short"), "private_key"),
+        (replace(ORDER, peer_key=b""), "peer_key"),
+        (by(backend="../wireguard"), "backend"),
+        (by(mtu=68), "MTU"),
+        (by(mtu=70000), "MTU"),
+        (by(port=65536), "port"),
+        (by(websocket=-1), "port"),
+        (by(endpoints=("-oProxy=x",)), "endpoint"),
+        (by(endpoints=("192.0.2.1:1\nlisten_port=1",)), "endpoint"),
+        (by(endpoints=("192.0.2.1:1",) * 9), "9 endpoints"),
+        (of(own=ClusterCidrs((INJECTED,))), "10.0.0.0/8 accept"),
+        (of(own=ClusterCidrs(("0.0.0.0/0",))), "every address"),
+        (of(seen=ClusterCidrs(("0.0.0.0/0",))), "0.0.0.0/0"),
+        (of(seen=ClusterCidrs(("169.254.0.0/16",))), "169.254.0.0/16"),
+        (of(peer=ClusterCidrs(("10.244.0.1/16",))), "10.244.0.1/16"),
+        (of(lent={"10.70.0.5": INJECTED}), "is no address"),
+        (of(lent={"10.70.0.5": "fe80::1%x; }"}), "is no address"),
+        (of(unmasked=("all",)), "is no address"),
+        (of(entrances=(replace(ENTRANCE, host="any"),)), "is no address"),
+        (of(entrances=(replace(ENTRANCE, to=70000),)), "port"),
+        (of(entrances=(replace(ENTRANCE, rate=-1),)), "rate"),
+    ],
+)
+def test_an_order_that_cannot_be_is_refused_and_says_why(order: TunnelOrder, said: str):
+    assert said in problem(order)
