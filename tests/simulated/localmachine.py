@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import trio
+import trio.testing
 
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import NOWHERE, GatewayHost
@@ -33,24 +34,35 @@ class LocalMachine:
         self.remote = RemoteMachine(self._order, self._role, host.facts)
         self._service: TunnelService | None = None
         self._nursery: trio.Nursery
+        self._serving = trio.CancelScope()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be there until cancelled; the machine was looked at when this has started."""
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self.serve)
-            await trio.lowlevel.checkpoint()
+            await self.begin()
             await self.remote.look()
             task_status.started()
 
-    async def serve(self) -> None:
-        """Be the machine's side, one that begins with nothing, until cancelled."""
+    async def begin(self) -> None:
+        """Begin the machine's side, with no order."""
+        await self._nursery.start(self._serve)
+
+    async def end(self) -> None:
+        """End the machine's side, as a crash would."""
+        self._serving.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+
+    async def _serve(self, *, task_status: trio.TaskStatus[None]) -> None:
         known = (self._cluster, self._role, self._report, self._look)
-        self._service = service = TunnelService(*known)
-        self.remote.tell()
-        try:
-            await service.run()
-        finally:
-            self._service = None
+        with trio.CancelScope() as self._serving:
+            self._service = service = TunnelService(*known)
+            self.remote.tell()
+            task_status.started()
+            try:
+                await service.run()
+            finally:
+                self._service = None
+        await trio.sleep_forever()
 
     async def _look(self) -> GatewayHost:
         return self.host

@@ -33,6 +33,9 @@ ARRIVALS: Final = 2
 FOUGHT: Final = 3
 """Times that the same was mended of late from which on somebody takes it away."""
 
+INSTANT: Final = 0.001
+"""Seconds after its time when a repair is forgotten for sure."""
+
 log = logging.getLogger(__name__)
 
 
@@ -177,7 +180,7 @@ class PathMetrics:
         """When a repair is forgotten next, by Trio's clock; ``inf`` where none is remembered."""
         since = trio.current_time() - self._timings.fought_within
         oldest = next((at for at, _ in self._mended if at >= since), inf)
-        return oldest + self._timings.fought_within
+        return oldest + self._timings.fought_within + INSTANT
 
     @property
     def _slow(self) -> float:

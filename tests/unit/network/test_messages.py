@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from liqod.model.network.podpath import PodPath
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.orders import messages
 from liqod.network.orders.candidacy import (
@@ -29,11 +30,37 @@ from liqod.network.orders.overlay import (
     RemoveOverlay,
     Uplink,
 )
+from liqod.network.orders.tunnels import (
+    EndTunnel,
+    FindUnknown,
+    Listening,
+    MachineFacts,
+    MachineRead,
+    MeasureTunnel,
+    PodsTrip,
+    ReadMachine,
+    SweepUnknown,
+    TunnelEnded,
+    TunnelFigures,
+    TunnelReport,
+    TunnelState,
+    UnknownFound,
+    UnknownSwept,
+)
+from tests.unit.network.tunnels import ORDER, RANGES
 
 ME = LocalCandidate(name="one", address="192.168.1.10", key=b"\x00\xffsecret", port=12346)
 RECORD = LeaseRecord(Claim("one", 3, "77", ("two",)), "192.168.1.10", {"one": "a"}, {"milan": "b"})
 ONE = OverlayNode(name="one", address="192.168.1.10", index=1, pods=("10.244.0.0/24",))
 OVERLAY = Overlay(pods=("10.244.0.0/16",), aliases={"10.71.0.0/16": 1400})
+FACTS = MachineFacts(
+    addresses=("192.0.2.5",),
+    backends={"wireguard": Listening(carried=True)},
+    stands_by=frozenset(("wireguard",)),
+    folder="/run/liqod-network",
+)
+STATE = TunnelState("Connected", latency=0.001, pods=PodPath("failed", "nothing came back"))
+FIGURES = TunnelFigures(alive=True, echo=0.0, trip=PodsTrip(1.0, "a to b"), guards=("FORWARD",))
 ORDERS: list[Order] = [
     Candidacy(ME, True, frozenset({"two"})),
     LeaseFound(None),
@@ -44,6 +71,12 @@ ORDERS: list[Order] = [
     RemoveOverlay(),
     ReleaseOverlay(),
     ReadUplink("192.168.1.10"),
+    ReadMachine(7),
+    ORDER,
+    EndTunnel(8, "milan"),
+    MeasureTunnel("milan"),
+    FindUnknown(9, ("milan",)),
+    SweepUnknown(10, ("0123abcd",), ("milan",)),
 ]
 REPLIES: list[Reply] = [
     ReadLease(7),
@@ -52,6 +85,11 @@ REPLIES: list[Reply] = [
     RoleReport(GatewayState(None, 3, {"milan": "b"}, ("a",)), "one", ("two",)),
     OverlayState("no lqx"),
     Uplink("192.168.1.10", 1500),
+    MachineRead(7, FACTS),
+    TunnelEnded(8, "busy"),
+    UnknownFound(9, ("0123abcd",)),
+    UnknownSwept(10, ("liqod rome/oslo",)),
+    TunnelReport(peer="milan", state=STATE, told=RANGES.peer, figures=FIGURES),
     OrderRefused("Levitate"),
 ]
 
@@ -106,3 +144,4 @@ def test_the_reason_shows_no_key():
 
 def test_no_key_is_shown():
     assert "secret" not in repr(ORDERS[0])
+    assert repr(ORDER.private_key)[2:-1] not in repr(ORDER)

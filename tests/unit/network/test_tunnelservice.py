@@ -1,0 +1,356 @@
+"""Many peers' tunnels on one machine: a failure is one peer's, and ends are answered."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any, NoReturn, cast
+
+import pytest
+import trio
+from msgspec.structs import replace
+from trio.testing import wait_all_tasks_blocked
+
+from liqod.errors import NetworkError
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import PeerNames
+from liqod.network.dataplane.peerplan import PeerPlan
+from liqod.network.dataplane.values import KernelChange
+from liqod.network.failover.role import Role
+from liqod.network.gatewayhost import GatewayHost
+from liqod.network.machine.tunnelservice import TunnelService
+from liqod.network.orders.tunnels import (
+    EndTunnel,
+    FindUnknown,
+    MachineFacts,
+    MachineRead,
+    MeasureTunnel,
+    ReadMachine,
+    SweepUnknown,
+    TunnelEnded,
+    TunnelNews,
+    TunnelReport,
+    UnknownFound,
+    UnknownSwept,
+)
+from liqod.plugins.providers import Tunnel, TunnelSpec, TunnelStatus
+from tests.unit.network.tunnels import ACTIVE, GATEWAY, LENDS, ORDER, STANDBY, UNKNOWN
+
+OSLO = replace(ORDER, peer="oslo")
+FACTS = MachineFacts(addresses=("192.0.2.5",))
+
+
+@dataclass
+class Machine:
+    """A machine that records what is done, by peer."""
+
+    did: list[tuple[str, str]] = field(default_factory=list)
+    refuses: dict[str, Exception] = field(default_factory=dict)
+    left: list[str] = field(default_factory=list)
+    watched: int = 0
+    held: trio.Event | None = None
+    news: list[TunnelNews] = field(default_factory=list)
+    role: Role = field(default_factory=Role)
+    facts: MachineFacts = FACTS
+
+    async def run(
+        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> NoReturn:
+        self.watched += 1
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def prepare(self, names: PeerNames) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def apply(self, plan: PeerPlan) -> list[KernelChange]:
+        self._do("apply", plan.names.peer_id)
+        return []
+
+    async def wait_disturbed(self, names: PeerNames) -> None:
+        await trio.sleep_forever()
+
+    async def remove(self, names: PeerNames) -> list[str]:
+        if self.held is not None:
+            await self.held.wait()
+        self._do("remove", names.peer_id or names.hash)
+        return []
+
+    async def leftovers(self, known: list[PeerNames]) -> list[PeerNames]:
+        kept = {names.hash for names in known}
+        every = [PeerNames("rome", each) for each in self.left]
+        return [names for names in every if names.hash not in kept]
+
+    def build(self, names: PeerNames) -> Tunnel:
+        return Rope(self, names.peer_id)
+
+    def _do(self, what: str, peer: str) -> None:
+        if peer in self.refuses:
+            raise self.refuses[peer]
+        self.did.append((what, peer))
+
+    def told(self, peer: str) -> list[str]:
+        """Returns the states that were reported of a peer, without repetitions in a row."""
+        found = [
+            each.state.state
+            for each in self.news
+            if isinstance(each, TunnelReport) and each.peer == peer
+        ]
+        return [each for at, each in enumerate(found) if at == 0 or found[at - 1] != each]
+
+    def answers(self) -> list[Any]:
+        return [each for each in self.news if not isinstance(each, TunnelReport)]
+
+    async def look(self) -> GatewayHost:
+        return GatewayHost(
+            facts=self.facts,
+            tunnels={"wireguard": self.build},
+            datapath=cast("KernelDatapath", self),
+        )
+
+
+@dataclass
+class Rope:
+    machine: Machine
+    peer: str
+
+    async def problem(self) -> str | None:
+        return None
+
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
+        self.machine.did.append(("up", self.peer))
+        return inf
+
+    async def status(self) -> TunnelStatus | None:
+        return None
+
+    async def down(self) -> None:
+        self.machine.did.append(("down", self.peer))
+
+
+@asynccontextmanager
+async def serving(*, looks: bool = True) -> AsyncIterator[tuple[Machine, TunnelService]]:
+    machine = Machine()
+    service = TunnelService("rome", machine.role, machine.news.append, machine.look)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(service.run)
+        if looks:
+            service.receive(ReadMachine(1))
+            await settled()
+            assert machine.answers() == [MachineRead(1, FACTS)]
+            machine.news.clear()
+        yield machine, service
+        nursery.cancel_scope.cancel()
+
+
+async def settled() -> None:
+    await wait_all_tasks_blocked(0.01)
+
+
+async def test_orders_wait_until_the_machine_was_looked_at_and_the_kernel_is_watched_then():
+    async with serving(looks=False) as (machine, service):
+        service.receive(ORDER)
+        await settled()
+        assert (machine.did, machine.watched) == ([], 0)
+        service.receive(ReadMachine(7))
+        await settled()
+        assert machine.did == [("up", "milan"), ("apply", "milan")]
+        assert machine.watched == 1
+        assert MachineRead(7, FACTS) in machine.news
+
+
+async def test_what_comes_before_it_runs_is_carried_out_then():
+    machine = Machine()
+    service = TunnelService("rome", machine.role, machine.news.append, machine.look)
+    service.receive(ReadMachine(1))
+    service.receive(ORDER)
+    service.receive(EndTunnel(2, "oslo"))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(service.run)
+        await settled()
+        nursery.cancel_scope.cancel()
+    assert ("apply", "milan") in machine.did
+    assert TunnelEnded(2) in machine.news
+
+
+async def test_the_same_order_again_is_reported_and_nothing_is_done():
+    async with serving() as (machine, service):
+        service.receive(ORDER)
+        await settled()
+        done, reports = list(machine.did), len(machine.news)
+        service.receive(ORDER)
+        await settled()
+        assert machine.did == done
+        assert len(machine.news) == reports + 1, "a daemon that has begun anew knows how it is"
+        service.receive(LENDS)
+        await settled()
+        assert machine.did == [*done, ("up", "milan"), ("apply", "milan")]
+
+
+async def test_nobody_looks_and_nothing_is_sent(autojump_clock):
+    async with serving() as (machine, service):
+        service.receive(ORDER)
+        await trio.sleep(5.0)
+        machine.news.clear()
+        service.receive(MeasureTunnel("milan"))
+        service.receive(MeasureTunnel("nobody"))
+        await trio.sleep(0.5)
+        (report,) = machine.news
+        assert isinstance(report, TunnelReport)
+        assert report.peer == "milan"
+
+
+@pytest.mark.parametrize("error", [NetworkError("no room"), KeyError("a bug")], ids=type)
+async def test_a_failure_is_one_peers_and_is_told(error: Exception, autojump_clock):
+    async with serving() as (machine, service):
+        machine.refuses["oslo"] = error
+        for each in (OSLO, ORDER):
+            service.receive(each)
+        await trio.sleep(0.1)
+        assert ("apply", "milan") in machine.did
+        assert machine.told("milan") == ["Connecting"]
+        assert machine.told("oslo") == ["Error"]
+        del machine.refuses["oslo"]
+        await trio.sleep(60.0)
+        assert ("apply", "oslo") in machine.did
+        assert machine.told("oslo") == ["Error", "Connecting"]
+
+
+async def test_an_order_that_cannot_be_is_refused_and_the_one_before_it_stands():
+    async with serving() as (machine, service):
+        service.receive(ORDER)
+        await settled()
+        machine.did.clear()
+        service.receive(replace(ORDER, gateway=replace(GATEWAY, mtu=68)))
+        await settled()
+        assert machine.did == []
+        report = machine.news[-1]
+        assert isinstance(report, TunnelReport)
+        assert "the MTU 68" in report.state.why
+        service.receive(ORDER)
+        await settled()
+        assert machine.told("milan")[-1] == "Connecting"
+
+
+async def test_an_end_is_answered_when_all_is_gone():
+    async with serving() as (machine, service):
+        for each in (ORDER, OSLO):
+            service.receive(each)
+        await settled()
+        machine.did.clear()
+        machine.held = trio.Event()
+        service.receive(EndTunnel(5, "milan"))
+        await settled()
+        assert machine.answers() == []
+        machine.held.set()
+        await settled()
+        assert machine.did == [("down", "milan"), ("remove", "milan")]
+        assert machine.answers() == [TunnelEnded(5)]
+        service.receive(ORDER)
+        await settled()
+        assert machine.did[2:] == [("up", "milan"), ("apply", "milan")]
+
+
+async def test_what_is_ordered_during_an_end_comes_after_it():
+    async with serving() as (machine, service):
+        service.receive(ORDER)
+        await settled()
+        machine.did.clear()
+        machine.held = trio.Event()
+        service.receive(EndTunnel(5, "milan"))
+        await settled()
+        service.receive(LENDS)
+        await settled()
+        machine.held.set()
+        await settled()
+        assert [what for what, _ in machine.did] == ["down", "remove", "up", "apply"]
+        assert machine.answers() == [TunnelEnded(5)]
+
+
+async def test_an_end_that_fails_says_why_and_may_be_ordered_again():
+    async with serving() as (machine, service):
+        machine.refuses["milan"] = NetworkError("busy")
+        service.receive(EndTunnel(5, "milan"))
+        await settled()
+        machine.refuses["milan"] = ValueError("a bug")
+        service.receive(EndTunnel(6, "milan"))
+        await settled()
+        machine.refuses.clear()
+        service.receive(EndTunnel(7, "milan"))
+        await settled()
+        assert machine.answers() == [
+            TunnelEnded(5, "busy"),
+            TunnelEnded(6, "a bug"),
+            TunnelEnded(7),
+        ]
+
+
+async def test_a_standby_whose_tunnel_cannot_be_quiet_has_nothing_until_it_takes_over():
+    async with serving() as (machine, service):
+        machine.role.others = True
+        machine.role.set(UNKNOWN)
+        service.receive(ORDER)
+        await settled()
+        assert machine.did == [], "which machine is the gateway will be known in a moment"
+        machine.role.set(STANDBY)
+        await settled()
+        assert machine.did == [("down", "milan"), ("remove", "milan")]
+        machine.role.set(ACTIVE)
+        await settled()
+        assert machine.did[2:] == [("up", "milan"), ("apply", "milan")]
+
+
+async def test_only_what_is_unknown_is_found_and_swept():
+    async with serving() as (machine, service):
+        machine.left = ["milan", "oslo", "forgotten", "late"]
+        service.receive(ORDER)
+        await settled()
+        service.receive(FindUnknown(3, ("oslo",)))
+        await settled()
+        found = machine.answers()[-1]
+        wanted = tuple(PeerNames("rome", each).hash for each in ("forgotten", "late"))
+        assert found == UnknownFound(3, wanted), "one that is ordered is known"
+        machine.did.clear()
+        service.receive(SweepUnknown(4, found.found, ("oslo", "late")))
+        await settled()
+        assert machine.answers()[-1] == UnknownSwept(4, ("liqod rome/forgotten",))
+        assert [what for what, _ in machine.did] == ["down", "remove"]
+        machine.refuses["forgotten"] = NetworkError("busy")
+        service.receive(SweepUnknown(5, found.found, ()))
+        await settled()
+        assert machine.answers()[-1] == UnknownSwept(5, (), "busy")
+
+
+async def test_a_look_that_fails_says_so_and_the_next_may_not():
+    machine = Machine()
+
+    async def look() -> GatewayHost:
+        if tries.pop():
+            raise KeyError("a bug")
+        return await machine.look()
+
+    tries = [False, True]
+    service = TunnelService("rome", machine.role, machine.news.append, look)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(service.run)
+        for number in (1, 2):
+            service.receive(ReadMachine(number))
+            await settled()
+        nursery.cancel_scope.cancel()
+    assert machine.answers() == [
+        MachineRead(1, MachineFacts(problem="'a bug'")),
+        MachineRead(2, FACTS),
+    ]
+
+
+async def test_one_that_begins_anew_adopts_what_is_ordered_anew():
+    machine = Machine()
+    for number in (1, 2):
+        service = TunnelService("rome", machine.role, machine.news.append, machine.look)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(service.run)
+            service.receive(ReadMachine(number))
+            service.receive(ORDER)
+            await settled()
+            nursery.cancel_scope.cancel()
+    assert [what for what, _ in machine.did] == ["up", "apply"] * 2, "and nothing is taken down"
