@@ -3,7 +3,8 @@
 The desired state is a value: the address ranges (:mod:`liqod.model.network.ranges`,
 :mod:`.ipam.pools`), a peer's whole data path (:mod:`.dataplane.peerplan`) and a node's part of it
 (:mod:`.dataplane.overlayplan`). :mod:`.dataplane.kernel` brings a network namespace to that state,
-by the difference alone. :mod:`.peertunnel` has it made for one peer.
+by the difference alone. :mod:`.tunnelcontroller` orders it for one peer, and
+:mod:`.machine.peertunnel` has it made.
 
     ipam        ranges and addresses: Liqo's Networks, IPs and Configurations
     gateway     a peer's gateway objects, keys, Services, and the desired tunnel

@@ -13,7 +13,7 @@ from liqod.errors import LiqodError
 from liqod.network.backends import Backend
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.orders.tunnels import MachineFacts
+from liqod.network.orders.tunnels import NO_NETWORKS, MachineFacts
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
@@ -58,8 +58,8 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Look = Callable[[], Awaitable[GatewayHost]]
-"""Finds what this machine can do now."""
-NOWHERE: Final = GatewayHost(facts=MachineFacts(problem="this daemon joins no networks"))
+"""Finds the present capabilities of this machine."""
+NOWHERE: Final = GatewayHost(facts=NO_NETWORKS)
 """The host of a daemon that is not configured as a gateway."""
 
 

@@ -1,4 +1,4 @@
-"""Finds what this machine can do for the networks of peers, when the daemon asks for it."""
+"""Finds the capabilities of this machine for the networks of peers, when the daemon asks."""
 
 import logging
 from functools import partial

@@ -72,7 +72,7 @@ def own_ports(config: Config) -> frozenset[int]:
 
 
 async def _run(peer: Peer, machine: RemoteMachine, api: Callable[[], str], leads: bool) -> None:
-    """Join by what the machine can do now, and begin anew when that is something else."""
+    """Join by the machine's capabilities, and begin anew when these change."""
     while True:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_join, peer, machine, api, leads)

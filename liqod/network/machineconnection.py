@@ -40,13 +40,13 @@ class MachineConnection:
     Args:
         theirs: the role at the machine's side.
         leads: whether this daemon leads.
-        look: finds what this machine can do for the networks of peers.
+        look: finds the capabilities of this machine.
         node: name of the node's network namespace; None for the one that this process is in.
 
     Attributes:
         role: of the machine, as it reported it last.
         overlay: the machine's overlay.
-        machine: what it can do, and the networks of peers on it.
+        machine: its capabilities, and the networks of peers on it.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""This machine as the daemon has it: ordered, and reported by the machine's side.
+"""This machine as the daemon has it: orders for the machine's side, and its newest reports.
 
-The machine's side may begin anew at any time: :meth:`RemoteMachine.tell` sends it everything that
-it needs, and each request that is not answered yet.
+The machine's side may begin anew at any time: :meth:`RemoteMachine.tell` sends it all orders, and
+each request that is not answered yet.
 """
 
 import secrets
@@ -14,6 +14,7 @@ import trio
 from liqod.errors import NetworkError
 from liqod.network.failover.role import Role
 from liqod.network.orders.tunnels import (
+    NO_NETWORKS,
     EndTunnel,
     FindUnknown,
     MachineFacts,
@@ -38,7 +39,7 @@ A = TypeVar("A", MachineRead, TunnelEnded, UnknownFound, UnknownSwept)
 PATIENCE: Final = 300.0
 """Seconds for a request: each backend may take a minute to end a tunnel."""
 LOOKED: Final = 30.0
-"""Seconds for the machine's side to find what this machine can do."""
+"""Seconds for the machine's side to find its capabilities."""
 SILENT: Final = "this machine's side has not answered"
 
 
@@ -93,11 +94,11 @@ class RemoteMachine:
     Args:
         send: sends an order to it.
         role: whether it is the gateway, as it reports.
-        facts: what is known of it at first.
+        facts: its capabilities, as known at first.
 
     Attributes:
         role: the same.
-        facts: what it can do, as it reported last.
+        facts: its capabilities, as reported last.
         nodes: how the other nodes reach it.
     """
 
@@ -115,7 +116,7 @@ class RemoteMachine:
         self._number = _first_number()
         self._requests: dict[int, _Request] = {}
         self._looks = False
-        """True if the machine's side was to find what this machine can do."""
+        """True if the capabilities were ever asked for."""
 
     def receive(self, report: TunnelNews) -> None:
         """Take a report of the machine; one of a peer that nobody follows counts for nothing."""
@@ -130,15 +131,16 @@ class RemoteMachine:
 
     def tell(self) -> None:
         """Send everything that is wanted: the machine's side may have begun anew."""
-        if self._looks:
+        asked = [request.order for request in self._requests.values()]
+        if self._looks and not any(isinstance(each, ReadMachine) for each in asked):
             self._send(ReadMachine(self._next()))
         for tunnel in self._tunnels.values():
             tunnel.tell()
-        for request in self._requests.values():
-            self._send(request.order)
+        for order in asked:
+            self._send(order)
 
     async def look(self) -> MachineFacts:
-        """What this machine can do, looked for anew; a problem where its side does not answer."""
+        """Have the capabilities looked for anew; a problem where the machine does not answer."""
         self._looks = True
         try:
             found = await self._ask(ReadMachine(self._next()), MachineRead, LOOKED)
@@ -230,5 +232,4 @@ def _first_number() -> int:
 
 def nowhere() -> RemoteMachine:
     """A machine that joins no networks."""
-    facts = MachineFacts(problem="this daemon joins no networks")
-    return RemoteMachine(lambda _: None, facts=facts)
+    return RemoteMachine(lambda _: None, facts=NO_NETWORKS)

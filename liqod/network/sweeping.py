@@ -1,7 +1,7 @@
-"""Has the garbage of peers that are gone taken down on this machine.
+"""Orders the garbage of peers that are gone to be taken down on this machine.
 
-Which peers are known the API server tells; the machine's side finds the rest, and takes it away by
-the names alone.
+The API server has the peers that are known. The machine's side finds the garbage of all others, and
+takes it down by the names alone.
 
 A peer's own task takes its network down while the peer is there. Where the tenant namespace went
 first, or while no daemon ran, the private key of its tunnel shows that there may be something

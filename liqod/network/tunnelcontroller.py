@@ -18,13 +18,12 @@ from msgspec.structs import replace
 from liqod.errors import LiqodError
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.network import laterranges
+from liqod.network import laterranges, peernetworkfacts
 from liqod.network.gateway import keysecrets
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.joinedobjects import MADE_OF, is_there
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import TunnelOrder, TunnelReport, TunnelState
-from liqod.network.probing import peernetworkfacts
 from liqod.network.remotemachine import RemoteMachine, RemoteTunnel
 from liqod.peers.peer import Peer
 from liqod.runtime.backoff import Backoff

@@ -45,3 +45,18 @@ async def test_news_of_which_the_event_was_taken_before_is_not_missed(
 async def is_over(wait: Callable[[], Awaitable[None]]) -> None:
     with trio.fail_after(1.0):
         await wait()
+
+
+async def test_a_waiter_is_over_once_for_all_news_since_it_was_awaited_last(
+    autojump_clock: trio.testing.MockClock,
+):
+    news = Notifier()
+    wait = news.waits()
+    for _ in range(2):
+        news.notify()
+    await is_over(wait)
+    with trio.move_on_after(1.0) as late:
+        await wait()
+    assert late.cancelled_caught
+    news.notify()
+    await is_over(wait)

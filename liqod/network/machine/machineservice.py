@@ -32,7 +32,7 @@ class MachineService:
         cluster: this cluster's id.
         role: notified whether this machine is the gateway.
         send: sends a report to the daemon; one that comes to none is lost.
-        look: finds what this machine can do for the networks of peers.
+        look: finds the capabilities of this machine.
         node: name of the node's network namespace; None for the one that this process is in.
     """
 

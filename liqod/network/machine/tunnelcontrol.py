@@ -87,7 +87,7 @@ class TunnelControl:
         self._backend = ""
         """The maker of what there is, also of one that was begun and has failed."""
         self._offers: bool | None = None
-        """Whether the peer's gateway reports to take the tunnel in a websocket."""
+        """True if the peer's gateway reports to take the tunnel in a websocket; None: no report."""
         self._disturbed = False
         self._again_at = self._retry_at = -inf
         self._had_at = -inf

@@ -1,7 +1,7 @@
 """Keeps the networks of all peers on this machine as the daemon orders, each in its own nursery.
 
-Whatever fails for a peer ends no other peer's, and is reported as that peer's. Without a daemon all
-of it goes on, by the last orders.
+A failure of one peer's network ends no other, and is reported as that peer's. Without a daemon all
+of them are kept, by the last orders.
 """
 
 import logging
@@ -49,7 +49,7 @@ class TunnelService:
         cluster: this cluster's id.
         role: whether this machine is the gateway; gets where peers are observed.
         send: sends a report to the daemon; one that comes to none is lost.
-        look: finds what this machine can do.
+        look: finds the capabilities of this machine.
     """
 
     def __init__(

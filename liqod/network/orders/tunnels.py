@@ -82,7 +82,7 @@ class TunnelState(msgspec.Struct, frozen=True):
 
 
 class ReadMachine(msgspec.Struct, frozen=True, tag=True):
-    """Requests what this machine can do for the networks of peers; it is looked for anew.
+    """Requests the capabilities of this machine, which are looked for anew.
 
     Attributes:
         number: repeated in the answer.
@@ -165,7 +165,7 @@ class SweepUnknown(msgspec.Struct, frozen=True, tag=True):
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What this machine can do for the networks of peers.
+    """The capabilities of this machine for the networks of peers.
 
     Attributes:
         problem: what it lacks, by name, a clause; empty where networks can be joined.
@@ -180,6 +180,10 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     backends: Mapping[str, Listening] = {}
     stands_by: frozenset[str] = frozenset()
     folder: str = ""
+
+
+NO_NETWORKS: Final = MachineFacts(problem="this daemon joins no networks")
+"""The facts of a machine that is not configured as a gateway."""
 
 
 class MachineRead(msgspec.Struct, frozen=True, tag=True):

@@ -6,7 +6,7 @@ from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import Gateway, PodsTrip, TunnelFigures
-from liqod.network.probing.peernetworkfacts import facts, measured, relayed
+from liqod.network.peernetworkfacts import facts, measured, relayed
 
 GATEWAY = Gateway(
     side="client", backend="wireguard", name="g", uid="u", mtu=1340, endpoints=("192.0.2.1:51840",)
