@@ -344,6 +344,7 @@ class Daemon:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
         if not self._role.others:
             self._machine.overlay.have(ReleaseOverlay())
+            self._machine.machine.release()
             return
         own = self._machine
         if (await own.machine.look()).problem:

@@ -21,6 +21,7 @@ from liqod.network.orders.tunnels import (
     MachineRead,
     MeasureTunnel,
     ReadMachine,
+    ReleaseTunnels,
     SweepUnknown,
     TunnelAnswer,
     TunnelEnded,
@@ -115,6 +116,7 @@ class RemoteMachine:
         self._tunnels: dict[str, RemoteTunnel] = {}
         self._number = _first_number()
         self._requests: dict[int, _Request] = {}
+        self._released = False
         self._looks = False
         """True if the capabilities were ever asked for."""
 
@@ -134,10 +136,12 @@ class RemoteMachine:
         asked = [request.order for request in self._requests.values()]
         if self._looks and not any(isinstance(each, ReadMachine) for each in asked):
             self._send(ReadMachine(self._next()))
+        if self._released:
+            self._send(ReleaseTunnels())
+        for order in asked:  # an end that is under way comes before a tunnel that is to follow it
+            self._send(order)
         for tunnel in self._tunnels.values():
             tunnel.tell()
-        for order in asked:
-            self._send(order)
 
     async def look(self) -> MachineFacts:
         """Have the capabilities looked for anew; a problem where the machine does not answer."""
@@ -149,9 +153,15 @@ class RemoteMachine:
             return self.facts.now
         return found.facts
 
+    def release(self) -> None:
+        """Leave all tunnels as they are, attended by nobody, until one is ordered again."""
+        self._released = True
+        self._send(ReleaseTunnels())
+
     @contextmanager
     def tunnel(self, peer: str) -> Iterator[RemoteTunnel]:
         """The tunnel of a peer, as long as the block; the machine keeps it beyond that."""
+        self._released = False
         self._tunnels[peer] = made = RemoteTunnel(peer, self._send)
         try:
             yield made

@@ -7,7 +7,7 @@ of them are kept, by the last orders.
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
@@ -25,6 +25,7 @@ from liqod.network.orders.tunnels import (
     MachineRead,
     MeasureTunnel,
     ReadMachine,
+    ReleaseTunnels,
     SweepUnknown,
     TunnelEnded,
     TunnelFigures,
@@ -36,10 +37,38 @@ from liqod.network.orders.tunnels import (
     UnknownFound,
     UnknownSwept,
 )
-from liqod.runtime.observable import Observable
+from liqod.runtime.observable import Notifier, Observable
 from liqod.runtime.supervise import Failure, Supervision, explain, leaves
 
+UNASKED: Final = 0
+"""The number of an end that no daemon has requested."""
+
 log = logging.getLogger(__name__)
+
+
+class Ordered:
+    """The orders for one peer's tunnel.
+
+    Attributes:
+        order: the newest; None for none.
+        ends: numbers of the ends that were requested and have not come yet: they come first.
+        news: of both.
+    """
+
+    def __init__(self) -> None:
+        self.order: TunnelOrder | None = None
+        self.ends: list[int] = []
+        self.news = Notifier()
+
+    def have(self, order: TunnelOrder | None) -> None:
+        """Have a tunnel, or attend none."""
+        self.order = order
+        self.news.notify()
+
+    def end(self, number: int) -> None:
+        """Have everything taken away."""
+        self.ends.append(number)
+        self.have(None)
 
 
 class TunnelService:
@@ -57,8 +86,8 @@ class TunnelService:
     ) -> None:
         self._cluster, self._role, self._send, self._look = cluster, role, send, look
         self._host: Observable[GatewayHost | None] = Observable(None)
-        self._wanted: dict[str, Observable[TunnelOrder | EndTunnel]] = {}
-        """The newest order by peer; an end is forgotten when it is answered."""
+        self._ordered: dict[str, Ordered] = {}
+        """By the peers' ids; forgotten when there is no order and no end to come."""
         self._tunnels: dict[str, PeerTunnel] = {}
         self._nursery: trio.Nursery | None = None
         self._waiting: list[Callable[[], Awaitable[object]]] = []
@@ -71,12 +100,14 @@ class TunnelService:
                 if problem := orderchecks.problem(order):
                     self._fail(order.peer, f"it is not ordered soundly: {problem}")
                 else:
-                    self._take(order)
+                    self._have(order)
             case EndTunnel():
-                self._take(order)
+                self._of(order.peer).end(order.number)
             case MeasureTunnel():
                 if order.peer in self._tunnels:
                     self._tunnels[order.peer].nudge()
+            case ReleaseTunnels():
+                self._release()
             case ReadMachine():
                 self._start(partial(self._read, order))
             case FindUnknown():
@@ -89,8 +120,8 @@ class TunnelService:
         try:
             async with trio.open_nursery() as self._nursery:
                 self._nursery.start_soon(self._observe)
-                for peer in self._wanted:
-                    self._nursery.start_soon(self._keep, peer)
+                for peer, ordered in self._ordered.items():
+                    self._nursery.start_soon(self._keep, peer, ordered)
                 for each in self._waiting:
                     self._nursery.start_soon(each)
                 self._waiting.clear()
@@ -99,16 +130,23 @@ class TunnelService:
             self._nursery = None
         raise AssertionError("a service ends by cancellation only")
 
-    def _take(self, order: TunnelOrder | EndTunnel) -> None:
-        peer = order.peer
-        if peer not in self._wanted:
-            self._wanted[peer] = Observable(order)
+    def _of(self, peer: str) -> Ordered:
+        """The orders for a peer's tunnel, which a task carries out."""
+        if peer not in self._ordered:
+            self._ordered[peer] = made = Ordered()
             if self._nursery is not None:
-                self._nursery.start_soon(self._keep, peer)
-            return
-        self._wanted[peer].set(order)
-        if isinstance(order, TunnelOrder) and peer in self._tunnels:
-            self._tunnels[peer].receive(order)
+                self._nursery.start_soon(self._keep, peer, made)
+        return self._ordered[peer]
+
+    def _have(self, order: TunnelOrder) -> None:
+        self._of(order.peer).have(order)
+        if order.peer in self._tunnels:
+            self._tunnels[order.peer].receive(order)
+
+    def _release(self) -> None:
+        """Attend tunnels no more; ends that were ordered come all the same."""
+        for ordered in self._ordered.values():
+            ordered.have(None)
 
     def _start(self, request: Callable[[], Awaitable[object]]) -> None:
         if self._nursery is None:
@@ -135,36 +173,33 @@ class TunnelService:
 
     # One peer.
 
-    async def _keep(self, peer: str) -> None:
-        """Keep one peer's network, until its end was ordered and has come."""
-        wanted = self._wanted[peer]
+    async def _keep(self, peer: str, ordered: Ordered) -> None:
+        """Keep one peer's network, until there is no order and no end to come."""
         await self._known()
-        while True:
-            now = wanted.now
-            if isinstance(now, TunnelOrder):
-                await self._have(peer, wanted)
-                continue
-            problem = await self._end(peer)
-            if wanted.now is now:
-                del self._wanted[peer]
-            self._send(TunnelEnded(now.number, problem))
-            if peer not in self._wanted:
-                return
+        while ordered.ends or ordered.order is not None:
+            if ordered.ends:
+                numbers = tuple(ordered.ends)
+                problem = await self._end(peer)
+                for number in numbers:
+                    self._send(TunnelEnded(number, problem))
+                del ordered.ends[: len(numbers)]
+            else:
+                await self._attend(peer, ordered)
+        del self._ordered[peer]
 
-    async def _have(self, peer: str, wanted: Observable[TunnelOrder | EndTunnel]) -> None:
-        """Keep one peer's network, as often as it takes, until its end is ordered."""
+    async def _attend(self, peer: str, ordered: Ordered) -> None:
+        """Keep one peer's network, as often as it takes, while there is an order and no end."""
         async with trio.open_nursery() as nursery:
-            run = partial(self._run, peer, wanted)
+            run = partial(self._run, peer, ordered)
             nursery.start_soon(Supervision(run, partial(self._on_failure, peer)).forever)
-            while isinstance(wanted.now, TunnelOrder):
-                await wanted.wait_changed()
+            while ordered.order is not None and not ordered.ends:
+                await ordered.news.wait()
             nursery.cancel_scope.cancel()
 
-    async def _run(self, peer: str, wanted: Observable[TunnelOrder | EndTunnel]) -> None:
-        order = wanted.now
-        if not isinstance(order, TunnelOrder):
+    async def _run(self, peer: str, ordered: Ordered) -> None:
+        if ordered.order is None:
             return
-        known = (self._names(peer), order, self._present, self._role, self._send)
+        known = (self._names(peer), ordered.order, self._present, self._role, self._send)
         self._tunnels[peer] = made = PeerTunnel(*known)
         try:
             await made.run()
@@ -224,18 +259,26 @@ class TunnelService:
     async def _sweep(self, request: SweepUnknown) -> None:
         swept, problem = list[str](), ""
         try:
-            for names in await self._unknown(request.known):
-                if names.hash in request.found:
-                    await take_down(self._present(), names)
-                    log.info("swept what was left of %s", names.mark)
-                    swept.append(names.mark)
+            unknown = await self._unknown(request.known)
+            for names in (each for each in unknown if each.hash in request.found):
+                await self._sweep_one(names)
+                log.info("swept what was left of %s", names.mark)
+                swept.append(names.mark)
         except LiqodError as error:
             problem = str(error)
         self._send(UnknownSwept(request.number, tuple(swept), problem))
 
+    async def _sweep_one(self, names: PeerNames) -> None:
+        """Take a network down, also one that an earlier daemon has ordered. Raises LiqodError."""
+        for peer, ordered in self._ordered.items():
+            if self._names(peer).hash == names.hash:
+                ordered.end(UNASKED)
+                return
+        await take_down(self._present(), names)
+
     async def _unknown(self, known: tuple[str, ...]) -> list[PeerNames]:
-        """The networks on this machine of peers that nobody knows, nor an order is about."""
+        """The networks on this machine of peers that the daemon does not know."""
         datapath = (await self._known()).datapath
         if datapath is None:
             return []
-        return await datapath.leftovers([self._names(each) for each in (*known, *self._wanted)])
+        return await datapath.leftovers([self._names(each) for each in known])

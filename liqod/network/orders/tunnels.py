@@ -1,8 +1,9 @@
 """Messages of peers' tunnels: the daemon has the objects and the keys, the machine has the kernel.
 
 The newest :class:`TunnelOrder` of a peer counts, and goes on counting while no daemon is connected:
-nothing but :class:`EndTunnel` ends a tunnel. A request has a number, which its answer repeats. All
-of it may be repeated, to a side that has begun anew.
+only :class:`EndTunnel` takes a tunnel away, and :class:`ReleaseTunnels` leaves all of them as they
+are. A request has a number, which its answer repeats. All of it may be repeated, to a side that has
+begun anew.
 """
 
 from collections.abc import Mapping
@@ -133,6 +134,10 @@ class MeasureTunnel(msgspec.Struct, frozen=True, tag=True):
     """
 
     peer: str
+
+
+class ReleaseTunnels(msgspec.Struct, frozen=True, tag=True):
+    """Leaves all tunnels as they are, attended by nobody: another machine is the gateway."""
 
 
 class FindUnknown(msgspec.Struct, frozen=True, tag=True):
@@ -314,5 +319,13 @@ class TunnelReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 TunnelAnswer = MachineRead | TunnelEnded | UnknownFound | UnknownSwept
-TunnelMessage = ReadMachine | TunnelOrder | EndTunnel | MeasureTunnel | FindUnknown | SweepUnknown
+TunnelMessage = (
+    ReadMachine
+    | TunnelOrder
+    | EndTunnel
+    | MeasureTunnel
+    | ReleaseTunnels
+    | FindUnknown
+    | SweepUnknown
+)
 TunnelNews = TunnelReport | TunnelAnswer

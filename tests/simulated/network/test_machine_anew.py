@@ -14,7 +14,13 @@ from liqod.network.failover.role import Role
 from liqod.network.hostcapabilities import lacking
 from liqod.network.joining import join
 from liqod.network.orders.candidacy import GatewayState
-from liqod.network.orders.tunnels import EndTunnel, ReadMachine, TunnelOrder, TunnelReport
+from liqod.network.orders.tunnels import (
+    EndTunnel,
+    ReadMachine,
+    ReleaseTunnels,
+    TunnelOrder,
+    TunnelReport,
+)
 from liqod.resources.networking import CONNECTIONS, GATEWAY_SERVERS, PUBLIC_KEYS
 from liqod.tunnel.probes.messages import ProbeResult
 from tests.simulated.borrower import condition, eventually
@@ -233,6 +239,21 @@ async def test_a_report_from_before_the_daemon_knew_its_role_counts_when_it_does
             ours.set(GatewayState())
             await site.shows("Connected")
             nursery.cancel_scope.cancel()
+
+
+async def test_what_was_released_while_the_connection_was_lost_is_released_then(monkeypatch):
+    async with apart(monkeypatch) as both:
+        await both.stand()
+        await both.kill_daemon()
+        both.local.remote.release()
+        before = both.count(ReleaseTunnels)
+        both.local.remote.tell()
+        await trio.testing.wait_all_tasks_blocked()
+        assert both.count(ReleaseTunnels) == before + 1
+        assert both.site.machine.heard is None
+        assert both.site.machine.did == [], "and everything stands"
+        both.start_daemon()
+        await both.site.machine.until(*DONE)
 
 
 async def test_the_path_of_pods_is_passed_on(monkeypatch):

@@ -39,6 +39,7 @@ from liqod.network.orders.tunnels import (
     MeasureTunnel,
     PodsTrip,
     ReadMachine,
+    ReleaseTunnels,
     SweepUnknown,
     TunnelEnded,
     TunnelFigures,
@@ -75,6 +76,7 @@ ORDERS: list[Order] = [
     ORDER,
     EndTunnel(8, "milan"),
     MeasureTunnel("milan"),
+    ReleaseTunnels(),
     FindUnknown(9, ("milan",)),
     SweepUnknown(10, ("0123abcd",), ("milan",)),
 ]

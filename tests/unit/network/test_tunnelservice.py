@@ -26,6 +26,7 @@ from liqod.network.orders.tunnels import (
     MachineRead,
     MeasureTunnel,
     ReadMachine,
+    ReleaseTunnels,
     SweepUnknown,
     TunnelEnded,
     TunnelNews,
@@ -267,6 +268,18 @@ async def test_what_is_ordered_during_an_end_comes_after_it():
         assert machine.answers() == [TunnelEnded(5)]
 
 
+async def test_ends_come_before_what_is_ordered_in_the_same_breath():
+    async with serving() as (machine, service):
+        service.receive(ORDER)
+        await settled()
+        machine.did.clear()
+        for each in (EndTunnel(5, "milan"), EndTunnel(6, "milan"), ORDER):
+            service.receive(each)
+        await settled()
+        assert [what for what, _ in machine.did] == ["down", "remove", "up", "apply"]
+        assert machine.answers() == [TunnelEnded(5), TunnelEnded(6)]
+
+
 async def test_an_end_that_fails_says_why_and_may_be_ordered_again():
     async with serving() as (machine, service):
         machine.refuses["milan"] = NetworkError("busy")
@@ -305,13 +318,13 @@ async def test_only_what_is_unknown_is_found_and_swept():
         machine.left = ["milan", "oslo", "forgotten", "late"]
         service.receive(ORDER)
         await settled()
-        service.receive(FindUnknown(3, ("oslo",)))
+        service.receive(FindUnknown(3, ("oslo", "milan")))
         await settled()
         found = machine.answers()[-1]
         wanted = tuple(PeerNames("rome", each).hash for each in ("forgotten", "late"))
-        assert found == UnknownFound(3, wanted), "one that is ordered is known"
+        assert found == UnknownFound(3, wanted)
         machine.did.clear()
-        service.receive(SweepUnknown(4, found.found, ("oslo", "late")))
+        service.receive(SweepUnknown(4, found.found, ("oslo", "milan", "late")))
         await settled()
         assert machine.answers()[-1] == UnknownSwept(4, ("liqod rome/forgotten",))
         assert [what for what, _ in machine.did] == ["down", "remove"]
@@ -319,6 +332,44 @@ async def test_only_what_is_unknown_is_found_and_swept():
         service.receive(SweepUnknown(5, found.found, ()))
         await settled()
         assert machine.answers()[-1] == UnknownSwept(5, (), "busy")
+
+
+async def test_one_that_an_earlier_daemon_ordered_is_swept_as_well_and_attended_no_more():
+    async with serving() as (machine, service):
+        machine.left = ["milan"]
+        service.receive(ORDER)
+        await settled()
+        machine.did.clear()
+        digits = PeerNames("rome", "milan").hash
+        service.receive(SweepUnknown(4, (digits,), ("oslo",)))
+        await settled()
+        assert UnknownSwept(4, ("liqod rome/milan",)) in machine.news
+        assert machine.did == [("down", "milan"), ("remove", "milan")]
+        machine.role.set(STANDBY)
+        machine.role.set(ACTIVE)
+        await settled()
+        assert len(machine.did) == 2
+
+
+async def test_what_is_released_stays_and_nobody_attends_it():
+    async with serving() as (machine, service):
+        for each in (ORDER, OSLO):
+            service.receive(each)
+        await settled()
+        machine.did.clear()
+        machine.held = trio.Event()
+        service.receive(EndTunnel(5, "oslo"))
+        service.receive(ReleaseTunnels())
+        await settled()
+        machine.role.set(STANDBY)
+        machine.held.set()
+        await settled()
+        assert machine.did == [("down", "oslo"), ("remove", "oslo")], "but for an end"
+        assert TunnelEnded(5) in machine.news
+        machine.role.set(ACTIVE)
+        service.receive(ORDER)
+        await settled()
+        assert machine.did[2:] == [("up", "milan"), ("apply", "milan")]
 
 
 async def test_a_look_that_fails_says_so_and_the_next_may_not():
