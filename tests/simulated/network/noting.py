@@ -49,6 +49,8 @@ class Noting:
     silent: float = 0.0
     refuses: str = ""
     lacks: str = ""
+    stuck: str = ""
+    """Why nothing can be taken away."""
     disturbed: trio.Event = field(default_factory=trio.Event)
     heard: Callable[[ProbeResult], None] | None = None
     tells: Callable[[], PeerHello] = PeerHello
@@ -83,6 +85,8 @@ class Noting:
         self.disturbed = trio.Event()
 
     async def remove(self, names: PeerNames) -> list[str]:
+        if self.stuck:
+            raise NetworkError(self.stuck)
         self.did.append("remove")
         return []
 

@@ -175,6 +175,23 @@ async def test_it_is_taken_down_when_one_of_them_goes(monkeypatch, kind):
         assert site.machine.heard is None
 
 
+async def test_an_end_that_fails_is_said_and_tried_again_and_the_key_stays_until_then(monkeypatch):
+    async with joined(monkeypatch) as site:
+        await stand(site)
+        site.machine.stuck = "the namespace is busy"
+        for kind in (GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS):
+            await site.lender.admin.delete(kind, "rome", TENANT)
+
+        async def said() -> bool:
+            return site.lender.peer.network.why == "the namespace is busy"
+
+        await eventually(said)
+        assert await _kept(site, True)
+        site.machine.stuck = ""
+        assert await eventually(partial(_kept, site, False))
+        assert site.machine.did[-1] == "remove"
+
+
 async def test_the_private_key_goes_with_the_last_of_them(monkeypatch):
     async with joined(monkeypatch) as site:
         await stand(site)

@@ -1,0 +1,135 @@
+"""The daemon's view of its machine: requests and their answers, and reports of peers."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from msgspec.structs import replace
+from trio.testing import wait_all_tasks_blocked
+
+from liqod.errors import NetworkError
+from liqod.network.orders.tunnels import (
+    EndTunnel,
+    MachineFacts,
+    MachineRead,
+    ReadMachine,
+    TunnelEnded,
+    TunnelMessage,
+    TunnelOrder,
+    TunnelReport,
+    TunnelState,
+)
+from liqod.network.remotemachine import PATIENCE, SILENT, RemoteMachine
+from tests.unit.network.tunnels import LENDS, ORDER
+
+REPORT = TunnelReport(peer="milan", state=TunnelState("Connected"))
+
+
+def machine() -> tuple[RemoteMachine, list[TunnelMessage]]:
+    orders = list[TunnelMessage]()
+    return RemoteMachine(orders.append), orders
+
+
+@asynccontextmanager
+async def ending(one: RemoteMachine) -> AsyncIterator[list[str]]:
+    """A request under way, and how it came out."""
+    out = list[str]()
+
+    async def run() -> None:
+        try:
+            await one.end("milan")
+        except NetworkError as error:
+            out.append(str(error))
+        else:
+            out.append("gone")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(run)
+        await wait_all_tasks_blocked()
+        yield out
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+
+
+def number_of(order: TunnelMessage) -> int:
+    assert isinstance(order, EndTunnel)
+    return order.number
+
+
+@pytest.mark.parametrize(("problem", "said"), [("", "gone"), ("busy", "busy")])
+async def test_an_end_is_over_when_it_is_answered(problem: str, said: str):
+    one, orders = machine()
+    async with ending(one) as out:
+        number = number_of(orders[-1])
+        one.receive(TunnelEnded(number + 1))
+        await wait_all_tasks_blocked()
+        assert out == [], "that answers another request"
+        one.receive(TunnelEnded(number, problem))
+    assert out == [said]
+    one.receive(TunnelEnded(number))  # a late one counts for nothing
+
+
+async def test_a_machine_that_does_not_answer_is_not_waited_for_for_ever(autojump_clock):
+    one, _ = machine()
+    async with ending(one) as out:
+        await trio.sleep(PATIENCE + 1.0)
+    assert SILENT in out[0]
+    assert SILENT in (await one.look()).problem
+    assert SILENT in one.facts.now.problem
+
+
+async def test_a_side_that_begins_anew_gets_all_orders_and_what_is_not_answered():
+    one, orders = machine()
+    with one.tunnel("milan") as tunnel:
+        tunnel.have(ORDER)
+        tunnel.have(ORDER)
+        tunnel.have(LENDS)
+        assert orders == [ORDER, LENDS]
+        async with ending(one):
+            asked = orders[-1]
+            orders.clear()
+            one.tell()
+            assert orders == [asked], "it is to end: there is no order for it"
+            tunnel.have(ORDER)
+            orders.clear()
+            one.tell()
+            assert orders == [asked, ORDER], "the end comes first"
+    orders.clear()
+    one.tell()
+    assert orders == [], "nobody follows the peer, and the machine goes on by itself"
+
+
+async def test_its_capabilities_are_asked_for_again_and_once():
+    one, orders = machine()
+    one.tell()
+    assert orders == [], "where they were never asked for"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.look)
+        await wait_all_tasks_blocked()
+        one.tell()
+        first, again = orders
+        assert isinstance(first, ReadMachine)
+        assert first == again
+        facts = MachineFacts(problem="missing: CAP_NET_ADMIN")
+        one.receive(MachineRead(first.number, facts))
+    assert one.facts.now == facts
+    one.tell()
+    last = orders[-1]
+    assert isinstance(last, ReadMachine)
+    one.receive(MachineRead(last.number, MachineFacts()))
+    assert one.facts.now == MachineFacts()
+
+
+async def test_only_reports_of_peers_that_are_followed_are_kept_until_an_end():
+    one, orders = machine()
+    one.receive(REPORT)
+    with one.tunnel("milan") as tunnel:
+        assert tunnel.report.now is None
+        one.receive(replace(REPORT, peer="oslo"))
+        one.receive(REPORT)
+        assert tunnel.report.now == REPORT
+        async with ending(one):
+            assert tunnel.report.now is None
+        tunnel.have(ORDER)
+    assert [type(each) for each in orders] == [EndTunnel, TunnelOrder]
