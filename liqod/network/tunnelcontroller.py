@@ -7,7 +7,7 @@ state ends anything, and before that the API server itself is queried.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import chain
 from math import inf
 from typing import Final, NoReturn
@@ -36,7 +36,6 @@ RETRIES: Final = Backoff(first=0.5, last=30.0)
 DOUBT: Final = 5.0
 """Seconds until the API server is queried again for an end."""
 
-Wait = Callable[[], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
@@ -82,8 +81,8 @@ class TunnelController:
                 network = self._peer.network
                 network.tunnel, network.nudge = self._facts, self._remote.nudge
                 # All listen before anything is read: what changes in between would be missed.
-                for wait in (network.wait_changed, self._ends.wait_changed):
-                    await self._nursery.start(self._follow, wait)
+                await self._nursery.start(self._follow_ends)
+                await self._nursery.start(self._follow_ranges)
                 await self._nursery.start(self._follow_role)
                 await self._nursery.start(self._follow_reports)
                 while True:
@@ -94,11 +93,21 @@ class TunnelController:
                         await self._stirred.wait()
         raise AssertionError("a component ends by cancellation only")
 
-    async def _follow(self, wait: Wait, *, task_status: trio.TaskStatus[None]) -> NoReturn:
+    async def _follow_ends(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
         task_status.started()
         while True:
-            await wait()
+            await self._ends.wait_changed()
             self._stirred.set()
+
+    async def _follow_ranges(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
+        network = self._peer.network
+        task_status.started()
+        while True:
+            known = (network.ranges, network.waits)
+            await network.wait_changed()
+            # It also has the reports of this very task, each of which would begin another try.
+            if (network.ranges, network.waits) != known:
+                self._stirred.set()
 
     async def _follow_role(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
         task_status.started()

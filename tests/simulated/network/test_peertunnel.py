@@ -17,6 +17,7 @@ from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.hostcapabilities import lacking
 from liqod.network.machine import tunnelcontrol
+from liqod.network.orders.tunnels import EndTunnel
 from liqod.network.remotemachine import RemoteMachine
 from liqod.network.tunnelcontroller import TunnelController
 from liqod.plugins.checks.network import tunnel, underlay
@@ -186,7 +187,10 @@ async def test_an_end_that_fails_is_said_and_tried_again_and_the_key_stays_until
             return site.lender.peer.network.why == "the namespace is busy"
 
         await eventually(said)
+        await trio.sleep(3.0)
         assert await _kept(site, True)
+        tries = sum(isinstance(each, EndTunnel) for each in site.local.sent)
+        assert tries <= 6, "each time after a longer pause"
         site.machine.stuck = ""
         assert await eventually(partial(_kept, site, False))
         assert site.machine.did[-1] == "remove"
