@@ -52,6 +52,9 @@ DURATION: Final = 15.0
 KERNEL: Final = 14.0
 """Seconds after which the kernel fences a gateway whose daemon does not say that it holds it:
 before a standby takes the Lease by its age, and longer than a daemon needs to be started again."""
+STEADY: Final = 2.0
+"""Seconds from the first answer after none, in which no silence counts: a network that is just back
+loses more, and what is lost is more likely this machine's."""
 FORGET: Final = 600.0
 """Seconds of silence after which a standby is no company any more."""
 TOGETHER: Final = 0.5
@@ -101,6 +104,8 @@ class Election:
         self._company: dict[str, Companion] = {}
         self._liveness = Liveness(now, PACE)
         self._heard_version = ""
+        self._steady_at = inf
+        """When the gateway has answered for long enough that its silence counts."""
         self._refused = False
         self._cordoned: frozenset[str] = frozenset()
         self._cordoned_at = -inf
@@ -138,6 +143,7 @@ class Election:
         if before is None or claim.holder != before.holder:
             self._liveness = Liveness(now, PACE)
             self._heard_version, self._refused = "", False
+            self._steady_at = inf
             self._company.clear()
             if claim.holder == self.me:
                 self._start(before or claim, now)
@@ -304,6 +310,8 @@ class Election:
         if claim.epoch != self.claim.epoch or not probe.on_answer(key, now):
             return
         self._heard_version, self._refused = claim.version, False
+        if not probe.alive:
+            self._steady_at = now + STEADY
         self._seen_at = max(self._seen_at, now)
 
     @property
@@ -328,7 +336,7 @@ class Election:
             return False
         if not claim.holder or now >= self._seen_at + DURATION + left_to_others:
             return True
-        if self._refused or self._heard_version != claim.version:
+        if self._refused or self._heard_version != claim.version or now < self._steady_at:
             return False
         self._liveness.judge(now)
         return self._liveness.alive is False

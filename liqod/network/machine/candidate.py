@@ -148,9 +148,10 @@ class Candidate:
     # Deciding.
 
     async def _decide(self) -> NoReturn:
-        mine, stirred = self._election, self._stirred.coming
+        mine, stirred, at = self._election, self._stirred.coming, now()
         while True:
-            planned = mine.due(now())
+            # From before the last step: while that waits for the kernel, nothing is asked.
+            planned = mine.due(at)
             due = min(planned, self._holding.due(now()))
             with trio.move_on_after(max(0.0, due - now())):
                 await stirred.wait()
