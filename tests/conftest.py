@@ -28,6 +28,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     coredns,
     helms,
     installation,
+    kubeconform_program,
     kubectl,
     namespace,
     networks,

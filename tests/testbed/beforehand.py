@@ -31,7 +31,7 @@ def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
         needed = {**packages.VIEWERS, **packages.READERS, **node.PACKAGES}
         wanted.append(partial(packages.provide, needed))
     if releasetier.is_due():
-        wanted.append(programs.find_helms)
+        wanted += [programs.find_helms, programs.find_kubeconform]
         if os.geteuid() == 0:
             wanted.append(debian.find)
     return wanted

@@ -38,6 +38,7 @@ BUILT: dict[str, Callable[[], object]] = {
     "coredns": programs.find_coredns,
     "conncheck": programs.find_conncheck,
     "helms": programs.find_helms,
+    "kubeconform_program": programs.find_kubeconform,
     "kubectl": programs.find,
     "installation": wheels.find,
     "debian": debian.find,
@@ -181,6 +182,12 @@ def helms() -> dict[int, str]:
         return dict(zip(programs.HELMS, map(str, programs.find_helms()), strict=True))
     except Unavailable as reason:
         give_up(reason)
+
+
+@pytest.fixture(scope="session")
+def kubeconform_program() -> str:
+    """kubeconform, which checks manifests against schemas."""
+    return _built("kubeconform_program")
 
 
 @pytest.fixture(scope="session")

@@ -5,10 +5,10 @@ etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 mi
 cores), `go/coredns` is CoreDNS, `go/metrics-server` metrics-server (three minutes), `go/wireguard`
 the userspace WireGuard (half a minute; several times as fast as Debian's), `go/liqoctl` Liqo's
 command (four minutes) and, out of the same module, its check of connections, `go/helm3` and
-`go/helm4` Helm (some two minutes each). The results are kept
-outside the checkout under a hash of everything that went in, so a second run finds them. The order
-is `KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`),
-then a build.
+`go/helm4` Helm (some two minutes each), `go/kubeconform` the check of manifests against schemas
+(some seconds). The results are kept outside the checkout under a hash of everything that went in,
+so a second run finds them. The order is `KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else
+`$XDG_CACHE_HOME/liqod/testbed`), then a build.
 
 Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
 is.
@@ -203,6 +203,14 @@ def find_helm(major: int) -> Path:
 def find_helms() -> tuple[Path, ...]:
     """Both, one after the other: the second takes from the first what both are made of."""
     return tuple(map(find_helm, HELMS))
+
+
+def find_kubeconform() -> Path:
+    """kubeconform; raises `Unavailable` like `find`."""
+    folder = MODULES / "kubeconform"
+    package = "github.com/yannh/kubeconform/cmd/kubeconform"
+    recipe = Recipe("kubeconform", folder, folder / "go.mod", "-s -w", "kubeconform", (), package)
+    return builds.provide(recipe) / "kubeconform"
 
 
 def beside(minors: Sequence[str]) -> list[Callable[[], object]]:

@@ -30,12 +30,15 @@ DEPENDS_ON = (
     "liqod/resources",
     "tests/cluster/test_chart.py",
     "tests/cluster/test_chart_uninstall.py",
+    "tests/cluster/test_schemas.py",
     "tests/netns/test_offline.py",
     "tests/netns/test_package.py",
     "tests/simulated/install/test_deb.py",
     "tests/testbed/debian.py",
     "tests/testbed/go/helm3",
     "tests/testbed/go/helm4",
+    "tests/testbed/go/kubeconform",
+    "tests/testbed/jsonschemas.py",
 )
 """Files and folders. The rest of the program is tried by the other tests, as it stands in the
 checkout."""
