@@ -1,10 +1,10 @@
 """Liqo's proxy at port 8118, by which peers with the grant reach this cluster's API server.
 
-A plain HTTP proxy that accepts ``CONNECT`` to one endpoint alone: the API server, by the name and
-port that peers use. TLS is between the peer and the API server, which authenticates it, so that the
-proxy sees nothing and has no right of its own. It listens on the peer's own pair of interfaces, to
-which nothing but the peer's tunnel leads, and is what a peer that runs Liqo uses; liqod's own
-connections take the path in the kernel (:mod:`.dataplane.entrances`).
+It is accepted and connected here, and no byte is read: each caller is handed to the tunnels'
+process (:mod:`liqod.tunnel.leading`), which requests the connection to the server. It listens on
+the peer's own pair of interfaces, to which nothing but the peer's tunnel leads, and is what a peer
+that runs Liqo uses; liqod's own connections take the path in the kernel
+(:mod:`.dataplane.entrances`).
 """
 
 import logging
@@ -18,20 +18,22 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError, NetworkError
-from liqod.kube.http.splice import splice
-from liqod.kube.http.wire import Wire, wire_of
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, PeerNames
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.connectionlimit import ConnectionLimiter, serve_one
 from liqod.runtime.log import Seldom
+from liqod.sharedport import hand_over
+from liqod.tunnel.leading import WANTED
+from liqod.tunnel.wanted import LEAD, Lead, TunnelRequest
 
-HEAD_LIMIT: Final = 8192
-"""Bytes of a request."""
 BACKLOG: Final = 64
+NO_SERVER: Final = b"-"
+"""The answer where no connection to the API server can be had."""
 
 log = logging.getLogger(__name__)
 
-Dial = Callable[[], Awaitable[Wire]]
+Dial = Callable[[], Awaitable[trio.SocketStream]]
 
 
 class VethListeners:
@@ -89,8 +91,9 @@ class ConnectProxy:
     """The proxy of one cluster.
 
     Args:
-        server: URL of the API server for peers: the only endpoint that is connected to.
-        dial: connects to it, by any path that this daemon has.
+        server: URL of the API server for peers: the only one that they may name.
+        dial: connects to it, by any path that this daemon has. Raises OSError.
+        process: reads what callers send.
         kernel: of this machine.
         places: of all peers' connections.
         listeners: listens to peers' namespaces; called in the node's.
@@ -100,14 +103,19 @@ class ConnectProxy:
         self,
         server: str,
         dial: Dial,
+        process: MachineProcess,
         kernel: KernelDatapath,
         places: ConnectionLimiter,
         timings: ProxyTimings,
         listeners: VethListeners | None = None,
     ) -> None:
-        self._allowed = place_of(server)
-        self._dial = dial
-        self._kernel = kernel
+        self._order = Lead(
+            *place_of(server),
+            idle=timings.idle,
+            half_idle=timings.half_idle,
+            head_within=timings.head_within,
+        )
+        self._dial, self._process, self._kernel = dial, process, kernel
         self._places, self._timings = places, timings
         self._listeners = listeners or VethListeners()
         self._seldom = Seldom()
@@ -140,86 +148,46 @@ class ConnectProxy:
         raise AssertionError("a proxy ends by cancellation only")
 
     async def _attend(self, peer: str, stream: trio.SocketStream) -> None:
-        client = wire_of(stream)
         place = self._places.enter(peer)
         try:
             if place is not None:
-                await self.serve(client)
-        except LiqodError as error:
+                await self.lead(stream)
+        except (LiqodError, OSError, trio.BrokenResourceError) as error:
             log.debug("a connection by the proxy ended: %s", error)
         finally:
-            client.close()
             if place is not None:
                 place.release()
 
-    async def serve(self, client: Wire) -> None:
-        """One connection of a peer's, which is the caller's to close. Raises Unreachable."""
-        with trio.move_on_after(self._timings.head_within) as patience:
-            found = await _head(client)
-        if patience.cancelled_caught:
-            return await _respond(client, "408 Request Timeout")
-        if found is None:
-            return await _respond(client, "400 Bad Request")
-        (method, target), rest = found
-        if method != "CONNECT":
-            return await _respond(client, "405 Method Not Allowed", "Allow: CONNECT")
-        if _place(target) != self._allowed:
-            return await _respond(client, "403 Forbidden")
-        server: Wire | None = None
+    async def lead(self, caller: trio.SocketStream) -> None:
+        """Have a caller led to the API server; done when that has ended.
+
+        Raises:
+            LiqodError, OSError, trio.BrokenResourceError: there is no process that leads it.
+        """
+        request = TunnelRequest(LEAD, lead=self._order)
+        async with self._process.attended(request, [caller.socket.fileno()]) as stream:
+            # The process has its own copy, and with that the connection's end.
+            caller.socket.close()
+            # Once for each caller: whoever has taken over that process connects no more often.
+            if await stream.receive_some(len(WANTED)) == WANTED:
+                await self._give_server(stream)
+                await stream.receive_some(1)
+
+    async def _give_server(self, stream: trio.SocketStream) -> None:
+        """Hand over a connection to the API server, or answer that there is none."""
         try:
             with trio.move_on_after(self._timings.connect_within):
                 server = await self._dial()
-        except LiqodError as error:
+                with server.socket:
+                    await hand_over(stream, server.socket)
+                return
+        except OSError as error:
             if self._seldom.allows(str(error)):
                 log.warning("a peer asks for the API server, which cannot be reached: %s", error)
-        if server is None:
-            return await _respond(client, "502 Bad Gateway")
-        try:
-            await client.send(b"HTTP/1.1 200 Connection established\r\n\r\n")
-            if rest:
-                await server.send(rest)
-            idle, lingering = self._timings.idle, self._timings.half_idle
-            await splice(client, server, idle=idle, lingering=lingering)
-        finally:
-            server.close()
+        await stream.send_all(NO_SERVER)
 
 
 def place_of(server: str) -> tuple[str, int]:
     """Host and port of an API server's URL."""
     parts = urlsplit(server)
     return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
-
-
-def _place(target: str) -> tuple[str, int] | None:
-    """The host and port that a request names; None where it names none."""
-    try:
-        parts = urlsplit(f"//{target}")
-        plain = parts.netloc == target and "@" not in target
-        return (parts.hostname, parts.port) if plain and parts.hostname and parts.port else None
-    except ValueError:
-        return None
-
-
-async def _head(client: Wire) -> tuple[tuple[str, str], bytes] | None:
-    """Method and target of a request, and the bytes after it; None for anything else."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        if len(data) > HEAD_LIMIT:
-            return None
-        more = await client.receive()
-        if not more:
-            return None
-        data += more
-    head, _, rest = data.partition(b"\r\n\r\n")
-    words = head.split(b"\r\n")[0].split(b" ")
-    if len(head) > HEAD_LIMIT or len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-        return None
-    if not head.isascii():
-        return None
-    return (words[0].decode("ascii"), words[1].decode("ascii")), rest
-
-
-async def _respond(client: Wire, status: str, *headers: str) -> None:
-    lines = (f"HTTP/1.1 {status}", *headers, "Content-Length: 0", "Connection: close", "", "")
-    await client.send("\r\n".join(lines).encode("ascii"))
-    await client.finish()

@@ -1,14 +1,16 @@
 """Finds the capabilities of this machine for the networks of peers, when the daemon asks."""
 
 import logging
+import socket
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.kube.http.wire import Wire, connect
 from liqod.model.crossing.addresses import parse
 from liqod.network.backends import Backend, backend
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, place_of
@@ -19,6 +21,7 @@ from liqod.network.orders.tunnels import Listening, MachineFacts
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.host import PluginHost
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.plugins.providers import TunnelProvider, TunnelServices
 from liqod.runtime.account import PROXY, Account
 from liqod.runtime.gather import gather
@@ -27,6 +30,13 @@ FOLDER: Final = "/run/liqod-network"
 """Where backends keep what must last until the machine starts anew."""
 NOBODY: Final = PeerNames("liqod", "nobody")
 """Interface names by which a backend's requirements are checked; nothing is made."""
+KEPT_ALIVE: Final = (
+    (socket.TCP_KEEPIDLE, 15),
+    (socket.TCP_KEEPINTVL, 5),
+    (socket.TCP_KEEPCNT, 3),
+)
+"""Seconds of silence before a connection to the API server is probed, between probes, and their
+number."""
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +77,7 @@ async def equipped(
         folder: where backends keep what must last until the machine starts anew.
     """
     settings = context.config.network
+    process = MachineProcess(kernel, Path(folder))
     services = TunnelServices(cluster_id=context.cluster_id, host=kernel, folder=folder)
     tunnels: dict[str, Backend] = {}
     quiet: set[str] = set()
@@ -106,21 +117,24 @@ async def equipped(
         prober=Prober,
         gauge=KernelPathProbe(kernel),
         proxy=ConnectProxy(
-            *(context.endpoint.server, partial(to_server, context), kernel),
+            *(context.endpoint.server, partial(to_server, context), process, kernel),
             places=callers[PROXY],
             timings=ProxyTimings(idle=context.config.handshake.stream_idle),
         ),
     )
 
 
-async def to_server(context: ClusterContext) -> Wire:
+async def to_server(context: ClusterContext) -> trio.SocketStream:
     """A connection to this cluster's API server, on the path that the daemon itself takes.
 
     Raises:
-        Unreachable: there is none.
+        OSError: there is none.
     """
-    host, port = place_of(context.client.server)
-    return await connect(host, port)
+    made = await trio.open_tcp_stream(*place_of(context.client.server))
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in KEPT_ALIVE:
+        made.setsockopt(socket.IPPROTO_TCP, option, value)
+    return made
 
 
 def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""The process: has the tunnels of this machine, and does what its parent requested last."""
+"""The process: has the tunnels of this machine, and does what its parent requested."""
 
 # Loaded before the process is confined: modules may lie where only root reads.
 import encodings.idna  # noqa: F401
@@ -7,8 +7,9 @@ import socket
 import ssl
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,8 @@ from liqod.runtime import account
 from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import serve_listeners
 from liqod.runtime.unixpeer import unix_peer
-from liqod.sharedport import CALLS, HANDED, received
-from liqod.tunnel import wanted
+from liqod.sharedport import CALLS, HANDED, as_socket, received
+from liqod.tunnel import leading, wanted
 from liqod.tunnel.confinement import confine
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.listening import Ports
@@ -30,8 +31,10 @@ from liqod.tunnel.wanted import MOST_FILES, VERSION, TunnelReport, TunnelRequest
 
 ASKED_WITHIN: Final = 5.0
 UNUSED: Final = 10.0
-"""Seconds without a tunnel after which it ends by itself: their interfaces were taken away, and
-nobody sends requests any more."""
+"""Seconds with nothing to do after which it ends by itself: the interfaces of tunnels were taken
+away, and nobody sends requests any more."""
+
+Attend = Callable[[], Awaitable[object]]
 
 
 class Process:
@@ -47,9 +50,11 @@ class Process:
         self._control, self._owner = control, owner
         self._tunnels: dict[str, CarriedTunnel] = {}
         self._ports = Ports(callers)
+        self._attended = 0
+        """Number of things that are done while a connection lasts, and that it is kept for."""
 
     async def run(self) -> None:
-        """Until it is ended, or has no tunnel any more."""
+        """Until it is ended, or has nothing to do any more."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(self._control))
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(serve_listeners, self._serve, [listener])
@@ -57,43 +62,72 @@ class Process:
             self._nursery.cancel_scope.cancel()
 
     async def _unused(self) -> None:
-        """Wait until there has been no tunnel for a while."""
+        """Wait until there has been nothing to do for a while."""
         since = trio.current_time()
         while trio.current_time() - since < UNUSED:
             await trio.sleep(UNUSED / 4)
-            if self._tunnels:
+            if self._tunnels or self._attended:
                 since = trio.current_time()
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         """Answer one request of the parent's, or the daemon's."""
+        files: list[int] = []
         with suppress(OSError, trio.BrokenResourceError, trio.TooSlowError):
             if unix_peer(stream.socket).user not in (0, self._owner):
                 return
-            with trio.fail_after(ASKED_WITHIN):
-                request = await self._answered(stream)
-            port = self._ports.get(request.port) if request is not None else None
-            if request is not None and request.do == CALLS and port is not None:
+            try:
+                with trio.fail_after(ASKED_WITHIN):
+                    attend = await self._answered(stream, files)
+            finally:
+                close_all(files)
+            if attend is not None:
                 await stream.send_all(HANDED)
-                await port.hand_on(stream)
+                await attend()
 
-    async def _answered(self, stream: trio.SocketStream) -> TunnelRequest | None:
-        """Read a request and answer it; returns it, or None where it is none."""
-        files: list[int] = []
+    async def _attend(self, attend: Attend) -> None:
+        """Do something that this process is kept for."""
+        self._attended += 1
+        try:
+            await attend()
+        finally:
+            self._attended -= 1
+
+    async def _answered(self, stream: trio.SocketStream, files: list[int]) -> Attend | None:
+        """Read a request and answer it, unless it is to be done while the connection lasts.
+
+        Args:
+            files: gets the descriptors that came along, and are not taken.
+        """
         name, request = "", None
         try:
             request = wanted.decoded(await _line(stream.socket, files))
-            if request.do == CALLS and self._ports.get(request.port) is not None:
-                return request
+            attend = self._attendance(request, stream, files)
+            if attend is not None:
+                return attend
             name = request.tunnel
             await self._do(request, files)
             found = self._status(name)
         except (ValueError, OSError, ssl.SSLError) as error:
             found = msgspec.structs.replace(self._status(name), error=_error_text(error))
-        finally:
-            close_all(files)
         along = self._tunnels[name].files() if request and request.do == wanted.SOCKETS else []
         await _send(stream, wanted.encoded(found), along[:MOST_FILES])
-        return request
+        return None
+
+    def _attendance(
+        self, request: TunnelRequest, stream: trio.SocketStream, files: list[int]
+    ) -> Attend | None:
+        """The part that is done while a connection lasts; None where a request has none.
+
+        Raises:
+            ValueError, OSError: its descriptor does not come along, or is no such socket.
+        """
+        port = self._ports.get(request.port)
+        if request.do == CALLS and port is not None:
+            return partial(port.hand_on, stream)
+        if request.lead is not None:
+            lead = partial(leading.lead, request.lead, _taken(files), stream)
+            return partial(self._attend, lead)
+        return None
 
     async def _do(self, request: TunnelRequest, files: Sequence[int]) -> None:
         """Do one request. Raises ValueError, OSError, ssl.SSLError."""
@@ -153,8 +187,18 @@ class Process:
         tunnel = self._tunnels.get(name)
         found = tunnel.status() if tunnel is not None else TunnelReport()
         return msgspec.structs.replace(
-            found, version=VERSION, tunnels=len(self._tunnels), ports=self._ports.numbers
+            found,
+            version=VERSION,
+            tunnels=len(self._tunnels) + self._attended,
+            ports=self._ports.numbers,
         )
+
+
+def _taken(files: list[int]) -> socket.socket:
+    """The one socket that came along. Raises ValueError, OSError: there is none."""
+    if len(files) != 1:
+        raise ValueError("the descriptors are others than the request needs")
+    return as_socket(files.pop())
 
 
 async def _line(come: trio.socket.SocketType, files: list[int]) -> bytes:

@@ -13,7 +13,7 @@ import msgspec
 
 from liqod.sharedport import CALLS
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Of the requests; a process of another one is replaced."""
 MOST: Final = 1 << 20
 """Bytes of a request, and of an answer; the certificates of a proxy's issuers are in it."""
@@ -26,6 +26,10 @@ END: Final = "end"
 SOCKETS: Final = "sockets"
 """Requests to a tunnel: to report its state, to match a spec, to dial anew at once, to end, and to
 give copies of its sockets, which only its parent may mark."""
+LEAD: Final = "lead"
+PROBE: Final = "probe"
+"""Requests that are done for as long as their connection lasts: to lead a caller of Liqo's proxy to
+the API server, and to probe a tunnel."""
 
 Part = Literal["device", "dialling", "listening"]
 """The purpose of a descriptor that comes with a request: a TUN device, a socket to dial by, or a
@@ -79,27 +83,50 @@ class Wanted(msgspec.Struct, frozen=True):
         return sha256(msgspec.json.encode(self)).hexdigest()
 
 
+class Lead(msgspec.Struct, frozen=True):
+    """How a caller of Liqo's proxy is led to the API server, the only one that it may name.
+
+    The connection to the server is handed over when the caller has named it.
+
+    Attributes:
+        host, port: of the server, as callers name it.
+        idle: seconds without a byte in either direction, after which both connections end.
+        half_idle: the same where one side has closed its direction: mostly it is gone.
+        head_within: seconds for the caller's request.
+    """
+
+    host: str
+    port: int
+    idle: float
+    half_idle: float
+    head_within: float
+
+
 class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     """One request.
 
     Attributes:
-        do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`, :data:`SOCKETS`, or
-            :data:`liqod.sharedport.CALLS`.
+        do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`, :data:`SOCKETS`,
+            :data:`LEAD`, or :data:`liqod.sharedport.CALLS`.
         tunnel: name of the tunnel, unique on this machine.
         wanted: of :data:`BE`.
         parts: of :data:`BE`: the purposes of the descriptors beside it, in their order.
         port: of :data:`liqod.sharedport.CALLS`.
+        lead: of :data:`LEAD`, with the caller's connection beside it.
     """
 
-    do: Literal["status", "be", "hurry", "end", "sockets", "calls"]
-    tunnel: str
+    do: Literal["status", "be", "hurry", "end", "sockets", "calls", "lead"]
+    tunnel: str = ""
     wanted: Wanted | None = None
     parts: tuple[Part, ...] = ()
     port: int = 0
+    lead: Lead | None = None
 
     def __post_init__(self) -> None:
         if (self.do == BE) is not (self.wanted is not None):
             raise ValueError("a tunnel is to be, and nothing states how")
+        if (self.do == LEAD) is not (self.lead is not None):
+            raise ValueError("a caller is to be led, and nothing states where")
         if self.do == CALLS and not self.port:
             raise ValueError("no port is named")
 
@@ -109,7 +136,7 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         version: of the process's requests.
-        tunnels: number of its tunnels.
+        tunnels: number of its tunnels, and of what it does besides.
         ports: at which it listens.
         digest: of the request that the tunnel follows; None where there is no such tunnel.
         mark: of its sockets, as it was told.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -22,6 +23,7 @@ from liqod.network.dataplane.entrances import ServerEntrance, of_server
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PROXY_PORT, SERVER_PORT
 from liqod.network.dataplane.peerplan import plan
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, run
@@ -160,18 +162,21 @@ def test_who_does_not_let_in_is_not_reached(lab: Lab) -> None:
     assert lab.milan.dropped("strangers") >= before + 3
 
 
-async def test_liqos_proxy_is_served_through_the_tunnel_alone(lab: Lab, theirs: Pod) -> None:
+async def test_liqos_proxy_is_served_through_the_tunnel_alone(
+    lab: Lab, theirs: Pod, tmp_path: Path
+) -> None:
     async def dial(place: str, address: str, port: int) -> Wire:
-        def connect() -> socket.socket:
-            return socket.create_connection((address, port), 3)
+        return SocketWire(await connected(place, address, port))
 
-        return SocketWire(await inside(place, connect))
+    async def at_home() -> trio.SocketStream:
+        made = await connected(lab.rome.node, labs.LAN_NODE, PORT)
+        return trio.SocketStream(trio.socket.from_stdlib_socket(made))
 
-    at_home = partial(dial, lab.rome.node, labs.LAN_NODE, PORT)
     kernel = KernelDatapath("rome", lab.rome.node)
+    process = MachineProcess(kernel, tmp_path)
     timings = ProxyTimings(idle=900.0)
     proxy = ConnectProxy(
-        "https://rome.example:6443", at_home, kernel, ConnectionLimiter(8), timings
+        *("https://rome.example:6443", at_home, process, kernel), ConnectionLimiter(8), timings
     )
     heals, heal = [trio.Event()], trio.Event()
 
@@ -194,6 +199,12 @@ async def test_liqos_proxy_is_served_through_the_tunnel_alone(lab: Lab, theirs: 
             heal.set()
             await soon_through(partial(dial, lab.milan.node))
             nursery.cancel_scope.cancel()
+    await process.end()
+
+
+async def connected(place: str, address: str, port: int) -> socket.socket:
+    """A connection from a namespace."""
+    return await inside(place, partial(socket.create_connection, (address, port), 3))
 
 
 async def soon_through(dial: Callable[[str, int], object]) -> None:

@@ -22,7 +22,7 @@ from liqod.netlink import NetlinkRefused
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.network.gateway.gatewayplan import reported_websocket
 from liqod.plugins.network import endpointselection, fallback, redirect, rtnetlink
-from liqod.plugins.network.websocketprogram import MODULE
+from liqod.plugins.network.machineprocess import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, GatewayServer
 from simulator.suites.tunnels import MTU, Gateways

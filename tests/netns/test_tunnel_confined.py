@@ -59,13 +59,19 @@ def test_who_takes_it_over_has_no_right_on_the_machine():
         takenover.KEY.write_text("secret")
         takenover.KEY.chmod(0o600)
         program = program_of(both.server)
-        taken = [sys.executable, "-I", takenover.__file__, str(REPOSITORY), str(program.control)]
+        taken = [
+            sys.executable,
+            "-I",
+            takenover.__file__,
+            str(REPOSITORY),
+            str(program.machine.control),
+        ]
         try:
             start = partial(processes.start, taken, {})
             await both.server.services.host.within(both.server.underlay, start)
 
             async def listens() -> bool:
-                return await program.process() is not None
+                return await program.machine.process() is not None
 
             await _until(listens)
             await both.join()

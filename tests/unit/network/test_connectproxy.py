@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
 import trio
 
-from liqod.errors import Unconnected, Unreachable
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, VethListeners, place_of
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.connectionlimit import ConnectionLimiter
+from liqod.tunnel.leading import WANTED, lead
+from liqod.tunnel.wanted import TunnelRequest
 
 R = TypeVar("R")
 
@@ -27,24 +32,63 @@ OPEN = b"CONNECT milan.example:6443 HTTP/1.1\r\nHost: milan.example:6443\r\n\r\n
 PATIENT = ProxyTimings(idle=900.0)
 
 
+class Process(MachineProcess):
+    """The tunnels' process, as a task of the test's own."""
+
+    def __init__(self) -> None:
+        super().__init__(KernelDatapath("milan"), Path("/nowhere"))
+
+    @asynccontextmanager
+    async def attended(
+        self, request: TunnelRequest, files: Sequence[int] = ()
+    ) -> AsyncIterator[trio.SocketStream]:
+        assert request.lead is not None
+        near, far = streams()
+        [file] = files
+        caller = socket.socket(fileno=os.dup(file))
+        async with trio.open_nursery() as nursery, near:
+            nursery.start_soon(self._attend, partial(lead, request.lead, caller, far), far)
+            yield near
+
+    async def _attend(self, work: Callable[[], Awaitable[None]], stream: trio.SocketStream) -> None:
+        async with stream:
+            await work()
+
+
+def streams() -> tuple[trio.SocketStream, trio.SocketStream]:
+    """Two ends of one connection."""
+    one, other = map(trio.socket.from_stdlib_socket, socket.socketpair())
+    return trio.SocketStream(one), trio.SocketStream(other)
+
+
 class Milan:
     """An API server that says everything twice, and its proxy."""
 
-    def __init__(self) -> None:
+    def __init__(self, timings: ProxyTimings = PATIENT) -> None:
         self.refuses = False
         self.connections = 0
         self.servers: list[SocketWire] = []
         self.wires: list[SocketWire] = []
-        self.proxy = ConnectProxy(SERVER, self.dial, Here("milan"), ConnectionLimiter(4), PATIENT)
+        self.proxy = self.proxy_of(timings)
 
-    def pair(self) -> tuple[SocketWire, SocketWire]:
-        one, other = (SocketWire(each) for each in socket.socketpair())
-        self.wires += one, other
-        return one, other
+    def proxy_of(
+        self,
+        timings: ProxyTimings,
+        places: ConnectionLimiter | None = None,
+        listeners: VethListeners | None = None,
+    ) -> ConnectProxy:
+        places = ConnectionLimiter(4) if places is None else places
+        known = (SERVER, self.dial, Process(), Here("milan"))
+        return ConnectProxy(*known, places, timings, listeners)
 
-    async def dial(self) -> Wire:
+    def pair(self) -> tuple[SocketWire, trio.SocketStream]:
+        one, other = socket.socketpair()
+        self.wires.append(SocketWire(one))
+        return self.wires[-1], trio.SocketStream(trio.socket.from_stdlib_socket(other))
+
+    async def dial(self) -> trio.SocketStream:
         if self.refuses:
-            raise Unconnected("cannot connect: nobody is there")
+            raise ConnectionRefusedError("nobody is there")
         self.connections += 1
         one, other = self.pair()
         self.servers.append(one)
@@ -55,13 +99,7 @@ class Milan:
         """A connection of a peer's, which the proxy serves."""
         ours, theirs = self.pair()
         async with trio.open_nursery() as nursery:
-
-            async def serve() -> None:
-                with suppress(Unreachable):
-                    await self.proxy.serve(theirs)
-                theirs.close()
-
-            nursery.start_soon(serve)
+            nursery.start_soon(self.proxy.lead, theirs)
             yield ours
             nursery.cancel_scope.cancel()
 
@@ -169,6 +207,7 @@ async def test_it_is_no_open_relay(milan: Milan, target: str) -> None:
         (b"CONNECT milan.example:6443 HTTP/1.1\r\nA: " + b"a" * 9000 + b"\r\n\r\n", 400),
         (b"A" * 20000, 400),
     ],
+    ids=range(10),
 )
 async def test_nonsense_is_refused(milan: Milan, request_: bytes, status: int) -> None:
     answer = await milan.answer(request_)
@@ -185,7 +224,7 @@ async def test_a_request_in_crumbs_is_one(milan: Milan) -> None:
 
 async def test_a_request_that_does_not_come_is_not_waited_for(milan: Milan) -> None:
     soon = ProxyTimings(idle=900.0, head_within=0.05)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, Here("milan"), ConnectionLimiter(4), soon)
+    milan.proxy = milan.proxy_of(soon)
     assert (await milan.answer(OPEN[:-2])).startswith(b"HTTP/1.1 408 ")
     assert milan.connections == 0
 
@@ -196,9 +235,7 @@ async def test_an_api_server_that_is_not_there_is_said_to_be_so(milan: Milan) ->
 
 
 async def test_a_connection_that_says_nothing_ends(milan: Milan) -> None:
-    milan.proxy = ConnectProxy(
-        *(SERVER, milan.dial, Here("milan"), ConnectionLimiter(4)), ProxyTimings(idle=0.1)
-    )
+    milan.proxy = milan.proxy_of(ProxyTimings(idle=0.1))
     with trio.fail_after(2):
         answer = await milan.answer(OPEN)
     assert b" 200 " in answer
@@ -218,7 +255,7 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
     milan: Milan,
 ) -> None:
     sockets: dict[str, socket.socket] = {}
-    streams: list[trio.SocketStream] = []
+    callers: list[trio.SocketStream] = []
 
     class Listeners(VethListeners):
         def listen(self, veth: str) -> tuple[socket.socket, int]:
@@ -230,14 +267,14 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
             return 1
 
     places, soon = ConnectionLimiter(9, of_one=3), ProxyTimings(idle=900.0, half_idle=0.05)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, Here("milan"), places, soon, Listeners())
+    milan.proxy = milan.proxy_of(soon, places, Listeners())
     names = [PeerNames("milan", peer) for peer in ("rome", "turin")]
 
     async def opened(peer: PeerNames) -> trio.SocketStream:
         port = sockets[peer.veth].getsockname()[1]
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         await stream.send_all(OPEN)
-        streams.append(stream)
+        callers.append(stream)
         return stream
 
     async with trio.open_nursery() as nursery:
@@ -262,7 +299,7 @@ async def test_one_peer_has_so_many_connections_and_others_theirs(
                 except trio.BrokenResourceError:
                     await trio.sleep(0.01)
         nursery.cancel_scope.cancel()
-    for stream in streams:
+    for stream in callers:
         await stream.aclose()
 
 
@@ -284,7 +321,7 @@ async def test_a_listener_is_made_anew_when_the_interface_is_another(
             return index[0]
 
     places, soon = ConnectionLimiter(4), ProxyTimings(idle=900.0, retry=0.01)
-    milan.proxy = ConnectProxy(SERVER, milan.dial, Here("milan"), places, soon, Listeners())
+    milan.proxy = milan.proxy_of(soon, places, Listeners())
     heal = trio.Event()
 
     async def healed() -> None:
@@ -302,6 +339,29 @@ async def test_a_listener_is_made_anew_when_the_interface_is_another(
                 await trio.sleep(0.01)
         assert made[0].fileno() == -1
         nursery.cancel_scope.cancel()
+
+
+async def test_whoever_takes_the_process_over_gets_one_connection_for_a_caller() -> None:
+    class Greedy(Process):
+        """A process that wants the API server again and again, and from before it is named."""
+
+        @asynccontextmanager
+        async def attended(
+            self, request: TunnelRequest, files: Sequence[int] = ()
+        ) -> AsyncIterator[trio.SocketStream]:
+            near, self.far = streams()
+            async with near, self.far:
+                await self.far.send_all(WANTED * 9)
+                yield near
+
+    milan, process = Milan(), Greedy()
+    known = (SERVER, milan.dial, process, Here("milan"), ConnectionLimiter(4), PATIENT)
+    _, theirs = milan.pair()
+    with trio.fail_after(2):
+        await ConnectProxy(*known).lead(theirs)
+    assert milan.connections == 1
+    for each in milan.wires:
+        each.close()
 
 
 def test_the_place_is_what_peers_are_told() -> None:

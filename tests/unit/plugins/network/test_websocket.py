@@ -13,7 +13,14 @@ import pytest
 import trio
 
 from liqod.errors import ConfigError, NetworkError
-from liqod.plugins.network import processes, rtnetlink, uapi, websocket, websocketprogram
+from liqod.plugins.network import (
+    machineprocess,
+    processes,
+    rtnetlink,
+    uapi,
+    websocket,
+    websocketprogram,
+)
 from liqod.plugins.network.processrights import SET_USER
 from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WEBSOCKET, WebsocketSettings, WebsocketTunnel
@@ -161,7 +168,7 @@ async def test_a_port_that_cannot_be_had_is_named_with_the_reason(
 async def test_somebody_elses_process_hears_no_key(
     tunnel: WebsocketTunnel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    for module in (websocketprogram, uapi):
+    for module in (machineprocess, uapi):
         monkeypatch.setattr(module, "unix_peer", lambda connection: UnixPeer(1, 4712))
     begun: list[Sequence[str]] = []
 

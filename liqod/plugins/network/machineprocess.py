@@ -1,0 +1,173 @@
+"""Starts, orders and ends the process that reads the bytes of strangers for a machine.
+
+There is one for all peers of a machine (:mod:`liqod.tunnel`), begun for the first use. It has no
+right of its own: each descriptor is opened here, or by whoever asks here. A tunnel in a websocket
+lasts until it is ended; everything else as long as the connection by which it was ordered, so that
+a daemon that starts anew has nothing to find again.
+"""
+
+import socket
+import sys
+from array import array
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+from weakref import WeakValueDictionary
+
+import trio
+
+from liqod.plugins.network import processes, uapi
+from liqod.plugins.providers import Host
+from liqod.runtime.unixpeer import unix_peer
+from liqod.sharedport import HANDED, received
+from liqod.tunnel import wanted
+from liqod.tunnel.wanted import MOST_FILES, TunnelReport, TunnelRequest
+
+MODULE: Final = "liqod.tunnel"
+READY_DEADLINE: Final = 10.0
+"""Seconds for the process to answer, once it is begun."""
+PATIENCE: Final = 5.0
+"""Seconds for its answer."""
+
+
+class MachineProcess:
+    """The process of one machine.
+
+    Args:
+        host: the machine.
+        folder: with the sockets of this machine's programs.
+        underlay: name of the network namespace where it is begun; empty for the daemon's own.
+
+    Attributes:
+        control: path of its socket for requests.
+        turn: held by who begins or ends it, or opens ports: there is one at a time.
+    """
+
+    def __init__(self, host: Host, folder: Path, underlay: str = "") -> None:
+        self._host, self._underlay = host, underlay
+        among = f"-{underlay}" if underlay else ""
+        self.control = folder / f"tunnels{among}.socket"
+        self.turn = _turns.setdefault(str(self.control), trio.Lock())
+
+    async def process(self) -> int | None:
+        """Id of the process that there is; None where nobody listens."""
+        return await uapi.process(self.control)
+
+    async def have(self) -> TunnelReport:
+        """Have a process of this release that answers; its answer. The caller has the turn.
+
+        One of another release is replaced, and so is one that hangs: the tunnels that it had are
+        made anew by their owners, which see that their interfaces are gone.
+
+        Raises:
+            NetworkError: it has ended, or was not ready in time.
+            OSError: it cannot be begun.
+        """
+        with suppress(OSError):
+            found, _ = await self.ask(TunnelRequest(wanted.STATUS, ""))
+            if found.version == wanted.VERSION:
+                return found
+        await self.end()
+        # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
+        command = [sys.executable, "-I", "-m", MODULE, str(self.control)]
+        await processes.start_until_ready(
+            self._host,
+            self._underlay,
+            command,
+            {"MALLOC_ARENA_MAX": "1"},
+            ready=self._is_ready,
+            deadline=READY_DEADLINE,
+            who="the tunnels' process",
+        )
+        return TunnelReport()
+
+    async def end(self) -> None:
+        """End the process, if there is one."""
+        process = await self.process()
+        if process is not None:
+            await processes.end(process, named=str(self.control))
+        self.control.unlink(missing_ok=True)
+
+    async def ask(
+        self, request: TunnelRequest, files: Sequence[int] = ()
+    ) -> tuple[TunnelReport, list[int]]:
+        """The process's answer, and descriptors with it. Raises OSError, without the request."""
+        answer, along = b"", list[int]()
+        try:
+            with trio.fail_after(PATIENCE):
+                async with await self._open() as stream:
+                    await send(stream, wanted.encoded(request), files)
+                    while not answer.endswith(b"\n") and len(answer) <= wanted.MOST:
+                        part, beside = await received(stream.socket, wanted.MOST, MOST_FILES)
+                        along += beside
+                        answer += part
+                        if not part:
+                            break
+            return wanted.report(answer), along
+        except trio.TooSlowError:
+            raise TimeoutError(f"no answer of its process within {PATIENCE:.0f} s") from None
+        except (trio.BrokenResourceError, ValueError):
+            raise ConnectionError("its process ends, or gives no answer") from None
+
+    @asynccontextmanager
+    async def attended(
+        self, request: TunnelRequest, files: Sequence[int] = ()
+    ) -> AsyncIterator[trio.SocketStream]:
+        """Have something done for as long as the block lasts, by a process that is begun for it.
+
+        Args:
+            request: with what is to be done.
+            files: descriptors that go with it; they stay the caller's to close.
+
+        Raises:
+            NetworkError, OSError: the process cannot be begun, or does not take it.
+        """
+        stream = await self._taken(request, files)
+        if stream is None:
+            async with self.turn:
+                await self.have()
+            stream = await self._taken(request, files)
+        if stream is None:
+            raise ConnectionError("the tunnels' process does not take what it is ordered")
+        async with stream:
+            yield stream
+
+    async def _taken(
+        self, request: TunnelRequest, files: Sequence[int]
+    ) -> trio.SocketStream | None:
+        """A connection by which the process does what is ordered; None where it does not."""
+        with (
+            suppress(OSError, trio.BrokenResourceError, trio.TooSlowError),
+            trio.fail_after(PATIENCE),
+        ):
+            stream, taken = await self._open(), False
+            try:
+                await send(stream, wanted.encoded(request), files)
+                taken = await stream.receive_some(len(HANDED)) == HANDED
+                return stream if taken else None
+            finally:
+                if not taken:
+                    await trio.aclose_forcefully(stream)
+        return None
+
+    async def _open(self) -> trio.SocketStream:
+        """A connection to the process. Raises OSError: it is not there, or somebody else's."""
+        stream = await trio.open_unix_socket(self.control)
+        if not unix_peer(stream.socket).trusted:
+            await trio.aclose_forcefully(stream)
+            raise PermissionError("somebody else listens where the process is to")
+        return stream
+
+    async def _is_ready(self) -> bool:
+        return await self.process() is not None
+
+
+_turns: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+
+
+async def send(stream: trio.SocketStream, line: bytes, files: Sequence[int] = ()) -> None:
+    """Send a line, with descriptors beside it. Raises OSError, BrokenResourceError."""
+    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", files))] if files else []
+    sent = await stream.socket.sendmsg([line], beside)
+    await stream.send_all(line[sent:])
