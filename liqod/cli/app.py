@@ -61,6 +61,7 @@ COMMANDS = (
     "history",
     "logs",
     "diff",
+    "plan",
     "discover",
     "plugins",
     "check",
