@@ -63,6 +63,7 @@ from liqod.network.machineconnection import MachineConnection
 from liqod.network.orders.overlay import ReleaseOverlay
 from liqod.network.overlay.takeover import Takeover
 from liqod.network.overlay.writer import OverlayWriter
+from liqod.network.owngeneration import OwnGeneration
 from liqod.network.remotemachine import RemoteMachine
 from liqod.network.sweeping import NetworkGarbageCollector, sweep_once
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
@@ -152,6 +153,7 @@ class Daemon:
         self._health = healthz.HealthServer()
         self._leader: LeaderComponents | None = None
         self._leads = Observable(False)
+        self._generation = OwnGeneration()
         self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
@@ -261,7 +263,8 @@ class Daemon:
             self._role = membership.role_of(context)
             kernel = KernelDatapath(context.cluster_id)
             look = partial(hostcapabilities.look, context, self._plugins, self._account, kernel)
-            self._machine = MachineConnection(context, self._role, self._leads, look)
+            own = (self._leads, self._generation)
+            self._machine = MachineConnection(context, self._role, *own, look)
             servers.start_soon(self._machine.run)
             while True:
                 await self._installed(context)
@@ -308,6 +311,7 @@ class Daemon:
         if not self._config.election.enabled:
             # Nobody renews the one of an earlier start, by which peers would see a dead daemon.
             await context.client.delete(LEASES, labels.LEADER_LEASE, context.namespace)
+            self._generation.lead_alone()
             yield
             return
         identity = self._identity
@@ -334,6 +338,7 @@ class Daemon:
                 context.namespace,
                 identity,
                 standing_by=stand_by,
+                on_term=self._generation.enter,
                 notes=whereabouts.noted(here),
             )
             async with election.leadership():

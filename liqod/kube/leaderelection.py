@@ -19,7 +19,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import AlreadyExists, Conflict, Expired, LiqodError, NotFound, TransientError
 from liqod.kube import times
 from liqod.kube.client import Client
-from liqod.kube.leases import Lease
+from liqod.kube.leases import Lease, LeaseTerm, term_of
 from liqod.kube.selection import Selection
 from liqod.kube.watch import Bookmark
 from liqod.model.peering import intervals
@@ -76,6 +76,7 @@ class LeaderElection:
         namespace: of the Lease.
         identity: unique among the candidates, such as host name and a random part.
         standing_by: called with the leader's identity on each change, until this one leads.
+        on_term: called with each term that is seen or begun, and when one of this candidate ends.
         notes: annotations that the Lease gets when this one takes it; they stay after its release.
 
     Attributes:
@@ -91,6 +92,7 @@ class LeaderElection:
         identity: str,
         *,
         standing_by: Callable[[str], None] = lambda _: None,
+        on_term: Callable[[LeaseTerm], None] = lambda _: None,
         notes: Mapping[str, str] | None = None,
     ) -> None:
         self._client = client
@@ -99,7 +101,8 @@ class LeaderElection:
         self._identity = identity
         self._seen: LeaseObservation | None = None
         self._version = ""
-        self._standing_by = standing_by
+        self._standing_by, self._on_term = standing_by, on_term
+        self._term = LeaseTerm(0, 0, False)
         self._notes = {"annotations": dict(notes)} if notes else {}
         self._complained = False
         self.leader = ""
@@ -122,18 +125,27 @@ class LeaderElection:
                     nonlocal lost
                     await self._keep(renewed)
                     lost = True
-                    self.leading = False
+                    self._stop_leading()
                     nursery.cancel_scope.cancel()
 
                 nursery.start_soon(renew)
                 yield
                 nursery.cancel_scope.cancel()
         finally:
-            self.leading = False
+            self._stop_leading()
             if not lost:
                 await self._release()
         if lost:
             raise LeadershipLost(f"the lease {self._namespace}/{self._name} was lost")
+
+    def _stop_leading(self) -> None:
+        self.leading = False
+        self._enter(msgspec.structs.replace(self._term, held=False))
+
+    def _enter(self, term: LeaseTerm) -> None:
+        if term != self._term:
+            self._term = term
+            self._on_term(term)
 
     async def _acquire(self) -> float:
         """Wait for the Lease to be free and take it; returns the time from which it counts."""
@@ -170,6 +182,8 @@ class LeaderElection:
         if holder != self.leader and holder not in ("", self._identity):
             self._standing_by(holder)
         self.leader = holder
+        # Our own name in it is from an earlier term.
+        self._enter(term_of(lease.metadata, lease.spec.lease_transitions or 0, held=False))
         return self._seen
 
     def _complain(self, sentence: str, error: LiqodError) -> None:
@@ -224,6 +238,7 @@ class LeaderElection:
         self._version = made.metadata.resource_version
         self._complained = False
         self.leader = self._identity
+        self._enter(term_of(made.metadata, spec["leaseTransitions"], held=True))
         return True
 
     async def _keep(self, renewed: float) -> None:

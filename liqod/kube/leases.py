@@ -31,6 +31,29 @@ class Lease(msgspec.Struct, frozen=True):
     spec: LeaseSpec = LeaseSpec()
 
 
+class LeaseTerm(msgspec.Struct, frozen=True):
+    """The time of one holder of a Lease, which every other change of holder ends.
+
+    Attributes:
+        made: Unix time at which the Lease was made, by the API server's clock; 0 where unknown.
+            One that was deleted and made anew counts its holders from 0 again.
+        transitions: its count of holders.
+        held: whether the candidate that is notified of this is the holder.
+    """
+
+    made: int
+    transitions: int
+    held: bool
+
+
+def term_of(metadata: ObjectMeta, transitions: int, *, held: bool) -> LeaseTerm:
+    """The term of a Lease with such metadata."""
+    made = 0.0
+    with suppress(ValueError, OverflowError):
+        made = times.seconds(metadata.creation_timestamp or "")
+    return LeaseTerm(int(made), transitions, held)
+
+
 class Look(msgspec.Struct, frozen=True):
     """A Lease at the time of one read.
 

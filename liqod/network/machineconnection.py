@@ -3,7 +3,6 @@
 membership, overlay, tunnels ◄─► MachineLink ◄─ socketpair ─► MachineServer ◄─► MachineService
 """
 
-import time
 from functools import partial
 from typing import NoReturn
 
@@ -17,8 +16,7 @@ from liqod.network.gatewayhost import Look, nowhere
 from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machine.machineservice import MachineService
 from liqod.network.machinelink import MachineLink
-from liqod.network.orders import greeting
-from liqod.network.orders.greeting import Greeting
+from liqod.network.orders.greeting import Generation
 from liqod.network.orders.messages import Report
 from liqod.network.orders.overlay import OverlayState, Uplink
 from liqod.network.orders.tunnels import (
@@ -40,6 +38,7 @@ class MachineConnection:
     Args:
         theirs: the role at the machine's side.
         leads: whether this daemon leads.
+        generation: of this daemon.
         look: finds the capabilities of this machine.
         node: name of the node's network namespace; None for the one that this process is in.
 
@@ -54,6 +53,7 @@ class MachineConnection:
         context: ClusterContext,
         theirs: Role,
         leads: Observable[bool],
+        generation: Observable[Generation],
         look: Look = nowhere,
         *,
         node: str | None = None,
@@ -62,9 +62,8 @@ class MachineConnection:
         self._server = MachineServer(context.cluster_id, lambda order: self._machine.receive(order))
         known = (context.cluster_id, theirs, self._server.send, look)
         self._machine = MachineService(*known, node=node)
-        # Of two daemons on one machine the one that was started later orders it.
-        made = Greeting(greeting.OLDEST, greeting.VERSION, context.cluster_id, time.time_ns())
-        self._link = MachineLink(made, self._connect, self._receive, self._tell)
+        greets = (context.cluster_id, generation)
+        self._link = MachineLink(*greets, self._connect, self._receive, self._tell)
         self.overlay = RemoteOverlay(self._link.send)
         self.machine = RemoteMachine(self._link.send, self.role)
         find = partial(membership.local_candidate, context)

@@ -2,17 +2,20 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
-from liqod.errors import NetworkError
 from liqod.network.machine.framestream import FrameStream
-from liqod.network.orders import messages
-from liqod.network.orders.greeting import ANSWERS, Denied, Greeting
+from liqod.network.orders import greeting, messages
+from liqod.network.orders.greeting import ANSWERS, Denied, Generation, Greeting
 from liqod.network.orders.messages import Order, OrderRefused, Reply, Report, Unknown
 from liqod.runtime.log import Seldom
+from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import walled
+
+AGAIN: Final = 5.0
+"""Seconds until a daemon that was denied greets again, where its generation does not change."""
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +24,8 @@ class MachineLink:
     """Sends orders and receives reports.
 
     Args:
-        greeting: of this daemon.
+        cluster: this cluster's id.
+        generation: of this daemon.
         connect: opens a connection.
         receive: takes a report.
         tell: sends all orders, to a machine's side that may have none of them.
@@ -29,12 +33,13 @@ class MachineLink:
 
     def __init__(
         self,
-        greeting: Greeting,
+        cluster: str,
+        generation: Observable[Generation],
         connect: Callable[[], Awaitable[trio.abc.Stream]],
         receive: Callable[[Report], None],
         tell: Callable[[], None],
     ) -> None:
-        self._greeting, self._connect = greeting, connect
+        self._cluster, self._generation, self._connect = cluster, generation, connect
         self._receive, self._tell = receive, tell
         self._connection: FrameStream | None = None
         self._seldom = Seldom()
@@ -49,25 +54,40 @@ class MachineLink:
         await walled("the connection to the machine's side", self._be_connected)
 
     async def _be_connected(self) -> None:
-        stream = await self._connect()
-        async with stream:
-            connection = FrameStream(stream)
-            answer = messages.read(ANSWERS, await connection.greet(self._greeting))
-            if isinstance(answer, Denied):
-                raise NetworkError(answer.problem)
-            connection.admit()
-            self._connection = connection
-            try:
-                self._tell()
-                await self._converse(connection)
-            finally:
-                self._connection = None
+        while True:
+            own = self._generation.now
+            async with await self._connect() as stream:
+                connection = FrameStream(stream)
+                greets = Greeting(greeting.OLDEST, greeting.VERSION, self._cluster, own)
+                answer = messages.read(ANSWERS, await connection.greet(greets))
+                if not isinstance(answer, Denied):
+                    await self._converse(connection, own)
+            self._say("this machine's side takes no orders: %s", answer.problem)
+            with trio.move_on_after(AGAIN):
+                await self._change_from(own)
 
-    async def _converse(self, connection: FrameStream) -> None:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(connection.run)
-            while True:
-                self._take(messages.REPLIES.decode(await connection.receive()))
+    async def _converse(self, connection: FrameStream, own: Generation) -> NoReturn:
+        connection.admit()
+        self._connection = connection
+        try:
+            self._tell()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connection.run)
+                nursery.start_soon(self._tell_generation, connection, own)
+                while True:
+                    self._take(messages.REPLIES.decode(await connection.receive()))
+        finally:
+            self._connection = None
+
+    async def _tell_generation(self, connection: FrameStream, told: Generation) -> NoReturn:
+        while True:
+            await self._change_from(told)
+            told = self._generation.now
+            connection.send(told)
+
+    async def _change_from(self, known: Generation) -> None:
+        while self._generation.now == known:
+            await self._generation.wait_changed()
 
     def _take(self, reply: Reply | Unknown) -> None:
         match reply:
@@ -78,6 +98,6 @@ class MachineLink:
             case _:
                 self._receive(reply)
 
-    def _say(self, text: str, name: str) -> None:
-        if self._seldom.allows((text, name)):
-            log.warning(text, ascii(name))
+    def _say(self, text: str, word: str) -> None:
+        if self._seldom.allows((text, word)):
+            log.warning(text, ascii(word))

@@ -41,6 +41,7 @@ from liqod.network.joining import join
 from liqod.network.machineconnection import MachineConnection
 from liqod.network.orders.candidacy import GatewayState
 from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.owngeneration import OwnGeneration
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
 from liqod.runtime.observable import Observable
@@ -158,7 +159,8 @@ class Node:
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
         context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
         leads = Observable(self.index == 1)
-        stand = MachineConnection(context, self.role, leads, node=self.name).run
+        own = (leads, OwnGeneration())
+        stand = MachineConnection(context, self.role, *own, node=self.name).run
         with trio.CancelScope() as self.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(stand)
@@ -476,9 +478,8 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
         text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{third.name}"\n'
         context = made.milan.context_of(made.milan.admin, made.nursery)
         context = dataclasses.replace(context, config=config.parse(text))
-        made.nursery.start_soon(
-            MachineConnection(context, third.role, Observable(True), node=third.name).run
-        )
+        own = (Observable(True), OwnGeneration())
+        made.nursery.start_soon(MachineConnection(context, third.role, *own, node=third.name).run)
 
         async def follows() -> bool:
             return third.role.now.active is False and third.role.gateway == made.nodes[0].name

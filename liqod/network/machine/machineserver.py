@@ -1,10 +1,11 @@
 """The machine's end of the connection to its daemon: admits one daemon, and takes its orders.
 
-The newest generation that was admitted is kept in memory, as long as the orders are: after both
-have gone, any daemon has to send all of it anew, and a later one replaces it.
+The newest generation that was admitted is kept in memory: after this process any daemon has to send
+all of its orders anew, and a later one replaces it.
 """
 
 import logging
+import math
 from collections.abc import Callable
 from typing import Final, NoReturn
 
@@ -13,7 +14,7 @@ import trio
 from liqod.errors import LiqodError, NetworkError
 from liqod.network.machine.framestream import FrameStream
 from liqod.network.orders import greeting, messages
-from liqod.network.orders.greeting import GREETINGS, Denied
+from liqod.network.orders.greeting import FENCED, GREETINGS, Denied, Generation
 from liqod.network.orders.messages import Order, OrderRefused, Report, Unknown
 from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import explain, leaves
@@ -37,7 +38,9 @@ class MachineServer:
 
     def __init__(self, cluster: str, receive: Callable[[Order], None]) -> None:
         self._cluster, self._receive = cluster, receive
-        self._generation = 0
+        self._newest = Generation()
+        self._until = math.inf
+        """When the newest generation stops counting: no daemon is connected."""
         self._connection: FrameStream | None = None
         self._scope = trio.CancelScope()
         self._seldom = Seldom()
@@ -59,6 +62,7 @@ class MachineServer:
             finally:
                 if self._connection is connection:
                     self._connection = None
+                    self._until = trio.current_time() + FENCED
 
     async def _serve(self, connection: FrameStream, scope: trio.CancelScope) -> None:
         await self._admit(connection, scope)
@@ -69,12 +73,14 @@ class MachineServer:
     async def _admit(self, connection: FrameStream, scope: trio.CancelScope) -> None:
         """Answer the greeting; the connection before this one ends. Raises NetworkError: denied."""
         found = messages.read(GREETINGS, await connection.greeted())
-        answer = greeting.answer(found, self._cluster, self._generation)
+        if trio.current_time() >= self._until:
+            self._newest = Generation()
+        answer = greeting.answer(found, self._cluster, self._newest)
         if isinstance(answer, Denied):
             await connection.deliver(answer)
             raise NetworkError(answer.problem)
         self._scope.cancel()
-        self._generation = found.generation
+        self._newest, self._until = found.generation, math.inf
         self._connection, self._scope = connection, scope
         connection.admit()
         connection.send(answer)
@@ -84,10 +90,13 @@ class MachineServer:
         while True:
             body = await connection.receive()
             order = messages.ORDERS.decode(body)
-            if isinstance(order, Unknown):
-                connection.send(OrderRefused(order.name))
-            else:
-                self._receive(order)
+            match order:
+                case Unknown():
+                    connection.send(OrderRefused(order.name))
+                case Generation():
+                    self._newest = max(self._newest, order)
+                case _:
+                    self._receive(order)
             await trio.sleep(bucket.take(trio.current_time(), 1 + len(body) / 1024))
 
     def _report(self, error: BaseException) -> None:

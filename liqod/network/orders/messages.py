@@ -5,6 +5,7 @@ from typing import Any, Final, Generic, TypeVar, get_args
 import msgspec
 
 from liqod.network.orders.candidacy import CandidacyOrder, CandidacyReport
+from liqod.network.orders.greeting import Generation
 from liqod.network.orders.overlay import OverlayOrder, OverlayReport
 from liqod.network.orders.tunnels import TunnelMessage, TunnelNews
 
@@ -23,6 +24,8 @@ class OrderRefused(msgspec.Struct, frozen=True, tag=True):
 
 
 Order = CandidacyOrder | OverlayOrder | TunnelMessage
+"""From the daemon, for the machine's services."""
+DaemonMessage = Order | Generation
 """From the daemon."""
 Report = CandidacyReport | OverlayReport | TunnelNews
 """From the machine's services."""
@@ -80,6 +83,6 @@ def read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
 
 
 _TAGGED: Final = msgspec.json.Decoder(_Tagged)
-ORDERS: Final = Messages[Order](Order)
+ORDERS: Final = Messages[DaemonMessage](DaemonMessage)
 REPLIES: Final = Messages[Reply](Reply)
 encode: Final = msgspec.json.Encoder().encode

@@ -9,7 +9,7 @@ import trio
 from liqod.kube import leaderelection
 from liqod.kube.client import Client
 from liqod.kube.leaderelection import LeaderElection, LeadershipLost, LeaseObservation, observe
-from liqod.kube.leases import Lease, LeaseSpec
+from liqod.kube.leases import Lease, LeaseSpec, LeaseTerm
 from tests.unit.kube.peers import CREDENTIALS, Asked, Peer
 
 
@@ -27,12 +27,18 @@ class LeaseServer:
         self.cut: set[str] = set()
         self.broken: set[str] = set()
         self.unreadable = False
+        self.made = "2026-01-02T03:04:05Z"
         self.asked: list[tuple[float, str, str]] = []
         self._changed = trio.Event()
 
     def store(self, spec: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
-        meta = {"name": "daemon", "namespace": "liqo", "resourceVersion": str(self.version)}
+        meta = {
+            "name": "daemon",
+            "namespace": "liqo",
+            "resourceVersion": str(self.version),
+            "creationTimestamp": self.made,
+        }
         self.lease = {"metadata": meta, "spec": spec}
         self._changed.set()
         self._changed = trio.Event()
@@ -97,6 +103,7 @@ class Candidates:
         self.scopes: dict[str, trio.CancelScope] = {}
         self.elections: dict[str, LeaderElection] = {}
         self.told: list[tuple[str, str]] = []
+        self.terms: dict[str, list[LeaseTerm]] = {}
 
     def start(self, name: str) -> None:
         self.scopes[name] = trio.CancelScope()
@@ -113,6 +120,7 @@ class Candidates:
             "liqo",
             name,
             standing_by=lambda leader: self.told.append((name, leader)),
+            on_term=self.terms.setdefault(name, []).append,
         )
         with self.scopes[name]:
             try:
@@ -154,6 +162,39 @@ async def test_a_clean_stop_hands_over_at_once(autojump_clock):
         assert it.server.lease["spec"]["leaseTransitions"] == 1
         await trio.sleep(60)
         assert len(it.events) == 3
+
+
+async def test_each_candidate_is_told_of_each_term_and_who_holds_it(autojump_clock):
+    made = 1767323045
+    async with candidates() as it:
+        it.start("one")
+        await trio.sleep(1)
+        it.start("two")
+        await trio.sleep(9)
+        assert it.terms == {
+            "one": [LeaseTerm(made, 0, held=True)],
+            "two": [LeaseTerm(made, 0, held=False)],
+        }
+        it.stop("one")
+        await trio.sleep(1)
+        assert it.terms["one"][1:] == [LeaseTerm(made, 0, held=False)]
+        assert it.terms["two"][1:] == [LeaseTerm(made, 1, held=True)]
+
+
+async def test_the_term_of_who_lost_the_lease_is_over_and_of_a_lease_made_anew_is_a_later_one(
+    autojump_clock,
+):
+    async with candidates() as it:
+        it.start("one")
+        await trio.sleep(1)
+        before = it.terms["one"][-1]
+        it.server.lease, it.server.made = None, "2026-01-02T03:05:00Z"
+        await trio.sleep(15)
+        assert ("one", "lost") in [event[1:] for event in it.events]
+        assert it.terms["one"] == [before, LeaseTerm(before.made, 0, held=False)]
+        it.start("two")
+        await trio.sleep(1)
+        assert it.terms["two"] == [LeaseTerm(before.made + 55, 0, held=True)]
 
 
 async def test_a_crash_hands_over_within_fifteen_seconds(autojump_clock):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -18,14 +18,21 @@ from liqod.network.machinelink import MachineLink
 from liqod.network.orders import greeting, messages
 from liqod.network.orders.candidacy import LeaseAnswer, LeaseFound, LetGo, LetGoDone
 from liqod.network.orders.framing import LARGEST, LARGEST_GREETING, frame
-from liqod.network.orders.greeting import ANSWERS, Admitted, Denied, Greeting
+from liqod.network.orders.greeting import (
+    ANSWERS,
+    Admitted,
+    Denied,
+    Generation,
+    Greeting,
+)
 from liqod.network.orders.messages import Order, OrderRefused, Report
 from liqod.network.orders.overlay import OverlayState, ReadUplink, RemoveOverlay, Uplink
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
+from liqod.runtime.observable import Observable
 
 
 def hello(generation: int = 1, *, oldest: int = 1, newest: int = 1, of: str = "rome") -> Greeting:
-    return Greeting(oldest, newest, of, generation)
+    return Greeting(oldest, newest, of, Generation(started=generation))
 
 
 @dataclass
@@ -85,6 +92,20 @@ async def machine() -> AsyncIterator[Machine]:
         for each in made.streams:
             await each.aclose()
         nursery.cancel_scope.cancel()
+
+
+def linked(
+    machine: Machine,
+    own: Observable[Generation],
+    receive: Callable[[Report], None] = lambda _: None,
+) -> MachineLink:
+    """A daemon's end, which orders one thing in all."""
+
+    def tell() -> None:
+        made.send(LeaseFound(None))
+
+    made = MachineLink("rome", own, machine.connect, receive, tell)
+    return made
 
 
 async def ended(connection: FrameStream) -> None:
@@ -188,7 +209,7 @@ async def test_what_cannot_be_carried_out_ends_the_connection_alone():
         (hello(oldest=2, newest=3), "upgrade the older one"),
         (hello(oldest=0, newest=0), "upgrade the older one"),
         (hello(of="milan"), "of the cluster rome"),
-        (hello(4), "a later daemon"),
+        (hello(4), "was started later"),
     ],
 )
 async def test_another_version_cluster_or_an_older_generation_is_denied(
@@ -201,8 +222,32 @@ async def test_another_version_cluster_or_an_older_generation_is_denied(
 
 
 def test_a_side_of_one_version_more_is_spoken_with():
-    answer = greeting.answer(hello(oldest=greeting.VERSION, newest=greeting.VERSION + 1), "rome", 0)
-    assert answer == Admitted(greeting.VERSION)
+    later = hello(oldest=greeting.VERSION, newest=greeting.VERSION + 1)
+    assert greeting.answer(later, "rome", Generation()) == Admitted(greeting.VERSION)
+
+
+@pytest.mark.parametrize(
+    ("older", "newer"),
+    [
+        # Of those that only stand by the one that was started later orders, as after an update.
+        (Generation(100, 3, leads=False, started=7), Generation(100, 3, leads=False, started=8)),
+        # A standby that was started later takes nothing from the leader.
+        (Generation(100, 3, leads=False, started=8), Generation(100, 3, leads=True, started=7)),
+        # A leader that has not noticed yet that another one leads.
+        (Generation(100, 3, leads=True, started=8), Generation(100, 4, leads=True, started=7)),
+        (Generation(100, 3, leads=True, started=8), Generation(100, 4, leads=False, started=7)),
+        # The Lease was deleted, and made anew by the next leader.
+        (Generation(100, 9, leads=True, started=8), Generation(250, 0, leads=True, started=7)),
+        # One that has not read the Lease yet.
+        (Generation(started=8), Generation(100, 0, leads=False, started=7)),
+    ],
+)
+def test_who_leads_by_the_newest_lease_orders(older: Generation, newer: Generation):
+    def answered(theirs: Generation, before: Generation) -> Admitted | Denied:
+        return greeting.answer(Greeting(1, 1, "rome", theirs), "rome", before)
+
+    assert answered(newer, older) == Admitted(1)
+    assert isinstance(answered(older, newer), Denied)
 
 
 @pytest.mark.parametrize("generation", [5, 6])
@@ -222,9 +267,39 @@ async def test_who_was_replaced_by_a_later_one_does_not_come_back_nor_when_that_
         stream = await made.connect()
         await FrameStream(stream).greet(hello(6))
         await ended(before)
-        assert "a later daemon" in await made.denies(hello(5))
+        assert "was started later" in await made.denies(hello(5))
         await stream.aclose()
-        assert "a later daemon" in await made.denies(hello(5))
+        assert "was started later" in await made.denies(hello(5))
+
+
+async def test_a_generation_that_is_gone_for_long_denies_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(machineserver, "FENCED", 0.5)
+    async with machine() as made:
+        stream = await made.connect()
+        await FrameStream(stream).greet(hello(6))
+        await trio.sleep(0.7)
+        assert "was started later" in await made.denies(hello(5))
+        await stream.aclose()
+        await trio.sleep(0.2)
+        assert "was started later" in await made.denies(hello(5))
+        await trio.sleep(0.5)
+        await made.takes(await made.admitted(hello(5)), RemoveOverlay())
+
+
+async def test_a_daemon_that_has_come_to_lead_says_so_and_who_led_before_is_denied():
+    async with machine() as made:
+        orders = await made.admitted(hello(5))
+        await orders.deliver(Generation(term=4, leads=True, started=5))
+        await made.takes(orders, RemoveOverlay())
+        assert made.orders == [RemoveOverlay()]
+        assert "leads" in await made.denies(hello(6))
+        before = Generation(term=3, leads=True, started=9)
+        assert "leads" in await made.denies(Greeting(1, 1, "rome", before))
+        await orders.deliver(Generation(term=4, leads=False, started=5))
+        await made.takes(orders, RemoveOverlay())
+        assert "leads" in await made.denies(hello(6))
 
 
 async def test_orders_without_end_are_taken_at_a_bounded_rate():
@@ -252,9 +327,7 @@ async def test_a_reader_that_is_too_slow_ends_its_connection_and_no_memory_is_ta
 async def test_the_daemon_sends_all_anew_whenever_it_is_connected_again():
     send, receive = trio.open_memory_channel[Report](9)
     async with machine() as made:
-        link = MachineLink(
-            hello(), made.connect, send.send_nowait, lambda: link.send(LeaseFound(None))
-        )
+        link = linked(made, Observable(Generation()), send.send_nowait)
         link.send(LetGo())  # not connected: it is lost
         made.nursery.start_soon(link.run)
         for times in range(1, 4):
@@ -266,6 +339,42 @@ async def test_the_daemon_sends_all_anew_whenever_it_is_connected_again():
             with trio.fail_after(5):
                 assert await receive.receive() == LetGoDone()
             await made.streams[-1].aclose()
+
+
+async def test_a_daemon_that_is_denied_orders_as_soon_as_it_leads(
+    caplog: pytest.LogCaptureFixture,
+):
+    own = Observable(Generation(term=3, started=2))
+    async with machine() as made:
+        before = await made.admitted(Greeting(1, 1, "rome", Generation(term=3, leads=True)))
+        link = linked(made, own)
+        made.nursery.start_soon(link.run)
+        with trio.fail_after(5):
+            while "takes no orders" not in caplog.text:  # noqa: ASYNC110  # the log
+                await trio.sleep(0.01)
+        assert made.orders == []
+        own.set(Generation(term=4, leads=True, started=2))
+        with trio.fail_after(2):
+            await made.came.wait()
+        assert made.orders == [LeaseFound(None)]
+        await ended(before)
+
+
+async def test_a_connected_daemon_says_when_it_has_come_to_lead():
+    own = Observable(Generation(term=3, started=2))
+    async with machine() as made:
+        link = linked(made, own)
+        made.nursery.start_soon(link.run)
+        with trio.fail_after(5):
+            await made.came.wait()
+        own.set(Generation(term=4, leads=True, started=2))
+        made.came = trio.Event()
+        link.send(LeaseFound(None))
+        await made.came.wait()
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert "leads" in await made.denies(
+            Greeting(1, 1, "rome", Generation(term=4, leads=False, started=3))
+        )
 
 
 async def test_a_request_that_no_connection_took_is_sent_once_there_is_one():
