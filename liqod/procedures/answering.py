@@ -65,6 +65,11 @@ def key_of(entry: IncomingPeering) -> str:
         return ""
 
 
+def name_of(cluster_id: str, key: str) -> str:
+    """Name of a cluster's entry: by id and key, for two clusters may say that they are one."""
+    return f"{cluster_id}-{key[:8]}"
+
+
 async def known_key(
     client: Client, namespace: str, cluster_id: str, *, cached: bool = False
 ) -> str:

@@ -20,6 +20,7 @@ from liqod.model.crossing import overrides
 from liqod.model.network import rangechecks
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.objects import quantities
+from liqod.procedures import answering
 from liqod.procedures.clusterobjects import ClusterObjects, is_own_slice
 from liqod.provider.tenants import trust
 from liqod.resources import (
@@ -41,6 +42,7 @@ from liqod.resources import (
     Tenant,
 )
 from liqod.resources.authentication import CORDONED, DRAINED, TOLERATE_NO_HANDSHAKE
+from liqod.resources.peering import DENY
 
 Action = Literal["begins", "moves", "changes", "ends", "waits", "refused"]
 
@@ -144,13 +146,21 @@ def _incoming(changed: Changed) -> Found:
     if after is None:
         return
     was = before.spec.decision if before is not None else ""
-    if after.spec.decision in ("", was):
+    peer, named = (
+        after.spec.cluster_id,
+        answering.name_of(after.spec.cluster_id, answering.key_of(after)),
+    )
+    if before is None and after.name != named:
+        told = f"it must be named {named}, by the id and the key of the cluster that asks"
+        yield Consequence("refused", peer, told)
+    elif after.spec.decision in ("", was):
         return
-    if after.spec.decision == "Deny":
-        yield Consequence("ends", after.spec.cluster_id, "its request is denied")
+    elif after.spec.decision == DENY:
+        yield Consequence("ends", peer, "its request is denied")
     else:
         granted = _amounts(after.spec.granted or after.spec.resources)
-        yield Consequence("begins", after.spec.cluster_id, f"it is let in, and granted {granted}")
+        when = "it is let in" if after.spec.request else "it is let in when it asks"
+        yield Consequence("begins", peer, f"{when}, and granted {granted} at the most")
 
 
 def _slice(changed: Changed) -> Found:

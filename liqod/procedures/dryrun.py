@@ -134,7 +134,9 @@ class DryRun:
         query = {"dryRun": "All", "fieldManager": self._manager, "fieldValidation": "Strict"}
         if LAST_APPLIED in notes:
             content = MERGE_PATCH if "." in kind.group else STRATEGIC_PATCH
-            sent = {**body, **without(msgspec.json.decode(notes[LAST_APPLIED]), body)}
+            # kubectl writes its own annotation, so that those of others always stay.
+            written = {**body, "metadata": {"annotations": {}, **body["metadata"]}}
+            sent = {**written, **without(msgspec.json.decode(notes[LAST_APPLIED]), written)}
         else:
             content, sent, query["force"] = APPLY_PATCH, body, "true"
         answer = await self._client.raw(

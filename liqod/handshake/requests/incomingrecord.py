@@ -10,7 +10,7 @@ from liqod.handshake.protocol.messages import Ask
 from liqod.handshake.protocol.outputs import VerifiedPeer
 from liqod.kube import times
 from liqod.model.objects.conditions import set_condition
-from liqod.procedures.answering import key_of
+from liqod.procedures.answering import key_of, name_of
 from liqod.resources import IncomingPeering
 from liqod.runtime.connectionlimit import networks_of, source_of
 
@@ -22,11 +22,6 @@ MOST_OF_ONE: Final = 16
 """Of these, from one place, and ..."""
 MOST_OF_NETWORK: Final = 64
 """... from one network, in which somebody may have many: 24 bits of IPv4, 48 of IPv6."""
-
-
-def name_of(cluster_id: str, key: str) -> str:
-    """Name of a cluster's entry: by id and key, for two clusters may say that they are one."""
-    return f"{cluster_id}-{key[:8]}"
 
 
 def is_full(places: Iterable[str], place: str, most: int = MOST) -> str:

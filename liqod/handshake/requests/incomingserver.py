@@ -87,7 +87,7 @@ class IncomingServer:
         self, peer: VerifiedPeer, source: str, ask: Ask, pending: OnPending
     ) -> Accepted | Denied | Refused:
         """The answer to a request, as soon as there is one."""
-        name = incomingrecord.name_of(peer.cluster_id, peer.key)
+        name = answering.name_of(peer.cluster_id, peer.key)
         entry = await self._inbox.find(name)
         if entry is not None and incomingrecord.is_of(entry, peer) and answering.is_barred(entry):
             return Denied(reason=BARRED)
@@ -141,7 +141,7 @@ class IncomingServer:
 
     async def on_report(self, peer: VerifiedPeer, report: Report) -> None:
         """Keep a consumer's report on its request."""
-        name = incomingrecord.name_of(peer.cluster_id, peer.key)
+        name = answering.name_of(peer.cluster_id, peer.key)
         for _ in range(WRITES):
             entry = await self._inbox.find(name)
             if entry is None or not incomingrecord.is_of(entry, peer):
@@ -259,7 +259,7 @@ class IncomingServer:
     async def _key_problem(self, peer: VerifiedPeer, *, cached: bool = False) -> str:
         """Why a cluster that shows another key than it had is not let in; empty where it may be."""
         known = await self._inbox.key_here(peer.cluster_id, cached=cached)
-        name = incomingrecord.name_of(peer.cluster_id, peer.key)
+        name = answering.name_of(peer.cluster_id, peer.key)
         before = await self._inbox.find(name)
         if (
             before is not None
@@ -273,7 +273,7 @@ class IncomingServer:
         self, peer: VerifiedPeer, source: str, ask: Ask, verdict: PolicyDecision
     ) -> Refused | None:
         """Have the request in the inbox, decided where no person has to decide."""
-        name = incomingrecord.name_of(peer.cluster_id, peer.key)
+        name = answering.name_of(peer.cluster_id, peer.key)
         async with self._adding:
             # The lock is held until it is written: who comes next sees that somebody was let in,
             # and has the API server asked for what is so now.
@@ -305,7 +305,7 @@ class IncomingServer:
         before: IncomingPeering | None,
     ) -> None:
         name, namespace = (
-            incomingrecord.name_of(peer.cluster_id, peer.key),
+            answering.name_of(peer.cluster_id, peer.key),
             self._inbox.context.namespace,
         )
         spec = incomingrecord.spec_of(peer, source, ask, before)

@@ -24,12 +24,13 @@ from liqod.handshake.protocol.messages import (
 )
 from liqod.handshake.protocol.outputs import ExpectedPeer, VerifiedPeer
 from liqod.handshake.protocol.requestphase import RequestEvent
-from liqod.handshake.requests import incomingrecord, outgoingrecord
+from liqod.handshake.requests import outgoingrecord
 from liqod.handshake.requests.outgoingrequest import YES, OutgoingRequest, is_over
 from liqod.handshake.transport.channel import StreamBackend
 from liqod.handshake.transport.interfaces import BorrowRequestHandler, OnPending, SessionOver
 from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.handshake.transport.peersession import API
+from liqod.procedures import answering
 from liqod.procedures.answering import known_key
 from liqod.resources.peering import ACCEPTED, ASKED, EXCHANGED, IDENTIFIED, PEERED, REACHED
 from liqod.runtime.backoff import Backoff
@@ -140,7 +141,7 @@ class LendOffer(OutgoingRequest):
     ) -> Accepted | Denied | Refused:
         """The answer of the inbox; records the request before."""
         self._asker = (peer, ask)
-        entry = incomingrecord.name_of(peer.cluster_id, peer.key)
+        entry = answering.name_of(peer.cluster_id, peer.key)
         why = f"{peer.cluster_id} asks to borrow: `liqod inbox accept {entry}` lends it"
         request = await self._write("asked", {"message": why}, {ASKED: YES})
         # From now on it is known there, and an invitation that is shown again begins nothing anew.

@@ -22,7 +22,6 @@ from liqod.handshake.protocol.encoding import unpack
 from liqod.handshake.protocol.messages import Offer, Refused
 from liqod.handshake.protocol.outputs import ExpectedPeer, VerifiedPeer
 from liqod.handshake.protocol.requestphase import FINAL_PHASES
-from liqod.handshake.requests import incomingrecord
 from liqod.handshake.requests.invitations import Bearer, mark_entered, redeem
 from liqod.handshake.transport.localidentity import present_key
 from liqod.handshake.transport.peersession import PeerSession
@@ -30,7 +29,7 @@ from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.model import ids
 from liqod.model.text import printable
-from liqod.procedures import peeringrequest
+from liqod.procedures import answering, peeringrequest
 from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.resources import (
     IDENTITIES,
@@ -110,7 +109,7 @@ class ReverseConnections:
         if isinstance(wanted, Refused):
             return wanted
         request = PeeringRequest(
-            name=incomingrecord.name_of(peer.cluster_id, peer.key),
+            name=answering.name_of(peer.cluster_id, peer.key),
             cluster_id=peer.cluster_id,
             key=peer.key,
             resources={name: str(amount) for name, amount in wanted.items()},
@@ -133,7 +132,7 @@ class ReverseConnections:
 
     async def _is_asked(self, peer: VerifiedPeer) -> bool:
         """True if a request waits for this very lender."""
-        name = incomingrecord.name_of(peer.cluster_id, peer.key)
+        name = answering.name_of(peer.cluster_id, peer.key)
         found = await self._client.find(
             OUTGOING_PEERINGS, name, self._context.namespace, decode=OutgoingPeering
         )

@@ -295,7 +295,7 @@ async def test_who_was_denied_for_ever_is_so_by_whichever_id():
         refused = {"spec": {"decision": "Deny", "always": True}}
         made = incomingrecord.made(rome, incomingrecord.spec_of(rome, "192.0.2.1", request(), None))
         await milan.admin.create(INCOMING_PEERINGS, made, "liqo")
-        name = incomingrecord.name_of("rome", rome.key)
+        name = answering.name_of("rome", rome.key)
         await milan.admin.patch(INCOMING_PEERINGS, name, refused, "liqo")
         other = msgspec.structs.replace(rome, cluster_id="turin")
 
@@ -322,9 +322,7 @@ async def test_a_key_that_was_revoked_is_left_to_a_person_by_whichever_id():
             assert noted.metadata.annotations[labels.REVOKED_KEYS] == rome.key
             ask = await invited(milan)
             nursery.start_soon(host.on_ask, other, "192.0.2.9", ask, ignored)
-            assert await eventually(lambda: _first(milan)) == incomingrecord.name_of(
-                "turin", rome.key
-            )
+            assert await eventually(lambda: _first(milan)) == answering.name_of("turin", rome.key)
             [entry] = await entries(milan)
             assert entry.status.reason == "it was revoked here"
             # The id is let in again with another key: the one that was stolen stays what it is.

@@ -81,7 +81,7 @@ async def test_the_word_that_a_key_replaces_another_is_good_for_one_peering():
             for each in "bc":
                 refused = await host.on_ask(who[each], "192.0.2.1", asked[each], ignored)
                 assert isinstance(refused, Refused)
-                name = incomingrecord.name_of("rome", who[each].key)
+                name = answering.name_of("rome", who[each].key)
                 decision = {"spec": {"decision": "Accept", "replace": True}}
                 await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
                 answer = await host.on_ask(who[each], "192.0.2.1", asked[each], ignored)
@@ -106,7 +106,7 @@ async def accepted_by_operator(
     """A strange key is let in where the operator says that it replaces the one before."""
     refused = await host.on_ask(who, "192.0.2.2", ask, ignored)
     assert isinstance(refused, Refused)
-    name = incomingrecord.name_of("rome", who.key)
+    name = answering.name_of("rome", who.key)
     decision = {"spec": {"decision": "Accept", "replace": True}}
     await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
     await answering.taken_up(milan.admin, "liqo", name, within=30)

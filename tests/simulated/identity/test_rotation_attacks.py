@@ -10,7 +10,6 @@ from liqod.apimachinery.kinds import EVENTS, NAMESPACES, SECRETS
 from liqod.cluster.tenancy import ensure_tenant_namespace
 from liqod.consumer.identities.clusterkeys import ClusterKeys, cluster_keys, offer_of
 from liqod.handshake.protocol.messages import Refused
-from liqod.handshake.requests import incomingrecord
 from liqod.handshake.transport.localidentity import present_key
 from liqod.identity import keys, successions
 from liqod.kube.selection import Selection
@@ -183,7 +182,7 @@ async def test_a_former_key_has_its_channel_while_its_names_have_rights_and_ends
         assert isinstance(asked, Refused)
         assert asked.code == "key-changed"
         assert isinstance(await host.on_ask(other, "192.0.2.2", request(), ignored), Refused)
-        name = incomingrecord.name_of("rome", other.key)
+        name = answering.name_of("rome", other.key)
         decision = {"spec": {"decision": "Accept", "replace": True}}
         await milan.admin.patch(INCOMING_PEERINGS, name, decision, "liqo")
         await answering.taken_up(milan.admin, "liqo", name, within=30)

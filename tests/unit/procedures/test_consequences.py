@@ -97,7 +97,7 @@ WANTED: Json = {"class": "default", "providerClusterID": "milan", "resources": {
             named(
                 "turin-1", {"clusterID": "turin", "resources": {"cpu": "1"}, "decision": "Accept"}
             ),
-            ["begins turin: it is let in, and granted cpu 1"],
+            ["begins turin: it is let in when it asks, and granted cpu 1 at the most"],
         ),
         (
             RESOURCE_SLICES,
