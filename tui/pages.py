@@ -102,7 +102,8 @@ def _peer(session: Session, name: str, now: float) -> str:
         ("namespace here", peer.tenant_namespace),
     )
     for resource, amount in sorted(peer.quota.items()):
-        lines.append(f"  {resource}: {amount.used} of {amount.granted} used")
+        waits = f", {amount.waits} waiting there" if amount.waits else ""
+        lines.append(f"  {resource}: {amount.used} of {amount.granted} used{waits}")
     for told in peer.conditions:
         lines.append(f"  {told.type}: {told.status} since {told.since} ({told.message})")
     return "\n".join(lines)

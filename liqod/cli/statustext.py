@@ -141,7 +141,8 @@ def _nodes(view: Overview, width: int) -> str:
             row.name,
             row.peer,
             "Ready" if row.ready else "NotReady",
-            f"{row.pods_ready}/{row.pods}",
+            f"{row.pods_ready}/{row.pods}"
+            + (f", {row.pods_waiting} waiting there" if row.pods_waiting else ""),
             *(row.resources.get(name, "-") for name in ("cpu", "memory", "pods")),
         ]
         for row in view.nodes

@@ -20,6 +20,8 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
         peer_daemon_every: between reads of the Lease of a peer's daemon.
         silent_after: without a renewal of that Lease, until the peer's daemon is called silent.
         node_lease_every: between renewals of a virtual node's Lease.
+        waiting_every: between counts of the pods on a virtual node that wait at the peer, where any
+            has changed.
         usage_fresh: for which an answer on the usage of pods is good: scrapers that come closer
             together share one.
         readers_kept: for which a permission to read from the kubelet API is remembered:
@@ -46,6 +48,7 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
     peer_daemon_every: float = intervals.PEER_DAEMON_EVERY
     silent_after: float = intervals.SILENT_AFTER
     node_lease_every: float = intervals.NODE_LEASE_RENEWED_EVERY
+    waiting_every: float = 5.0
     usage_fresh: float = 10.0
     readers_kept: float = 60.0
     former_key_kept: float = 60.0

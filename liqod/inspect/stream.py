@@ -235,9 +235,7 @@ class Collector:
         self, view: Overview, peers: Iterable[PeerFacts], snapshot: Snapshot
     ) -> dict[str, Any]:
         ladders = self._ladders()
-        quotas = viewrows.quotas(
-            snapshot.virtual_nodes, ((each.row.node, each.cost) for each in self._objects.pods)
-        )
+        quotas = viewrows.quotas(snapshot.virtual_nodes, self._objects.pods)
         return {
             row.id: viewrows.peer(
                 row, facts, quota=quotas.get(row.id, {}), ladder=ladders.get(row.id)

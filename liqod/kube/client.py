@@ -426,6 +426,7 @@ class Client:
         namespace: str | None = None,
         *,
         uid: str | None = None,
+        version: str | None = None,
         grace: int | None = None,
         propagation: str | None = None,
     ) -> bool:
@@ -435,12 +436,14 @@ class Client:
             kind: its kind.
             namespace: its namespace.
             uid: its UID: raises Conflict if another object has its name.
+            version: its resourceVersion: raises Conflict if it was changed since.
             grace: seconds, 0 for at once.
             propagation: ``Background``, ``Foreground`` or ``Orphan`` for its dependents.
         """
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        if uid is not None:
-            options["preconditions"] = {"uid": uid}
+        exact = {"uid": uid, "resourceVersion": version}
+        if any(exact.values()):
+            options["preconditions"] = {key: each for key, each in exact.items() if each}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
         if propagation is not None:

@@ -135,6 +135,8 @@ def _resources(session: Session, name: str, now: float) -> Table:
 
 def _used(resource: str, amount: Amount) -> Row:
     used = f"{amount.used} of {amount.granted} used, {text.share(amount.part)}"
+    if amount.waits:
+        used += f"; {amount.waits} waiting there"
     cells = (Cell(text.clean(resource)), Cell("used"), Cell(), Cell(), Cell(), Cell(used), Cell())
     return Row(f"quota {resource}", cells)
 

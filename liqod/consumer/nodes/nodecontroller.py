@@ -14,12 +14,13 @@ import msgspec
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import LEASES, NODES
+from liqod.apimachinery.kinds import LEASES, NODES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.link import IDLE, ProviderPeer
 from liqod.consumer.nodes import nodedrain, nodeevents, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import NodeEvent
+from liqod.consumer.nodes.pendingpods import PendingPods
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import AlreadyExists, Conflict, Invalid, NotFound
 from liqod.kube import recorder, times
@@ -29,6 +30,7 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.watched import DOUBT
 from liqod.model import finalizers
+from liqod.model.objects.quantities import Amounts
 from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
@@ -78,13 +80,14 @@ class NodeController(Controller[str]):
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._cordoned: bool | None = None
+        self._waiting: Amounts = {}
         self._started = float("-inf")
         super().__init__(
             peer,
             "node",
             name=f"node {name}",
             first=(NODE,),  # nothing else enqueues the first turn
-            tasks=(self._follow_link, self._follow_network),
+            tasks=(self._follow_link, self._follow_network, self._count_waiting),
             concurrency=2,  # the Lease is renewed while a drain waits
             backoff=RETRY,
         )
@@ -114,6 +117,19 @@ class NodeController(Controller[str]):
         while True:
             await self._peer.network.wait_changed()
             self.enqueue()
+
+    async def _count_waiting(self) -> None:
+        context, pods = self._peer.context, PendingPods(self._name)
+        try:
+            while True:
+                pods.follow(context.informers.find(PODS, context.own_pods.selection))
+                waiting = pods.sum()
+                if waiting != self._waiting:
+                    self._waiting = waiting
+                    self.enqueue()
+                await trio.sleep(self._timings.waiting_every)
+        finally:
+            pods.follow(None)
 
     async def reconcile(self, key: str) -> float | None:
         """Make the Node as it should be, or renew its Lease."""
@@ -147,6 +163,7 @@ class NodeController(Controller[str]):
             port=context.kubelet_port,
             version=context.version,
             daemon=link.daemon.verdict if asked else HeartbeatVerdict(),
+            waiting=self._waiting,
         )
 
     async def _live(self) -> Json | None:

@@ -16,7 +16,7 @@ from liqod.model.crossing.noderequests import metrics_path
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
-from liqod.model.peering import nodesready
+from liqod.model.peering import capacity, nodesready
 from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.model.peering.intervals import NODE_LEASE
 from liqod.resources.nodes import VirtualNode
@@ -46,6 +46,7 @@ class NodeState(msgspec.Struct, frozen=True):
         port: its port.
         version: ``gitVersion`` of the local API server.
         daemon: the state of the peer's daemon.
+        waiting: the requests of its pods that no node of the peer has room for, in billionths.
     """
 
     up: bool
@@ -58,6 +59,7 @@ class NodeState(msgspec.Struct, frozen=True):
     port: int = 10270
     version: str = "v1.30.0"
     daemon: HeartbeatVerdict = HeartbeatVerdict()
+    waiting: Mapping[str, int] = {}
 
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
@@ -200,11 +202,12 @@ def _taint_names(taints: Sequence[Mapping[str, Any]]) -> str:
 
 def desired_status(node: VirtualNode, facts: NodeState, current: Sequence[Json], now: str) -> Json:
     """The whole status that is ours, with conditions that keep their times if unchanged."""
-    capacity = {name: str(amount) for name, amount in node.spec.resource_quota.hard.items()}
+    granted = node.spec.resource_quota.hard
+    gives_way = node.metadata.annotations.get(labels.WAITING_GIVES_WAY) == labels.TRUE
     names = node_labels(node)
     return {
-        "capacity": capacity,
-        "allocatable": capacity,
+        "capacity": capacity.with_waiting(granted, {}),
+        "allocatable": capacity.with_waiting(granted, facts.waiting if gives_way else {}),
         "conditions": _conditions(node, facts, current, now),
         # No Hostname: API servers would try that one first, and it does not resolve.
         "addresses": [{"type": "InternalIP", "address": facts.address}],

@@ -131,6 +131,8 @@ def virtual_node_of(
     metadata = _metadata(found, found.name, peer)
     rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
     notes = {each.mark: labels.TRUE for each, _ in declared.opt_ins() if each.word in rules.takes}
+    if rules.waiting_gives_way:
+        notes[labels.WAITING_GIVES_WAY] = labels.TRUE
     if lacks := nodesready.reported(found.metadata.annotations):
         notes[labels.NODES_READY] = lacks
     if notes:

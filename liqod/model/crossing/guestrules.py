@@ -38,6 +38,8 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
         volumes: patterns of the kinds of volumes that guests may have.
         service_accounts, runtime_classes: patterns of those at the provider that guests may use.
         machines: the sizes of its largest machines; none where it does not tell them.
+        waiting_gives_way: whether a pod that no node there has room for leaves the grant to smaller
+            ones.
         takes: words of the consents that it gives to kinds which a provider has to agree to; each
             is a key of its own that is true.
     """
@@ -47,7 +49,11 @@ class Rules(msgspec.Struct, frozen=True, rename="camel"):
     service_accounts: tuple[str, ...] = ("*",)
     runtime_classes: tuple[str, ...] = ("*",)
     machines: tuple[dict[str, int | str], ...] = ()
+    waiting_gives_way: bool = False
     takes: frozenset[str] = frozenset()
+
+
+_OWN_KEYS: Final = frozenset(each.encode_name for each in msgspec.structs.fields(Rules))
 
 
 def render(rules: Rules) -> str:
@@ -66,7 +72,7 @@ def parse(text: str | None) -> Rules | None:
         keys: dict[str, object] = msgspec.json.decode(text)
     except msgspec.MsgspecError:
         return None
-    takes = frozenset(key for key, value in keys.items() if value is True)
+    takes = frozenset(key for key, value in keys.items() if value is True) - _OWN_KEYS
     return msgspec.structs.replace(found, takes=takes)
 
 

@@ -8,6 +8,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.partial import NodeStatus, PodStatus
+from liqod.model.peering.quotadecision import OVER_QUOTA
 from liqod.model.view.snapshot import GuestSummary, PodSummary
 
 ORDINARY = ("ContainerCreating", "PodInitializing")
@@ -16,6 +17,9 @@ UNPULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNev
 """Reasons of containers whose image cannot be pulled."""
 UNPLACED = "Unschedulable"
 """Kubernetes' reason for a pod that fits on no node."""
+WAITS = (UNPLACED, OVER_QUOTA)
+"""Reasons of a pod that uses nothing of its peer's grant: that of the scheduler there, and that of
+the quota there, where the pod gave way to a smaller one."""
 REQUIRED = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 """Conditions that a pod needs before it is ready, in their order."""
 
@@ -41,7 +45,13 @@ def pod_of(pod: LivePod) -> PodSummary:
         "" if ready or _is_meant(pod.status) else why(pod.status),
         owners[0] if owners and not ready else "",
         pod.status.phase == "Pending" and _is_unplaced(pod.status),
+        waits_there(pod.status.phase, pod.status.reason),
     )
+
+
+def waits_there(phase: str, reason: str) -> bool:
+    """True if a pod on a virtual node waits at the peer, and uses nothing of the grant."""
+    return phase == "Pending" and reason in WAITS
 
 
 def _is_unplaced(status: PodStatus) -> bool:

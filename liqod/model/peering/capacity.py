@@ -75,6 +75,22 @@ def _holds(machine: Mapping[str, int], needs: Mapping[str, int]) -> bool:
     return all(machine.get(name, 0) >= amount for name, amount in needs.items())
 
 
+def with_waiting(granted: Resources, waiting: Mapping[str, int]) -> dict[str, str]:
+    """The allocatable resources of a virtual node: the grant, and what waits at the peer beside it.
+
+    At most twice the grant: a peer that lets everything wait does not get more and more pods.
+
+    Args:
+        granted: to its slice.
+        waiting: the requests of its pods that no node of the peer has room for.
+    """
+    shown = {name: str(amount) for name, amount in granted.items()}
+    bounds = _amounts(granted)
+    more = {name: min(n, bounds[name]) for name, n in waiting.items() if n > 0 and name in bounds}
+    sums = {name: bounds[name] + amount for name, amount in more.items() if amount > 0}
+    return {**shown, **quantities.render_all(sums)}
+
+
 def beyond(has: Mapping[str, int], granted: Iterable[Resources]) -> str:
     """The resources that are granted beyond the capacity, as a clause; empty for none.
 

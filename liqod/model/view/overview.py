@@ -104,7 +104,9 @@ def overview(
     pods = Counter(pod.node for pod in snapshot.pods)
     ready = Counter(pod.node for pod in snapshot.pods if pod.ready)
     virtual = sorted(snapshot.virtual_nodes, key=lambda each: each.name)
-    nodes = tuple(_node(each, snapshot, pods[each.name], ready[each.name]) for each in virtual)
+    waits = Counter(pod.node for pod in snapshot.pods if pod.waits)
+    counts = (pods, ready, waits)
+    nodes = tuple(_node(each, snapshot, *(by[each.name] for by in counts)) for each in virtual)
     offloadings = sorted(snapshot.offloadings, key=lambda each: each.namespace)
     view = Overview(
         snapshot.cluster_id,
@@ -190,7 +192,7 @@ def _peer(facts: PeerFacts) -> PeerRow:
     )
 
 
-def _node(node: VirtualNode, snapshot: Snapshot, pods: int, ready: int) -> NodeRow:
+def _node(node: VirtualNode, snapshot: Snapshot, pods: int, ready: int, waits: int) -> NodeRow:
     unready = snapshot.nodes.get(node.name, NO_NODE)
     return NodeRow(
         node.name,
@@ -200,6 +202,7 @@ def _node(node: VirtualNode, snapshot: Snapshot, pods: int, ready: int) -> NodeR
         {key: str(value) for key, value in node.spec.resource_quota.hard.items()},
         pods,
         ready,
+        waits,
     )
 
 

@@ -44,7 +44,11 @@ class PeerRow(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One virtual node: its peer, its readiness, its capacity and its pods."""
+    """One virtual node: its peer, its readiness, its capacity and its pods.
+
+    Attributes:
+        pods_waiting: those that wait at the peer, and use nothing of its capacity.
+    """
 
     name: str
     peer: str
@@ -53,6 +57,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     resources: dict[str, str]
     pods: int
     pods_ready: int
+    pods_waiting: int = 0
 
 
 class NamespaceRow(msgspec.Struct, frozen=True):
@@ -110,13 +115,15 @@ class Amount(Row, frozen=True):
 
     Attributes:
         granted: the amount that the peer granted, summed over slices.
-        used: the amount that pods on its virtual nodes request.
+        used: the amount that pods on its virtual nodes request, without those that wait there.
         part: used of granted, None where nothing was granted.
+        waits: the amount that those request which wait there; empty for none.
     """
 
     granted: str = "0"
     used: str = "0"
     part: float | None = None
+    waits: str = ""
 
 
 class WidePeerRow(PeerRow, frozen=True, omit_defaults=True):

@@ -28,6 +28,7 @@ class PodSummary(msgspec.Struct, frozen=True):
         reason: the reason why it waits, where one is given.
         daemon_set: the DaemonSet that owns it, if one does.
         unplaced: whether no node has a place for it; of one on a virtual node, no node of the peer.
+        waits: whether it waits at the peer, and uses nothing of the grant.
     """
 
     namespace: str
@@ -38,6 +39,7 @@ class PodSummary(msgspec.Struct, frozen=True):
     reason: str = ""
     daemon_set: str = ""
     unplaced: bool = False
+    waits: bool = False
 
 
 class GuestSummary(PodSummary, frozen=True):

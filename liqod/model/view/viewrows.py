@@ -87,17 +87,18 @@ def origin(pod: Partial) -> str:
 
 
 def quotas(
-    nodes: Iterable[VirtualNode], costs: Iterable[tuple[str, Amounts]]
+    nodes: Iterable[VirtualNode], pods: Iterable[CountedPod]
 ) -> dict[str, dict[str, Amount]]:
     """The granted and used amounts of each peer, by resource.
 
     Args:
         nodes: the virtual nodes.
-        costs: of each offloaded pod its node, and its cost for a quota.
+        pods: the offloaded pods.
     """
     peers: dict[str, str] = {}
     granted: dict[str, list[Amounts]] = {}
     used: dict[str, list[Amounts]] = {}
+    waiting: dict[str, list[Amounts]] = {}
     for node in nodes:
         peers[node.name] = node.spec.cluster_id
         try:
@@ -105,19 +106,26 @@ def quotas(
         except ConfigError:
             continue
         granted.setdefault(node.spec.cluster_id, []).append(hard)
-    for name, cost in costs:
-        if name in peers:
-            used.setdefault(peers[name], []).append(cost)
+    for each in pods:
+        if each.row.node in peers:
+            sums = waiting if each.row.waits else used
+            sums.setdefault(peers[each.row.node], []).append(each.cost)
     return {
-        peer: _amounts(total(hard), total(used.get(peer, ()))) for peer, hard in granted.items()
+        peer: _amounts(total(hard), total(used.get(peer, ())), total(waiting.get(peer, ())))
+        for peer, hard in granted.items()
     }
 
 
-def _amounts(granted: Amounts, used: Amounts) -> dict[str, Amount]:
+def _amounts(granted: Amounts, used: Amounts, waiting: Amounts) -> dict[str, Amount]:
     taken = {name: used.get(name, 0) for name in granted}
-    texts, takes = render_all(granted), render_all(taken)
+    texts, takes, waits = map(render_all, (granted, taken, waiting))
     return {
-        name: Amount(texts[name], takes[name], round(taken[name] / amount, 3) if amount else None)
+        name: Amount(
+            texts[name],
+            takes[name],
+            round(taken[name] / amount, 3) if amount else None,
+            waits.get(name, "") if waiting.get(name) else "",
+        )
         for name, amount in sorted(granted.items())
     }
 

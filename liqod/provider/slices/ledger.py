@@ -13,7 +13,8 @@ from liqod.kube.cache.store import IndexedStore, Key, StoreChange
 from liqod.model import ids
 from liqod.model.objects import quantities
 from liqod.model.peering.quota import Running, complaint, pod_cost
-from liqod.provider.slices.quotas import Demand, Ledger, QuotaDecision, UserGrant
+from liqod.model.peering.quotadecision import QuotaDecision
+from liqod.provider.slices.quotas import Demand, Ledger, UserGrant
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.shadow import GuestPod, Shadow
 from liqod.resources import Quota
@@ -117,6 +118,14 @@ class QuotaLedger:
     def release(self, key: Key) -> bool:
         """Take a pod off; whether that leaves more for others."""
         return self._ledger.release(key)
+
+    def mark_unplaced(self, key: Key, *, unplaced: bool) -> bool:
+        """Note if no node has room for a pod; whether others may have room now for that."""
+        return self._ledger.mark_unplaced(key, unplaced=unplaced)
+
+    def displaced(self, key: Key) -> list[Key]:
+        """The pods that have to give way to a smaller one that waits."""
+        return self._ledger.displaced(key)
 
     def ready(self) -> list[Key]:
         """The pods that wait and would be admitted now."""

@@ -406,7 +406,8 @@ class LentSlices(Controller[str]):
             guests.service_accounts,
             guests.runtime_classes,
             self._machines(),
-            frozenset(each.word for each in declared.opted(guests.opt_ins)),
+            waiting_gives_way=True,
+            takes=frozenset(each.word for each in declared.opted(guests.opt_ins)),
         )
         told = {
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,

@@ -6,6 +6,11 @@ pods calls it; there is no admission webhook, and nothing is written anywhere. E
 few dictionary look-ups, however many pods there are: sums are kept, not computed, and the pods that
 wait are kept by their demand, so that freed capacity is offered once per kind of request.
 
+A pod that was made and that no node has room for is booked, and gives way: a smaller pod that has
+no room in the grant beside it goes first, and it waits then. So pods that fit nowhere do not hold
+the grant, and what runs never exceeds it. Only smaller ones go first, so that no two of
+them take each other's place by turns.
+
 A ShadowPod is booked on the user that its label names, which the API server has checked
 (:mod:`liqod.provider.policies.admission`), and in all on its consumer. One without a user that is
 known is booked on all slices of its consumer that are not cordoned, and held to the strictest
@@ -13,12 +18,22 @@ limits that any of them enforces: a label that is absent or wrong gets a consume
 right one.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Collection, Iterator, Mapping
+from heapq import nlargest
+from typing import Final
 
 import msgspec
 
-from liqod.model.objects.quantities import render_all
+from liqod.model.peering.quotadecision import (
+    ADMITTED,
+    CORDONED,
+    LIMITS_NOT_SET,
+    NOTHING_GRANTED,
+    OVER_QUOTA,
+    UNKNOWN_USER,
+    QuotaDecision,
+    fits,
+)
 from liqod.resources.offloading import ENFORCE_HARD, ENFORCE_NONE, ENFORCE_SOFT
 
 Key = tuple[str, str]
@@ -26,12 +41,8 @@ Key = tuple[str, str]
 Amounts = tuple[tuple[str, int], ...]
 """Billionths by resource name (:mod:`liqod.model.objects.quantities`), sorted."""
 
-NOTHING_GRANTED: Final = "NothingGranted"
-UNKNOWN_USER: Final = "UnknownUser"
-CORDONED: Final = "Cordoned"
-NOT_GRANTED: Final = "ResourceNotGranted"
-OVER_QUOTA: Final = "OverQuota"
-LIMITS_NOT_SET: Final = "LimitsNotSet"
+MOST_DISPLACED: Final = 64
+"""Pods that give way to one other at most."""
 
 
 class UserGrant(msgspec.Struct, frozen=True):
@@ -62,23 +73,6 @@ class Demand(msgspec.Struct, frozen=True):
     amounts: Amounts
 
 
-class QuotaDecision(NamedTuple):
-    """The decision that a pod may be made, or the reason that it waits.
-
-    Attributes:
-        admitted: the pod may be made, and is booked.
-        reason: one word for machines.
-        message: one sentence for users.
-    """
-
-    admitted: bool
-    reason: str = ""
-    message: str = ""
-
-
-ADMITTED: Final = QuotaDecision(True)
-
-
 class Ledger:
     """The bookings of one consumer."""
 
@@ -90,6 +84,8 @@ class Ledger:
         self._booked: dict[Key, Demand] = {}
         self._waiting: dict[Demand, dict[Key, None]] = {}
         self._waiting_requests: dict[Key, Demand] = {}
+        self._unplaced: dict[Key, float] = {}
+        """Booked pods that no node has room for, with their shares of all grants."""
 
     def grant(self, grant: UserGrant) -> None:
         """Set what a user may use; pods that are booked stay booked."""
@@ -183,11 +179,29 @@ class Ledger:
     def release(self, key: Key) -> bool:
         """Take a pod off the books; True if that leaves more for others."""
         self._stop_waiting(key)
+        self._unplaced.pop(key, None)
         held = self._booked.pop(key, None)
         if held is None:
             return False
         self._book(held, -1)
         return True
+
+    def mark_unplaced(self, key: Key, *, unplaced: bool) -> bool:
+        """Note if no node has room for a booked pod; True if others may have room now for that."""
+        held = self._booked.get(key)
+        if held is None or not unplaced:
+            self._unplaced.pop(key, None)
+            return False
+        known = key in self._unplaced
+        self._unplaced[key] = self._share(held)
+        return not known
+
+    def displaced(self, key: Key) -> list[Key]:
+        """The pods that have to give way to one that waits; none where that is not enough."""
+        demand = self._waiting_requests.get(key)
+        if demand is None or key not in self._waiting.get(demand, {}):
+            return []
+        return self._give_way(demand, self._largest_unplaced(), self._used, self._total)
 
     def holds(self, key: Key) -> bool:
         """True if the pod is booked."""
@@ -210,14 +224,20 @@ class Ledger:
         """The pods that wait and would be admitted now, as many as fit together; books nothing."""
         used = {user: dict(sums) for user, sums in self._used.items()}
         total = dict(self._total)
+        unplaced = self._largest_unplaced()
         found: list[Key] = []
         for demand, keys in self._waiting.items():
             for key in keys:
+                gone: list[Key] = []
                 if not self._judge(demand, used, total).admitted:
-                    break
+                    gone = self._give_way(demand, unplaced, used, total)
+                    if not gone:
+                        break
                 found.append(key)
-                _add(used.setdefault(demand.user, {}), demand.amounts, 1)
-                _add(total, demand.amounts, 1)
+                for each in gone:
+                    self._move(self._booked[each], used, total, -1)
+                unplaced = [each for each in unplaced if each not in gone]
+                self._move(demand, used, total, 1)
         return found
 
     def usage(self) -> dict[str, dict[str, int]]:
@@ -244,7 +264,7 @@ class Ledger:
             verdict = self._judge_open(demand, used, total)
             if not verdict.admitted:
                 return verdict
-        return _fits(demand.amounts, self._granted, total, "the consumer")
+        return fits(demand.amounts, self._granted, total, "the consumer")
 
     def _judge_open(
         self, demand: Demand, used: Mapping[str, dict[str, int]], total: Mapping[str, int]
@@ -261,7 +281,7 @@ class Ledger:
         if all(grant.cordoned for grant in self._grants.values()):
             return QuotaDecision(False, CORDONED, "all slices of the consumer are cordoned")
         whose = "the consumer, without the slices that are cordoned,"
-        return _fits(demand.amounts, granted, taken, whose)
+        return fits(demand.amounts, granted, taken, whose)
 
     def _judge_user(self, demand: Demand, used: Mapping[str, int]) -> QuotaDecision:
         grant = self._grants.get(demand.user)
@@ -271,7 +291,57 @@ class Ledger:
             )
         if grant.cordoned:
             return QuotaDecision(False, CORDONED, f"the slice of {grant.user} is cordoned")
-        return _fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
+        return fits(demand.amounts, grant.amounts, used, f"the slice of {grant.user}")
+
+    def _largest_unplaced(self) -> list[Key]:
+        return nlargest(MOST_DISPLACED, self._unplaced, key=self._unplaced.__getitem__)
+
+    def _give_way(
+        self,
+        demand: Demand,
+        unplaced: Collection[Key],
+        used: Mapping[str, dict[str, int]],
+        total: Mapping[str, int],
+    ) -> list[Key]:
+        """The fewest of the unplaced pods, the largest first, without which a smaller one has room.
+
+        Args:
+            demand: of the smaller one.
+            unplaced: the others, by their size.
+            used, total: the bookings to go by.
+        """
+        if self._judge(demand, used, total).reason != OVER_QUOTA:
+            return []
+        mine = {user: dict(sums) for user, sums in used.items()}
+        rest, share, gone = dict(total), self._share(demand), list[Key]()
+        for key in unplaced:
+            if self._unplaced[key] <= share:
+                return []
+            self._move(self._booked[key], mine, rest, -1)
+            gone.append(key)
+            if self._judge(demand, mine, rest).admitted:
+                break
+        else:
+            return []
+        for key in list(gone):  # one that has nothing of what is short stays
+            self._move(self._booked[key], mine, rest, 1)
+            if self._judge(demand, mine, rest).admitted:
+                gone.remove(key)
+            else:
+                self._move(self._booked[key], mine, rest, -1)
+        return gone
+
+    def _share(self, demand: Demand) -> float:
+        """The largest part of all that is granted of a resource which a pod requests."""
+        bounds = self._granted
+        return max((n / bounds[name] for name, n in demand.amounts if bounds.get(name)), default=0)
+
+    @staticmethod
+    def _move(
+        demand: Demand, used: dict[str, dict[str, int]], total: dict[str, int], sign: int
+    ) -> None:
+        _add(used.setdefault(demand.user, {}), demand.amounts, sign)
+        _add(total, demand.amounts, sign)
 
     def _book(self, demand: Demand, sign: int) -> None:
         used = self._used.setdefault(demand.user, {})
@@ -308,29 +378,3 @@ def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:
             sums[name] = value
         else:
             sums.pop(name, None)
-
-
-def _fits(
-    amounts: Amounts, granted: Mapping[str, int], used: Mapping[str, int], whose: str
-) -> QuotaDecision:
-    for name, amount in amounts:
-        bound = granted.get(name)
-        if not amount:
-            continue
-        if bound is None:
-            if name == "pods":
-                continue
-            return QuotaDecision(False, NOT_GRANTED, f"{whose} was granted no {name}")
-        left = bound - used.get(name, 0)
-        if amount > left:
-            return QuotaDecision(
-                False,
-                OVER_QUOTA,
-                f"{name}: the pod asks for {_show(name, amount)}, and {whose} has "
-                f"{_show(name, max(left, 0))} of {_show(name, bound)} left",
-            )
-    return ADMITTED
-
-
-def _show(name: str, amount: int) -> str:
-    return render_all({name: amount})[name]

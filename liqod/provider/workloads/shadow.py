@@ -75,11 +75,18 @@ class _ContainerStatus(msgspec.Struct, frozen=True):
     resources: dict[str, Any] | None = None
 
 
+class _PodCondition(msgspec.Struct, frozen=True):
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
 class GuestPodStatus(msgspec.Struct, frozen=True, rename="camel"):
     """The part of a Pod's status that decides."""
 
     phase: str = ""
     reason: str = ""
+    conditions: tuple[_PodCondition, ...] = ()
     container_statuses: tuple[_ContainerStatus, ...] = ()
     init_container_statuses: tuple[_ContainerStatus, ...] = ()
 
@@ -139,9 +146,21 @@ def alike(old: bytes | None, new: bytes | None) -> bool:
     if old is None or new is None:
         return False
     before, after = _made.decode(old), _made.decode(new)
-    if after.status.phase in TERMINAL or after.status != before.status:
+    if after.status.phase in TERMINAL or _deciding(after) != _deciding(before):
         return False
     return _unversioned(after.metadata) == _unversioned(before.metadata)
+
+
+def _deciding(pod: GuestPod) -> tuple[GuestPodStatus, bool]:
+    return msgspec.structs.replace(pod.status, conditions=()), is_unplaced(pod)
+
+
+def is_unplaced(pod: GuestPod) -> bool:
+    """True if the scheduler has found no node for a pod."""
+    return pod.status.phase == "Pending" and any(
+        (each.type, each.status, each.reason) == ("PodScheduled", "False", "Unschedulable")
+        for each in pod.status.conditions
+    )
 
 
 def _unversioned(meta: ObjectMeta) -> ObjectMeta:

@@ -252,7 +252,9 @@ class ShadowPods(Controller[Key]):
         return meta.uid == shadow.metadata.uid and not rules.is_going(meta)
 
     def _hold(self, key: Key, pod: GuestPod, *, again: bool) -> None:
-        if self._ledger.hold(key, pod, again=again):
+        more = self._ledger.hold(key, pod, again=again)
+        gives_way = rules.is_unplaced(pod) and not rules.is_going(pod.metadata)
+        if self._ledger.mark_unplaced(key, unplaced=gives_way) or more:
             self.queue.add(WAKE)
 
     def _release(self, key: Key) -> None:
@@ -280,6 +282,8 @@ class ShadowPods(Controller[Key]):
         if self._ledger.holds(key):
             self.queue.add(WAKE)  # a new pod may take less than the pod before it
         verdict = self._ledger.book(key, shadow)
+        if not verdict.admitted and await self._make_room(key):
+            verdict = self._ledger.book(key, shadow)
         if not verdict.admitted:
             await self._refuse(key, shadow, verdict.reason, verdict.message)
             return None
@@ -301,6 +305,25 @@ class ShadowPods(Controller[Key]):
         self._made[key] = (shadow.metadata.uid, trio.current_time() + self._timings.expectation)
         self._refusals.pop(key, None)
         return None
+
+    async def _make_room(self, key: Key) -> bool:
+        """Delete pods that no node has room for, for a smaller one; True if any gave way.
+
+        Of the version that has no node: one that the scheduler has just placed stays. Its ShadowPod
+        stays, too, and waits for the quota.
+        """
+        gave_way = False
+        for each in self._ledger.displaced(key):
+            pod = self._pods.store.decode(each, GuestPod)
+            if pod is None or not rules.is_unplaced(pod):
+                continue
+            meta = pod.metadata
+            with contextlib.suppress(Conflict):
+                await self._client.delete(
+                    PODS, each[1], each[0], uid=meta.uid, version=meta.resource_version
+                )
+                gave_way = self._ledger.release(each) or gave_way
+        return gave_way
 
     async def _occupied(self, key: Key, shadow: Shadow) -> float:
         """Handle a pod of that name that the store does not show: not marked, or not yet seen."""

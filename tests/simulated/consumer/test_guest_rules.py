@@ -43,7 +43,9 @@ async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery)
         assert rules is not None
         assert {"cpu", "memory", "pods"} <= rules.machines[0].keys()
         others = msgspec.structs.replace(rules, machines=())
-        assert others == guestrules.Rules("baseline", volumes, ("default",), ())
+        assert others == guestrules.Rules(
+            "baseline", volumes, ("default",), (), waiting_gives_way=True
+        )
         await nursery.start(MissedPods(rome.context, PodWebhook(rome.context, Account()).doubt).run)
         await offload(rome.admin, "shop")
         await rome.admin.create(PODS, pod("nfs", volumes=[NFS]), "shop")

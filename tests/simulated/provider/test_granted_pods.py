@@ -23,6 +23,7 @@ async def test_one_over_quota_waits_with_a_reason_and_a_smaller_one_does_not(clu
         await made.grant(cpu="2")
         await made.ask_for("web-1", cpu="1500m")
         await made.made("web-1")
+        await made.set_phase("web-1", "Running")
         await made.ask_for("web-2", cpu="1")
         status = await made.told("web-2", "reason", "OverQuota")
         assert "500m of 2 left" in status["message"]

@@ -28,7 +28,7 @@ def runs_with(cpu):
     """A status as a kubelet writes it, to be patched in."""
     container = {"name": "web", "ready": True, "resources": {"requests": {"cpu": cpu}}}
     container |= {"image": "web", "imageID": "", "restartCount": 0}
-    return {"status": {"containerStatuses": [container]}}
+    return {"status": {"phase": "Running", "containerStatuses": [container]}}
 
 
 async def test_a_pod_costs_what_it_runs_with_whatever_is_said_later(cluster):

@@ -325,3 +325,16 @@ def test_new_pods_are_kept_from_a_peer_that_takes_none_and_the_others_run_on():
     assert SHUT in value["spec"]["taints"]
     value, _ = brought(node, UNTOLD, value)
     assert SHUT not in value["spec"]["taints"]
+
+
+def test_what_waits_at_a_peer_that_has_it_give_way_is_allocatable_beside_the_grant():
+    node = msgspec.structs.replace(
+        virtual_node(),
+        metadata=ObjectMeta(name="lz", annotations={labels.WAITING_GIVES_WAY: "true"}),
+    )
+    facts = msgspec.structs.replace(UP, waiting={"cpu": 5 * 10**9})
+    patch = nodeplan.status_patch(node, facts, live(), NOW)
+    assert patch is not None
+    assert patch["status"] == {"allocatable": {**HARD, "cpu": "25"}}
+    assert nodeplan.status_patch(node, facts, live(node, facts), NOW) is None
+    assert nodeplan.status_patch(virtual_node(), facts, live(), NOW) is None

@@ -91,3 +91,13 @@ def test_too_many_sizes_become_fewer_that_hold_as_much_or_more():
         assert not capacity.too_large(each, found)
     many = {f"example.com/{each}": 1 for each in range(capacity.MOST_RESOURCES + 1)}
     assert capacity.largest_machines([many]) == ()
+
+
+def test_what_waits_at_the_peer_is_beside_the_grant_and_at_most_as_much():
+    granted = {"cpu": "8", "memory": "16Gi", "pods": "20"}
+    assert capacity.with_waiting(granted, {}) == granted
+    waiting = parse_all({"cpu": "500m", "memory": "40Gi", "nvidia.com/gpu": "4"})
+    raised = {"cpu": "8500m", "memory": "32Gi", "pods": "20"}
+    assert capacity.with_waiting(granted, waiting) == raised
+    assert capacity.with_waiting({"cpu": "nonsense"}, waiting) == {"cpu": "nonsense"}
+    assert capacity.with_waiting({"cpu": 2}, {"cpu": -1}) == {"cpu": "2"}

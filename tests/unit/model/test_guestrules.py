@@ -64,6 +64,8 @@ def test_rules_travel_and_nonsense_says_nothing():
     older = render(BASELINE).replace("{", '{"direct":true,', 1)
     told = parse(older)  # what versions before say of pods without a ShadowPod
     assert told == msgspec.structs.replace(BASELINE, takes=frozenset({"direct"}))
+    told = msgspec.structs.replace(BASELINE, waiting_gives_way=True)
+    assert parse(render(told)) == told  # and it is no consent to a kind
     for text in (None, "", "no JSON", "[]", '{"volumes": "all"}', render(BASELINE) + " " * 5000):
         assert parse(text) is None
     assert len(render(Rules(volumes=("x",) * 100))) < guestrules.LONGEST

@@ -1,11 +1,15 @@
 """The text of the peers' overview for one object."""
 
+import msgspec
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.conditions import Condition
 from liqod.model.objects.partial import Node, NodeStatus
-from liqod.model.view.viewrows import usefulness
+from liqod.model.objects.podsight import LivePod
+from liqod.model.view.rows import Amount
+from liqod.model.view.viewrows import CountedPod, counted, quotas, usefulness
+from liqod.resources import VirtualNode
 
 READY = Condition(type="Ready", status="True")
 GONE = Condition(type="Ready", status="False", message="milan does not answer")
@@ -28,3 +32,23 @@ def test_a_virtual_node_without_room_for_pods_is_no_good_one(
 ) -> None:
     node = Node(ObjectMeta(name="milan"), status=NodeStatus((condition,), (), allocatable))
     assert usefulness(node) == ("milan", problem)
+
+
+def test_what_waits_at_the_peer_is_counted_apart_from_what_is_used() -> None:
+    spec = {"clusterID": "milan", "resourceQuota": {"hard": {"cpu": "8", "pods": "20"}}}
+    node = msgspec.convert({"metadata": {"name": "m"}, "spec": spec}, VirtualNode)
+
+    def pod(phase: str, reason: str = "") -> CountedPod:
+        containers = [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]
+        body = {
+            "metadata": {},
+            "spec": {"nodeName": "m", "containers": containers},
+            "status": {"phase": phase, "reason": reason},
+        }
+        return counted(msgspec.convert(body, LivePod))
+
+    pods = [pod("Running"), pod("Pending"), pod("Pending", "Unschedulable")]
+    found = quotas([node], [*pods, pod("Pending", "OverQuota")])
+    assert found["milan"]["cpu"] == Amount("8", "6", 0.75, "6")
+    assert found["milan"]["pods"] == Amount("20", "2", 0.1, "2")
+    assert quotas([node], pods[:2])["milan"]["cpu"].waits == ""

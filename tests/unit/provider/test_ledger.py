@@ -7,8 +7,8 @@ import pytest
 
 from liqod.kube.cache.store import StoreChange
 from liqod.model import ids
+from liqod.model.peering.quotadecision import CORDONED, LIMITS_NOT_SET, OVER_QUOTA, UNKNOWN_USER
 from liqod.provider.slices.ledger import QuotaLedger
-from liqod.provider.slices.quotas import CORDONED, LIMITS_NOT_SET, OVER_QUOTA, UNKNOWN_USER
 from liqod.provider.workloads.shadow import Shadow
 
 USER = ids.slice_user("milan", "rome")

@@ -3,17 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.provider.slices.quotas import (
+from liqod.model.peering.quotadecision import (
     CORDONED,
     LIMITS_NOT_SET,
     NOT_GRANTED,
     NOTHING_GRANTED,
     OVER_QUOTA,
     UNKNOWN_USER,
-    Demand,
-    Ledger,
-    UserGrant,
 )
+from liqod.provider.slices.quotas import Demand, Ledger, UserGrant
 
 USER = "slice-0a1b2c3d4e5f"
 GI = 2**30 * 1000
@@ -233,3 +231,78 @@ def test_nothing_grows_on_a_cordoned_slice_or_without_the_limits_that_are_enforc
     assert books.grow(key(1), demand(2000).amounts).reason == CORDONED
     assert books.grow(key(1), demand(500).amounts).admitted
     assert books.booked_on(key(1)) == USER
+
+
+def unplaced(books: Ledger, *numbers: int) -> None:
+    for number in numbers:
+        books.mark_unplaced(key(number), unplaced=True)
+
+
+def test_a_pod_without_a_node_gives_way_to_a_smaller_one_and_to_no_other():
+    books = ledger()
+    assert books.book(key(1), demand(3000)).admitted
+    assert not books.book(key(2), demand(2000)).admitted
+    assert not books.book(key(3), demand(3000)).admitted
+    assert books.displaced(key(2)) == []
+    assert books.mark_unplaced(key(1), unplaced=True)
+    assert not books.mark_unplaced(key(1), unplaced=True)
+    assert books.ready() == [key(2)]
+    assert books.displaced(key(2)) == [key(1)]
+    assert books.displaced(key(3)) == []
+    assert not books.mark_unplaced(key(1), unplaced=False)
+    assert (books.ready(), books.displaced(key(2))) == ([], [])
+
+
+def test_no_more_give_way_than_have_to_and_the_largest_first():
+    books = ledger(cpu=8000, gpu=2000)
+    asked = {1: demand(2000, gpu=1000), 2: demand(3000), 3: demand(2500), 4: demand(500, gpu=1000)}
+    for number, each in asked.items():
+        assert books.book(key(number), each).admitted
+    unplaced(books, 1, 2, 3)
+    assert not books.book(key(5), demand(1000)).admitted
+    assert books.displaced(key(5)) == [key(1)]
+    assert not books.book(key(6), demand(100, gpu=900)).admitted
+    assert books.displaced(key(6)) == [key(1)]
+    assert not books.book(key(7), demand(2400)).admitted
+    books.mark_unplaced(key(1), unplaced=False)
+    assert books.displaced(key(7)) == [key(2)]
+
+
+def test_two_that_have_no_node_never_take_each_other_s_place():
+    books = ledger()
+    assert books.book(key(1), demand(4000)).admitted
+    unplaced(books, 1)
+    assert not books.book(key(2), demand(2000)).admitted
+    assert books.displaced(key(2)) == [key(1)]
+    books.release(key(1))
+    assert books.book(key(2), demand(2000)).admitted
+    unplaced(books, 2)
+    assert not books.book(key(1), demand(4000)).admitted
+    assert books.displaced(key(1)) == []
+    assert books.ready() == []
+
+
+def test_fifty_that_fit_nowhere_leave_the_grant_to_small_ones_and_nothing_exceeds_it():
+    books = ledger(cpu=100_000)
+    for number in range(50):
+        books.book(key(number), demand(20_000))
+    unplaced(books, *range(50))
+    run = 0
+    for number in range(100, 200):
+        if not books.book(key(number), demand(1000)).admitted:
+            for each in books.displaced(key(number)):
+                books.release(each)
+            assert books.book(key(number), demand(1000)).admitted
+        run += 1
+        assert books.usage()[USER]["cpu"] <= 100_000 * MILLI
+    assert run == 100
+    assert not books.book(key(300), demand(1000)).admitted
+    assert books.displaced(key(300)) == []
+
+
+def test_one_that_lacks_limits_displaces_nobody():
+    books = ledger()
+    assert books.book(key(1), demand(4000)).admitted
+    unplaced(books, 1)
+    assert not books.book(key(2), demand(1000), "no limits").admitted
+    assert books.displaced(key(2)) == []

@@ -19,6 +19,7 @@ from liqod.provider.workloads.shadow import (
     alike,
     decide,
     follow,
+    is_unplaced,
     only_status,
     orphaned,
     outcome,
@@ -351,3 +352,20 @@ def test_no_pod_may_take_for_ever_to_end(meta, spec, grace, long):
     assert grace_periods.grace(("shop", "web"), found) == grace
     assert grace_periods.exceeds(("shop", "web"), found) is long
     outcome(found)  # a year that no calendar has is no error
+
+
+def scheduled(status: str, reason: str = "") -> list[dict[str, str]]:
+    return [{"type": "PodScheduled", "status": status, "reason": reason}]
+
+
+def test_a_pod_that_finds_no_node_is_worth_a_look_and_one_that_has_one_is_not():
+    made = pod(shadow(), "Pending")
+    without = pod(shadow(), "Pending", conditions=scheduled("False", "Unschedulable"))
+    assert is_unplaced(without)
+    gated = pod(shadow(), "Pending", conditions=scheduled("False", "SchedulingGated"))
+    bound = pod(shadow(), "Pending", conditions=scheduled("True"))
+    assert not any(is_unplaced(each) for each in (made, gated, bound))
+    before, after, ordinary = map(msgspec.json.encode, (made, without, bound))
+    assert not alike(before, after)
+    assert not alike(after, ordinary)
+    assert alike(before, ordinary)

@@ -1,0 +1,85 @@
+"""Sums the requests of the pods on a virtual node that no node of the peer has room for.
+
+A scheduler counts every pod that is bound to a node, and so those that only wait at the peer. The
+virtual node's allocatable is raised by their sum, so that smaller pods come all the same: where the
+peer has such pods give way (:mod:`liqod.provider.slices.quotas`), which it says in its rules.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from liqod.errors import ConfigError
+from liqod.kube.cache.informer import SharedInformer
+from liqod.kube.cache.nodeindex import node_index
+from liqod.kube.cache.store import Key
+from liqod.model.objects import quantities
+from liqod.model.objects.podsight import waits_there
+from liqod.model.objects.quantities import Amounts
+from liqod.model.peering.quota import pod_cost
+
+
+# Read at each change of a pod that may start, so this is no Pod.
+class _Status(msgspec.Struct):
+    phase: str = ""
+    reason: str = ""
+
+
+class _Waiting(msgspec.Struct):
+    spec: dict[str, Any] = {}
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_waiting = msgspec.json.Decoder(_Waiting)
+
+
+class PendingPods:
+    """Sums the requests of the pods on one virtual node that wait at the peer.
+
+    Args:
+        node: its name.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._informer: SharedInformer | None = None
+        self._end: Callable[[], None] | None = None
+        self._changed: set[Key] = set()
+        self._costs: dict[Key, Amounts] = {}
+
+    def follow(self, informer: SharedInformer | None) -> None:
+        """Follow the pods of an informer; None for none."""
+        if informer is self._informer:
+            return
+        if self._end is not None:
+            self._end()
+        self._informer, self._end = informer, None
+        self._changed.update(self._costs)
+        if informer is not None:
+            self._end = node_index(informer).follow(self._node, self._note)
+
+    def sum(self) -> Amounts:
+        """The sum now; only pods that have changed since the last call are read."""
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            self._costs.pop(key, None)
+            cost = self._cost(key)
+            if cost:
+                self._costs[key] = cost
+        return quantities.total(self._costs.values())
+
+    def _note(self, key: Key) -> None:
+        self._changed.add(key)
+
+    def _cost(self, key: Key) -> Amounts:
+        """The requests of a pod that waits; none of any other."""
+        informer = self._informer
+        if informer is None or not node_index(informer).holds(self._node, key):
+            return {}
+        with suppress(msgspec.DecodeError, ConfigError):
+            pod = _waiting.decode(informer.store.get(key) or b"{}")
+            if waits_there(pod.status.phase, pod.status.reason):
+                return pod_cost(pod.spec)
+        return {}

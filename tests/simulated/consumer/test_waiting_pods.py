@@ -1,0 +1,96 @@
+"""Pods that no machine of the peer has room for now hold nothing that smaller ones ask for."""
+
+import pytest
+
+from liqod.apimachinery.kinds import NODES, PODS
+from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
+from liqod.kube.selection import Selection
+from liqod.model.objects import quantities
+from liqod.plugins import loader
+from liqod.resources import SHADOW_PODS, VIRTUAL_NODES
+from tests.simulated.borrower import eventually, offload
+from tests.simulated.members import Member, members
+from tests.simulated.processes import Ended, command
+
+TOLERATED = [{"key": VIRTUAL_NODE_TAINT, "operator": "Exists"}]
+
+
+def pod(name: str, cpu: str, **spec: object) -> dict[str, object]:
+    requests = {"requests": {"cpu": cpu}}
+    containers = [{"name": "c", "image": "i", "resources": requests}]
+    return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+def offloaded(name: str, cpu: str) -> dict[str, object]:
+    where = {"liqo.io/type": "virtual-node"}
+    return pod(name, cpu, nodeSelector=where, tolerations=TOLERATED)
+
+
+async def phases(member: Member, namespace: str) -> dict[str, str]:
+    found = await member.admin.list(PODS, Selection(namespace))
+    return {each["metadata"]["name"]: each["status"].get("phase", "") for each in found}
+
+
+async def shown_cpu(rome: Member) -> tuple[str, str]:
+    status = (await rome.admin.get(NODES, "milan"))["status"]
+    return status["capacity"]["cpu"], status["allocatable"]["cpu"]
+
+
+@pytest.mark.long
+async def test_a_pod_without_a_place_at_the_peer_holds_nothing_that_a_smaller_one_asks_for(
+    tmp_path,
+) -> None:
+    plugins = loader.load(sources=loader.built_in())
+    async with members("rome", "milan", plugins=plugins, nodes=2) as [rome, milan]:
+        own = [each["metadata"]["name"] for each in await milan.admin.list(NODES)]
+        for number, node in enumerate(own):  # three of eight CPUs are free on each
+            await milan.admin.create(PODS, pod(f"own-{number}", "5", nodeName=node), "default")
+        await rome.peer(milan, resources={"cpu": "8", "memory": "16Gi", "pods": "20"})
+        await offload(rome.admin, "shop")
+        for name in ("large-1", "large-2", "large-3"):
+            await rome.admin.create(PODS, offloaded(name, "4"), "shop")
+
+        async def raised() -> bool:
+            return await shown_cpu(rome) == ("8", "16")
+
+        await eventually(raised, seconds=60)
+        path = tmp_path / "rome.kubeconfig"
+        path.write_text(rome.cluster.kubeconfig)
+        shown: Ended = await command("status", "--kubeconfig", str(path))
+        assert "0/3, 2 waiting there" in shown.out or "0/3, 3 waiting there" in shown.out
+        await rome.admin.create(PODS, offloaded("small", "2"), "shop")
+
+        async def runs(name: str = "small") -> bool:
+            return (await phases(rome, "shop"))[name] == "Running"
+
+        await eventually(runs, seconds=60)
+        refused = [
+            each["metadata"]["name"]
+            for each in await milan.admin.list(SHADOW_PODS, Selection("shop-rome"))
+            if each.get("status", {}).get("reason") == "OverQuota"
+        ]
+        assert "small" not in refused
+        assert refused
+        for number in range(len(own)):
+            await milan.admin.delete(PODS, f"own-{number}", "default")
+
+        async def one_runs() -> bool:
+            found = await phases(rome, "shop")
+            return sorted(found.values()).count("Running") == 2
+
+        await eventually(one_runs, seconds=90)
+        there = await milan.admin.list(PODS, Selection("shop-rome"))
+        asked = [
+            quantities.parse(each["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+            for each in there
+        ]
+        assert sum(asked) <= quantities.parse("8")
+
+
+async def test_a_provider_says_that_its_waiting_pods_give_way() -> None:
+    async with members("rome", "milan", nodes=1) as [rome, milan]:
+        await rome.peer(milan)
+        found = await rome.until(
+            *(VIRTUAL_NODES, "milan", "liqo-tenant-milan"), lambda each: each["metadata"]
+        )
+        assert found["metadata"]["annotations"]["liqod.io/waiting-gives-way"] == "true"
