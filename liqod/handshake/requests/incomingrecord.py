@@ -10,7 +10,7 @@ from liqod.handshake.protocol.messages import Ask
 from liqod.handshake.protocol.outputs import VerifiedPeer
 from liqod.kube import times
 from liqod.model.objects.conditions import set_condition
-from liqod.procedures.answering import key_of, name_of
+from liqod.procedures import answering
 from liqod.resources import IncomingPeering
 from liqod.runtime.connectionlimit import networks_of, source_of
 
@@ -74,7 +74,7 @@ def made(peer: VerifiedPeer, spec: Json) -> Json:
     marks = {labels.MANAGED: labels.TRUE, labels.REMOTE_CLUSTER_ID: peer.cluster_id}
     filled = {key: value for key, value in spec.items() if value is not None}
     return {
-        "metadata": {"name": name_of(peer.cluster_id, peer.key), "labels": marks},
+        "metadata": {"name": answering.name_of(peer.cluster_id, peer.key), "labels": marks},
         "spec": filled,
     }
 
@@ -106,7 +106,7 @@ def _reason(step: str, status: str) -> str:
 
 def is_of(entry: IncomingPeering, peer: VerifiedPeer) -> bool:
     """True if an entry is that of a peer: its name holds only the beginning of the key."""
-    return (entry.spec.cluster_id, key_of(entry)) == (peer.cluster_id, peer.key)
+    return (entry.spec.cluster_id, answering.key_of(entry)) == (peer.cluster_id, peer.key)
 
 
 def is_about(entry: IncomingPeering, peer: VerifiedPeer, ask: Ask) -> bool:

@@ -195,7 +195,7 @@ async def test_a_key_that_begins_like_another_s_takes_over_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A name holds 32 bits of a key, and somebody can make keys until one fits."""
-    monkeypatch.setattr(incomingrecord, "name_of", lambda cluster_id, key: f"{cluster_id}-00000000")
+    monkeypatch.setattr(answering, "name_of", lambda cluster_id, key: f"{cluster_id}-00000000")
     async with reception() as (milan, host, nursery):
         rome, ask = somebody("rome"), request()
         nursery.start_soon(host.on_ask, rome, "192.0.2.1", ask, ignored)
