@@ -1,5 +1,6 @@
 """The tunnel backends that liqod brings carry real packets between namespaces."""
 
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
@@ -13,6 +14,7 @@ import pytest
 import trio
 
 from liqod.identity.noiseprobe import probe_keys
+from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network import endpointselection, uapi
 from liqod.plugins.network.asking import Asking
 from liqod.plugins.network.device import Change, PeerChange
@@ -27,6 +29,19 @@ from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+
+
+@asynccontextmanager
+async def taken(namespace: str, port: int) -> AsyncIterator[None]:
+    """A UDP port that another program has."""
+
+    def bound() -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind(("", port))
+        return made
+
+    with await inside(namespace, bound):
+        yield
 
 
 class TestWireGuard(TunnelContract):
@@ -50,6 +65,17 @@ class TestWireGuard(TunnelContract):
             # One after the other it would be after 3.5 s.
             assert took < 3.0
             assert await reached(both) == live
+
+        self.run(body)
+
+    def test_a_port_that_another_program_has_is_named(self) -> None:
+        async def body(both: Gateways) -> None:
+            async with taken(both.server.underlay, WIREGUARD.port):
+                with pytest.raises(
+                    Exception, match=f"another program has UDP port {WIREGUARD.port}"
+                ):
+                    await both.up(both.server)
+            await both.join()
 
         self.run(body)
 

@@ -1,5 +1,6 @@
 """``liqod check`` says before the daemon starts what it would lack on this host."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -19,3 +20,51 @@ def test_a_host_without_nft_is_named_before_networks_are_to_be_joined(
     path.write_text("[network]\nenabled = false\n")
     assert main(["check", "--config", str(path)]) == 0
     assert "networks" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        ("[webhook]\nhost = '127.0.0.1'\nport = {port}", socket.SOCK_STREAM),
+        ("[kubelet]\nlisten = '127.0.0.1'\nport = {port}", socket.SOCK_STREAM),
+        ("[health]\nport = {port}", socket.SOCK_STREAM),
+        (
+            "[inspector]\nhost = '127.0.0.1'\nport = {port}\ncert_file = 'a'\nkey_file = 'b'",
+            socket.SOCK_STREAM,
+        ),
+        ("[network]\ncandidates = 'all'\ncandidate_port = {port}", socket.SOCK_DGRAM),
+    ],
+    ids=["webhook.port", "kubelet.port", "health.port", "inspector.port", "network.candidate_port"],
+)
+def test_a_port_that_is_taken_is_named_with_its_setting(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    table: str,
+    kind: socket.SocketKind,
+):
+    setting = request.node.callspec.id
+    path = tmp_path / "liqod.toml"
+    with socket.socket(socket.AF_INET, kind) as other:
+        other.bind(("127.0.0.1", 0))
+        if kind is socket.SOCK_STREAM:
+            other.listen()
+        port = other.getsockname()[1]
+        path.write_text(table.format(port=port))
+        assert main(["check", "--config", str(path)]) == 0
+        said = capsys.readouterr().err
+        assert f"on this host it would not start: port {port} is taken" in said
+        assert f": set {setting} to another" in said
+    assert main(["check", "--config", str(path)]) == 0
+    assert f"port {port}" not in capsys.readouterr().err
+
+
+def test_a_kubeconfig_that_is_missing_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path):
+    path, kubeconfig = tmp_path / "liqod.toml", tmp_path / "rome.kubeconfig"
+    path.write_text(f"[cluster]\nkubeconfig = '{kubeconfig}'")
+    assert main(["check", "--config", str(path)]) == 0
+    said = capsys.readouterr().err
+    assert f"the kubeconfig {kubeconfig} does not exist: see docs/systemd.md" in said
+    kubeconfig.write_text("")
+    assert main(["check", "--config", str(path)]) == 0
+    assert "kubeconfig" not in capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from liqod.cli import terminal
+from liqod.cli import hostcheck, terminal
 from liqod.cli.frame import Frame, command
 from liqod.config import ENVIRONMENT, Config, load
 from liqod.errors import ConfigError, Misuse
@@ -23,7 +23,7 @@ async def check(
     """Read the configuration as `liqod run` would.
 
     It reads the file of --config or LIQOD_CONFIG and the variables LIQOD_…, and says which. It also
-    says what its user lacks for joining the networks of peers.
+    says which ports are taken, and what its user lacks for joining the networks of peers.
     """
     read = configured(config)
     tables = read.plugins
@@ -36,6 +36,8 @@ async def check(
         terminal.note(f"plugin {plugin.name}: {plugin.why}")
     if wrong:
         frame.die(f"{counted(len(wrong), 'plugin')} would be left out")
+    for problem in hostcheck.problems(read):
+        terminal.note(f"on this host it would not start: {problem}")
     lacks = capabilities.look() if read.network.enabled else None
     if lacks is not None:
         terminal.note(f"run by this user it would join no networks: {lacks} (docs/systemd.md)")

@@ -106,7 +106,10 @@ class Candidate:
         try:
             listening = await self._inside(partial(candidatesockets.listening, self._me))
         except OSError as error:
-            raise NetworkError(f"UDP port {self._me.port} for candidates: {error}") from error
+            raise NetworkError(
+                f"UDP port {self._me.port} for candidates: {error.strerror or error}; where "
+                "another program has it, set network.candidate_port to another at each of them"
+            ) from error
         token = trio.lowlevel.current_trio_token()
         self._responder = Responder(
             listening, self._me.key, self._me.name, partial(_soon, token, self._stir)

@@ -4,6 +4,7 @@ The interface is made where the packets are to travel and moved into the peer's 
 socket stays behind. One interface has one peer, since addresses of several peers may be the same.
 """
 
+import errno
 import shutil
 import time
 from collections.abc import Callable
@@ -127,9 +128,10 @@ class WireGuardTunnel:
             await self._interface.settle(spec.mtu)
             return await self._configure(engine, spec, silent)
         except OSError as error:
-            raise NetworkError(
-                f"wireguard {self._place.interface}: {_error_text(error)}"
-            ) from error
+            why = _error_text(error)
+            if error.errno == errno.EADDRINUSE:
+                why = f"another program has UDP port {spec.listen_port} on this machine"
+            raise NetworkError(f"wireguard {self._place.interface}: {why}") from error
 
     async def status(self) -> TunnelStatus | None:
         """As :meth:`liqod.plugins.providers.Tunnel.status`."""

@@ -1,4 +1,4 @@
-"""A candidate whose own machine is slow holds its slowness against no gateway."""
+"""A candidate whose own machine is slow, or has its port taken, blames no gateway."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import cast
 
+import pytest
 import trio
 
 from liqod.errors import NetworkError
@@ -64,23 +65,35 @@ async def here(opened: Callable[[], socket.socket]) -> socket.socket:
     return opened()
 
 
+def candidate(fence: SlowFence, port: int, sent: list[ReadLease | WriteLease]) -> Candidate:
+    return Candidate(
+        LocalCandidate(name="b", address=STANDBY, key=KEY, port=port),
+        cast("Fence", fence),
+        Role(GatewayState(active=None), others=True),
+        RemoteLease(sent.append),
+        lambda role: None,
+        lambda: None,
+        inside=here,
+    )
+
+
 async def test_one_that_waits_for_its_kernel_takes_nothing():
     """It asks nothing meanwhile, so that no silence is the gateway's."""
     seconds = 4 * SILENCE
     sent: list[ReadLease | WriteLease] = []
     fence = SlowFence(seconds)
     with gateway() as port:
-        standby = Candidate(
-            LocalCandidate(name="b", address=STANDBY, key=KEY, port=port),
-            cast("Fence", fence),
-            Role(GatewayState(active=None), others=True),
-            RemoteLease(sent.append),
-            lambda role: None,
-            lambda: None,
-            inside=here,
-        )
+        standby = candidate(fence, port, sent)
         standby.on_lease(LeaseRecord(CLAIM, GATEWAY))
         with trio.move_on_after(STEADY + 2 * (AGAIN + seconds)):
             await standby.run()
     assert fence.tries > 1
     assert sent == []
+
+
+async def test_a_port_that_another_program_has_is_named_with_its_setting():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind((STANDBY, 0))
+        port = other.getsockname()[1]
+        with pytest.raises(NetworkError, match=f"{port} for candidates: .*network.candidate_port"):
+            await candidate(SlowFence(0.0), port, []).run()
