@@ -1,0 +1,56 @@
+"""The daemons that are pods of a cluster: which there are, which leads, and how one is evicted."""
+
+from __future__ import annotations
+
+from tests.testbed.federation import LEASE, Member
+
+LABEL = "app.kubernetes.io/component"
+NAME = "controller-manager"
+COMPONENT = f"{LABEL}={NAME}"
+READY = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:10271/readyz').read())"
+
+
+def within(member: Member, owner: tuple[str, str], code: str) -> str:
+    """Runs Python in a pod of liqod's, which has no shell, and returns its output."""
+    where = ("--namespace", "liqo", owner[0], "--container", owner[1])
+    return member.plane.kubectl("exec", *where, "--", "python", "-c", code)
+
+
+def replicas(member: Member) -> dict[str, str]:
+    """The daemons that are ready and not about to end, with their nodes."""
+    found = member.pods("liqo")
+    return {
+        name: str(found[name]["spec"]["nodeName"])
+        for name in member.ready_pods("liqo")
+        if name in found
+        and found[name]["metadata"]["labels"].get(LABEL) == NAME
+        and "deletionTimestamp" not in found[name]["metadata"]
+    }
+
+
+def restarts(member: Member) -> dict[str, int]:
+    """How often each daemon's container was begun anew."""
+    return {
+        name: int(pod["status"]["containerStatuses"][0]["restartCount"])
+        for name, pod in member.pods("liqo").items()
+        if pod["metadata"]["labels"].get(LABEL) == NAME
+    }
+
+
+def leads(member: Member, pod: str) -> bool:
+    """True if a daemon says so on its node's loopback."""
+    said = within(member, (pod, NAME), READY)
+    assert "standing by" in said or "leading" in said
+    return "leading" in said
+
+
+def holder(member: Member) -> str:
+    """The identity of the daemon that leads; empty for none."""
+    return str(member.api.get(LEASE)["spec"].get("holderIdentity") or "")
+
+
+def evict(member: Member, pod: str) -> int:
+    """Status of the API server to an eviction."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    path = f"/api/v1/namespaces/liqo/pods/{pod}/eviction"
+    return member.api.raw("POST", path, eviction)[0]
