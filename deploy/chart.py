@@ -65,6 +65,7 @@ FILES: Final = {
     "Secret": "configuration",
     "Deployment": "daemon",
     "DaemonSet": "daemon",
+    "PodDisruptionBudget": "daemon",
     "Service": "daemon",
 }
 """Templates by the kind of what is in them; all others are ``installation``."""
@@ -202,10 +203,13 @@ def _settable(deployment: Manifest) -> Manifest:
         {
             "containers": [container],
             "priorityClassName": f"{_PRIORITY}-{pod['priorityClassName']}",
-            **dict.fromkeys(f"{_OPTIONAL}{name}" for name in _PLACED),
+            **dict.fromkeys(f"{_OPTIONAL}{name}" for name in _PLACED if name not in pod),
+            **dict.fromkeys(f"{_FIELD}{name}" for name in _PLACED if name in pod),
         },
     )
     template = changed["spec"]["template"]
+    for name in _PLACED:
+        template["spec"].pop(name, None)
     template["metadata"] = {**template["metadata"], _SUM: None}
     return changed
 

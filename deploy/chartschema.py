@@ -52,7 +52,6 @@ def schema() -> Schema:
         "monitoring": _table(
             dict.fromkeys(("serviceMonitor", "prometheusRule", "dashboard"), _SWITCH)
         ),
-        "podDisruptionBudget": _SWITCH,
         "networkPolicy": _SWITCH,
         # What a chart that has this one as a part gives to all its parts.
         "global": {"type": "object"},

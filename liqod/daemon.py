@@ -260,6 +260,7 @@ class Daemon:
             webhook = self._components.admission = PodWebhook(context, self._account)
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
+                self._health.hindrance = webhook.hindrance
             self._role = membership.role_of(context)
             kernel = KernelDatapath(context.cluster_id)
             look = partial(hostcapabilities.look, context, self._plugins, self._account, kernel)

@@ -1,7 +1,8 @@
 """``/healthz``, ``/readyz`` and ``/metrics``: does it live, can it work, what does it measure.
 
-Liveness is that the event loop answers at all; readiness is that this cluster's API server has
-been reached and this replica leads, or stands by for one that does.
+Liveness is that the event loop answers at all, whoever else is gone. Readiness is that this
+cluster's API server has been reached, this replica leads, or stands by for one that does, and its
+webhook can be called: by readiness the Service of the webhook chooses.
 """
 
 from collections.abc import Callable
@@ -24,11 +25,13 @@ class HealthServer:
     Attributes:
         metrics: gives the text of a scrape and its content type for an ``Accept`` header; None
             before there is anything to measure.
+        hindrance: gives the reason not to be ready whatever the state is; empty for none.
     """
 
     def __init__(self) -> None:
         self.state = "starting"
         self.ready = False
+        self.hindrance: Callable[[], str] = str
         self.metrics: Callable[[str], tuple[bytes, str]] | None = None
 
     def become(self, state: str, *, ready: bool) -> None:
@@ -41,12 +44,18 @@ class HealthServer:
             case "/healthz":
                 status = 200
             case "/readyz":
-                status = 200 if self.ready else 503
+                return self._readiness()
             case "/metrics":
                 return self._measured(request.headers.get("accept", ""))
             case _:
                 return HttpResponse(404, b"try /healthz, /readyz or /metrics\n", PLAIN)
         return HttpResponse(status, f"{self.state}\n".encode(), PLAIN)
+
+    def _readiness(self) -> HttpResponse:
+        hindrance = self.hindrance() if self.ready else ""
+        status = 200 if self.ready and not hindrance else 503
+        said = f"{self.state}; {hindrance}" if hindrance else self.state
+        return HttpResponse(status, f"{said}\n".encode(), PLAIN)
 
     def _measured(self, accept: str) -> HttpResponse:
         if self.metrics is None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.install import noderights
+from liqod.install.probes import probes
 from liqod.keeper.keepermessages import VARIABLE
 from liqod.keeper.server import DEFAULT
 
@@ -26,6 +27,7 @@ NODES_CAPABILITIES: Final = ("NET_ADMIN", "NET_RAW")
 echo by which it sees whether the gateway is reached."""
 NODES_PORT: Final = 10273
 """Of its health, on loopback."""
+LOOPBACK: Final = "127.0.0.1"
 KEEPERS_CAPABILITIES: Final = ("KILL", "NET_ADMIN", "SETGID", "SETUID")
 """``NET_ADMIN``: the interfaces that its programs make. The others: to begin a program that takes
 another user, as the tunnels' process does, and to end it."""
@@ -79,8 +81,7 @@ def pod(spec: Manifest) -> Manifest:
         {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
         {"name": VARIABLE, "value": DEFAULT},
     ]
-    for probe in ("livenessProbe", "readinessProbe"):
-        container[probe]["httpGet"]["host"] = "127.0.0.1"
+    container |= probes("health", LOOPBACK)
     return {
         **_in_the_nodes_network(),
         "securityContext": _UNCONFINED,
@@ -134,7 +135,6 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
         image: of the daemon's.
         affinity: that keeps it off virtual nodes.
     """
-    probe = {"port": NODES_PORT, "host": "127.0.0.1", "scheme": "HTTP"}
     container = {
         "name": "node",
         "image": image,
@@ -142,15 +142,10 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
         "env": [
             {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "LIQOD_NAMESPACE", "value": namespace},
-            {"name": "LIQOD_HEALTH_HOST", "value": "127.0.0.1"},
+            {"name": "LIQOD_HEALTH_HOST", "value": LOOPBACK},
             {"name": VARIABLE, "value": DEFAULT},
         ],
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", **probe},
-            "initialDelaySeconds": 10,
-            "periodSeconds": 10,
-        },
-        "readinessProbe": {"httpGet": {"path": "/readyz", **probe}, "periodSeconds": 5},
+        **probes(NODES_PORT, LOOPBACK),
         "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}},
         "securityContext": _security(NODES_CAPABILITIES),
         # By the keeper's socket it has tunnels end that are another node's now.

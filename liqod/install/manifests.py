@@ -21,6 +21,7 @@ from liqod.apimachinery.kinds import (
     DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
     ROLE_BINDINGS,
     ROLES,
     RUNTIME_CLASSES,
@@ -95,6 +96,7 @@ KINDS: Final[dict[str, Kind]] = {
         SECRETS,
         DEPLOYMENTS,
         DAEMON_SETS,
+        POD_DISRUPTION_BUDGETS,
         SERVICES,
         *gatewaytemplates.KINDS,
     )
@@ -189,7 +191,7 @@ def printable(options: Options, crds: list[Manifest]) -> list[Manifest]:
 
 
 def daemon_manifests(options: Options) -> list[Manifest]:
-    """The daemon as a workload of the cluster: configuration, Deployment, keepers and Service."""
+    """The daemon as a workload of the cluster, with its configuration and what is beside it."""
     made = workload.workload(
         options.namespace,
         options.image,

@@ -24,6 +24,7 @@ from liqod.apimachinery.kinds import (
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     ROLE_BINDINGS,
     ROLES,
     RUNTIME_CLASSES,
@@ -84,6 +85,7 @@ _CLUSTER_WIDE: Final = (
 )
 _NAMESPACED: Final = (
     SERVICES,
+    POD_DISRUPTION_BUDGETS,
     CONFIG_MAPS,
     SECRETS,
     ROLE_BINDINGS,

@@ -69,6 +69,7 @@ PHASES: Final = {
     "Secret": "configuration",
     "Deployment": "daemon",
     "DaemonSet": "daemon",
+    "PodDisruptionBudget": "daemon",
     "Service": "daemon",
 }
 """The names of steps of an installation, by the kind that is applied."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 from liqod import __version__
 from liqod.apimachinery import labels
 from liqod.install import gateway
+from liqod.install.probes import probes
 from liqod.model.view import whereabouts
 from liqod.model.view.whereabouts import DEPLOYMENT
 
@@ -31,6 +32,11 @@ CA_FILE: Final = "api-server-ca.crt"
 CONFIG_PATH: Final = "/etc/liqod"
 GRACE: Final = 15
 """Seconds; the daemon itself stops within ten."""
+AWAY: Final = 30
+"""Seconds that a node may be lost or not ready before its daemon is begun on another one: without
+a word of this, Kubernetes waits for five minutes."""
+SPREAD: Final = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+"""Labels of nodes over which replicas are spread, as far as there are several."""
 ROOM: Final = "64Mi"
 """Of the only folder that can be written to: the inspector's socket, recordings and bundles. In
 memory, where it is full instead of being the end of the pod.
@@ -50,7 +56,7 @@ def workload(
     ca: str = "",
     storage: bool = False,
 ) -> list[Manifest]:
-    """Configuration (created once, then the operator's), Deployment, Service, and DaemonSets.
+    """Configuration (created once, then the operator's), Deployment, and what belongs to it.
 
     Args:
         namespace: liqod's own.
@@ -73,6 +79,7 @@ def workload(
         _configuration(namespace, server, ca, storage=storage),
         deployment,
         *beside,
+        _budget(namespace),
         _service(namespace),
     ]
 
@@ -157,6 +164,11 @@ def _deployment(
                         "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "affinity": off_virtual_nodes(),
+                    "topologySpreadConstraints": [_spread(each) for each in SPREAD],
+                    "tolerations": [
+                        _away("node.kubernetes.io/not-ready"),
+                        _away("node.kubernetes.io/unreachable"),
+                    ],
                     "containers": [_container(image, server)],
                     "volumes": [
                         {"name": "config", "secret": {"secretName": NAME}},
@@ -170,7 +182,6 @@ def _deployment(
 
 def _container(image: str, server: str) -> Manifest:
     told = [f"{SERVER_ARGUMENT}={server}"] if server else []
-    probe = {"port": "health", "scheme": "HTTP"}
     return {
         "name": COMPONENT,
         "image": image,
@@ -185,12 +196,7 @@ def _container(image: str, server: str) -> Manifest:
             {"name": "kubelet", "containerPort": KUBELET_PORT},
             {"name": "health", "containerPort": HEALTH_PORT},
         ],
-        "livenessProbe": {
-            "httpGet": {"path": "/healthz", **probe},
-            "initialDelaySeconds": 10,
-            "periodSeconds": 10,
-        },
-        "readinessProbe": {"httpGet": {"path": "/readyz", **probe}, "periodSeconds": 5},
+        **probes("health"),
         "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}},
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -203,6 +209,43 @@ def _container(image: str, server: str) -> Manifest:
             {"name": "config", "mountPath": CONFIG_PATH, "readOnly": True},
             {"name": "run", "mountPath": str(whereabouts.SHARED)},
         ],
+    }
+
+
+def _spread(key: str) -> Manifest:
+    """Keep replicas on different nodes where there are several: a soft rule."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": _labels()},
+    }
+
+
+def _away(taint: str) -> Manifest:
+    """How long the daemon stays on a node of which this is known."""
+    return {
+        "key": taint,
+        "operator": "Exists",
+        "effect": "NoExecute",
+        "tolerationSeconds": AWAY,
+    }
+
+
+def _budget(namespace: str) -> Manifest:
+    """One of several replicas at a time; a single one may always go, so that nodes can be drained.
+
+    One that is not ready holds up no drain either.
+    """
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": NAME, "namespace": namespace, "labels": _labels()},
+        "spec": {
+            "maxUnavailable": 1,
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            "selector": {"matchLabels": _labels()},
+        },
     }
 
 

@@ -233,18 +233,13 @@ def test_more_objects_come_by_value(helm: Helm) -> None:
     few = rendered(helm.template("--set", "networking.enabled=false"))
     switches = ("serviceMonitor", "prometheusRule", "dashboard")
     told = ",".join(f"monitoring.{each}=true" for each in switches)
-    more = rendered(
-        helm.template(
-            "--set", f"networking.enabled=false,{told},podDisruptionBudget=true,networkPolicy=true"
-        )
-    )
+    more = rendered(helm.template("--set", f"networking.enabled=false,{told},networkPolicy=true"))
     added = {key: each for key, each in more.items() if key not in few}
     assert added.keys() == {
         ("Service", "liqo", "liqod-metrics"),
         ("ServiceMonitor", "liqo", "liqod"),
         ("PrometheusRule", "liqo", "liqod"),
         ("ConfigMap", "liqo", "liqod-dashboard"),
-        ("PodDisruptionBudget", "liqo", "liqod"),
         ("NetworkPolicy", "liqo", "liqod"),
     }
     rules = (CHART.parents[1] / "monitoring.yaml").read_text()
@@ -293,6 +288,8 @@ def test_a_place_or_an_id_that_is_missing_is_named(helm: Helm) -> None:
     assert "clusterID" in refused.stderr
     refused = helm.run("template", "liqod", str(CHART), "--set", "clusterID=rome", check=False)
     assert "the namespace default is Kubernetes' own" in refused.stderr
+    old = ("--namespace", "liqo", "--set", "clusterID=rome", "--kube-version", "1.29.9")
+    assert ">=1.30.0" in helm.run("template", "liqod", str(CHART), *old, check=False).stderr
 
 
 def test_helms_own_check_finds_nothing(helm: Helm) -> None:

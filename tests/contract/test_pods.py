@@ -2,9 +2,8 @@
 
 import pytest
 
-from liqod.apimachinery.kinds import PODS, RUNTIME_CLASSES
+from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS, PODS, RUNTIME_CLASSES
 from liqod.errors import Invalid
-from liqod.plugins.reflectors.disruptionbudgets import POD_DISRUPTION_BUDGETS
 from tests.contract.api import MERGE, eventually
 
 UNPLACED = {"schedulerName": "nobody"}

@@ -107,6 +107,18 @@ ELSEWHERE = {
         "simulated/consumer/test_podstreams.py",
         "test_streams_end_with_the_way_and_are_bounded",
     ),
+    "The daemon: its event loop is blocked for good": (
+        "node/test_pods.py",
+        "test_a_daemon_that_hangs_is_begun_anew_and_loses_no_packet",
+    ),
+    "The daemon: its node is lost, in a cluster": (
+        "unit/install/test_manifests.py",
+        "test_a_lost_node_keeps_its_daemon_for_half_a_minute",
+    ),
+    "The daemon: its webhook has no certificate, as before the first leader has made one": (
+        "simulated/daemon/test_health.py",
+        "test_a_replica_without_the_webhooks_certificate_is_not_ready",
+    ),
     "The daemon: it may have few files open (`LimitNOFILE`, the container's limit)": (
         "simulated/daemon/test_floods.py",
         "test_whatever_face_a_crowd_stands_at_the_others_and_itself_go_on",

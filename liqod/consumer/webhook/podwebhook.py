@@ -71,6 +71,7 @@ class PodWebhook:
         self._offloadings: IndexedStore | None = None
         self._slices: IndexedStore | None = None
         self._seldom = Seldom()
+        self._certified = False
         self.port = 0
         self.controller: WebhookController | None = None
 
@@ -124,6 +125,10 @@ class PodWebhook:
             await self.controller.run(task_status=task_status)
         finally:
             self.controller = None
+
+    def hindrance(self) -> str:
+        """The reason why no API server can call it; empty where it can."""
+        return "" if self._certified else "its webhook has no certificate yet"
 
     def doubt(self) -> None:
         """Have the path tried again, if this daemon leads."""
@@ -184,3 +189,5 @@ class PodWebhook:
             tls.load_chain(self._tls, material.certificate, material.key)
         except ConfigError as error:
             log.warning("webhook certificate not usable", extra={"reason": str(error)})
+            return
+        self._certified = True

@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS
 from liqod.model.crossing.fields import Fate, Field, copied, crossing
 from liqod.plugins.contracts import (
     READ,
     AdmissionPolicy,
     Grant,
     Json,
-    Kind,
     OptIn,
     Plan,
     Reflector,
@@ -38,7 +38,6 @@ from liqod.plugins.contracts import (
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
 
-POD_DISRUPTION_BUDGETS: Final = Kind("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 _A_NUMBER: Final = "it is the number of pods at the peer that have to be available there"
 FIELDS: Final[Mapping[str, Field]] = {
     **crossing("selector", "unhealthyPodEvictionPolicy"),

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import trio
 
-from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
-from liqod.plugins.reflectors.disruptionbudgets import POD_DISRUPTION_BUDGETS
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS
 from liqod.runtime.account import Account
 from tests.simulated.borrower import Json, condition, eventually, offload

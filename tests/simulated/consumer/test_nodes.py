@@ -10,11 +10,10 @@ import pytest
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import DAEMON_SETS, LEASES, NODES, PODS
+from liqod.apimachinery.kinds import DAEMON_SETS, LEASES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.consumer.nodes.virtualnodes import VirtualNodes
 from liqod.kube import times
 from liqod.kube.selection import Selection
-from liqod.plugins.reflectors.disruptionbudgets import POD_DISRUPTION_BUDGETS
 from liqod.resources import VIRTUAL_NODES
 from simulator import EmbeddedCluster
 from simulator.storage import deletion, registry

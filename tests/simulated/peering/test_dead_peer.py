@@ -3,10 +3,9 @@
 import pytest
 import trio
 
-from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
-from liqod.plugins.reflectors.disruptionbudgets import POD_DISRUPTION_BUDGETS
 from liqod.procedures import unpeering
 from liqod.resources import (
     FOREIGN_CLUSTERS,

@@ -8,14 +8,20 @@ import trio
 
 from liqod import install
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, ROLE_BINDINGS
+from liqod.apimachinery.kinds import (
+    NAMESPACES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    ROLE_BINDINGS,
+)
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.failures import EvictionBlocked
 from liqod.kube.selection import Selection
 from liqod.plugins.loader import OWN
 from liqod.plugins.reflectors import disruptionbudgets
-from liqod.plugins.reflectors.disruptionbudgets import OPT_IN, POD_DISRUPTION_BUDGETS
+from liqod.plugins.reflectors.disruptionbudgets import OPT_IN
 from liqod.provider.namespaces.namespacemaps import NamespaceMaps
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.reflection.statuscleanup import Retractions

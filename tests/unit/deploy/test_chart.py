@@ -77,8 +77,10 @@ def test_the_defaults_are_those_of_an_installation():
         for each in daemon_manifests(Options(cluster_id="rome"))
         if each["kind"] == "Deployment"
     ]
-    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    pod = deployment["spec"]["template"]["spec"]
+    [container] = pod["containers"]
     assert VALUES["resources"] == container["resources"]
+    assert VALUES["tolerations"] == pod["tolerations"]
     assert VALUES["replicas"] == Options().replicas
     assert VALUES["networking"]["enabled"] == Options().network
     assert VALUES["storage"] == Options().storage

@@ -73,6 +73,7 @@ def test_the_daemons_version_is_where_liqoctl_looks():
         "Deployment",
         "DaemonSet",
         "DaemonSet",
+        "PodDisruptionBudget",
         "Service",
     ]
 
@@ -115,8 +116,60 @@ def test_a_gateway_has_four_capabilities_and_the_nodes_network_and_no_more():
     environ = {each["name"]: each.get("value", "") for each in container["env"]}
     # It is the node's own addresses that it would listen at, if nobody says so.
     assert parse("", environ).health.host == "127.0.0.1"
-    for probe in ("livenessProbe", "readinessProbe"):
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["host"] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_a_lost_node_keeps_its_daemon_for_half_a_minute(network: bool):
+    spec, _ = in_cluster(network=network)
+    found = {each["key"]: each for each in spec["tolerations"]}
+    assert found.keys() == {"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"}
+    for each in found.values():
+        assert (each["operator"], each["effect"]) == ("Exists", "NoExecute")
+        assert each["tolerationSeconds"] == 30
+
+
+@pytest.mark.parametrize("network", [True, False])
+def test_replicas_are_spread_and_leave_one_at_a_time(network: bool):
+    spec, _ = in_cluster(network=network)
+    options = Options(cluster_id="milan", in_cluster=True, network=network)
+    pods = named("Deployment", "liqod", options)["spec"]["selector"]
+    spread = spec["topologySpreadConstraints"]
+    assert {each["topologyKey"] for each in spread} == {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+    }
+    for each in spread:
+        assert each["whenUnsatisfiable"] == "ScheduleAnyway"
+        assert each["labelSelector"] == pods
+    budget = named("PodDisruptionBudget", "liqod", options)["spec"]
+    # A single one may always go: a budget never holds up the drain of its node.
+    assert budget == {
+        "maxUnavailable": 1,
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "selector": pods,
+    }
+
+
+def test_each_workload_has_its_probes_priority_time_and_requests():
+    """None has a limit: of memory the daemon takes what its peers need, and all share the CPU."""
+    options = Options(cluster_id="milan", in_cluster=True)
+    for kind, name in (
+        ("Deployment", "liqod"),
+        ("DaemonSet", "liqod-node"),
+        ("DaemonSet", "liqod-keeper"),
+    ):
+        spec = named(kind, name, options)["spec"]["template"]["spec"]
+        [container] = spec["containers"]
+        assert spec["priorityClassName"] == "system-node-critical"
+        assert spec["terminationGracePeriodSeconds"] in (5, 15)
+        assert container["resources"].keys() == {"requests"}
+        probes = {each for each in container if each.endswith("Probe")}
+        # To begin the keeper anew interrupts tunnels.
+        only_start = name == "liqod-keeper"
+        every = {"startupProbe", "livenessProbe", "readinessProbe"}
+        assert probes == ({"startupProbe"} if only_start else every)
 
 
 def test_the_keeper_of_tunnels_may_less_and_has_no_identity():
@@ -152,7 +205,7 @@ def test_the_daemon_of_every_node_may_less_too():
     # By this the API server knows whose status it may write.
     [name] = [each for each in container["env"] if each["name"] == "LIQOD_NODE_NAME"]
     assert name["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
-    for probe in ("livenessProbe", "readinessProbe"):
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["host"] == "127.0.0.1"
 
 

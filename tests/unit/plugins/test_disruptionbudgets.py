@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from liqod.apimachinery.kinds import POD_DISRUPTION_BUDGETS
 from liqod.model.crossing import guestrules
 from liqod.plugins.contracts import Plan, VirtualNode
 from liqod.plugins.reflectors import disruptionbudgets
 from liqod.plugins.reflectors.disruptionbudgets import (
-    POD_DISRUPTION_BUDGETS,
     REFLECTOR,
     DisruptionBudgetStatus,
     available,
