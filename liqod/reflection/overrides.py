@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from liqod.apimachinery.kinds import Kind
+from liqod.consumer.namespaces.overridepolicies import overrides_of
 from liqod.kube.cache.store import IndexedStore
-from liqod.model.crossing.overrides import Override, compiled, in_order, overridden
+from liqod.model.crossing.overrides import Override, overridden
 from liqod.plugins.contracts import Json, Reflector
 from liqod.reflection.view import Key, ReflectedObject
 from liqod.runtime.observable import Notifier
@@ -60,11 +61,9 @@ class PoliciesInForce:
         return known
 
     def _read(self, store: IndexedStore, namespace: str) -> tuple[Override, ...]:
-        keys = {key for each in (self._own, namespace) for key in store.indexed("namespace", each)}
-        found = (compiled(body) for key in keys if (body := store.get(key)) is not None)
-        valid = [each for each in found if not each.problem]
-        mine = [each for each in valid if not each.spec.peers or self._peer in each.spec.peers]
-        return in_order(mine, self._own)
+        found = overrides_of(store, self._own, namespace)
+        mine = (each for each in found if not each.spec.peers or self._peer in each.spec.peers)
+        return tuple(mine)
 
 
 class Overriding:

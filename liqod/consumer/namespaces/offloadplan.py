@@ -19,9 +19,10 @@ from liqod.configsections import WebhookSettings
 from liqod.model import ids
 from liqod.model.crossing.exclusions import NAMESPACE_STAYS
 from liqod.model.crossing.guestrules import Rules
+from liqod.model.crossing.overrides import Override
 from liqod.model.objects import selectors
 from liqod.model.objects.conditions import all_dated, holds
-from liqod.model.objects.scheduling import Placement
+from liqod.model.objects.eligibility import Placement, Strategy
 from liqod.resources import offloading as kinds
 from liqod.resources.offloading import NamespaceCondition, NamespaceOffloading, RemoteNamespace
 
@@ -84,15 +85,19 @@ class OffloadingPlan(msgspec.Struct, frozen=True):
 
 
 def placement(
-    offloading: NamespaceOffloading, providers: Mapping[str, Rules | None] = {}
+    offloading: NamespaceOffloading,
+    providers: Mapping[str, Rules | None] = {},
+    overrides: tuple[Override, ...] = (),
 ) -> Placement:
-    """The placement of its namespace's pods: its own terms, and the providers' rules."""
-    strategy = offloading.spec.pod_offloading_strategy
-    if strategy == kinds.LOCAL:
-        return Placement("Local", terms(offloading), providers)
-    if strategy == kinds.REMOTE:
-        return Placement("Remote", terms(offloading), providers)
-    return Placement("LocalAndRemote", terms(offloading), providers)
+    """The placement of its namespace's pods: its own terms, the providers' rules, and what
+    policies change on the way."""
+    wanted = offloading.spec.pod_offloading_strategy
+    strategy: Strategy = "LocalAndRemote"
+    if wanted == kinds.LOCAL:
+        strategy = "Local"
+    elif wanted == kinds.REMOTE:
+        strategy = "Remote"
+    return Placement(strategy, terms(offloading), providers, overrides=overrides)
 
 
 def fails_closed(offloading: NamespaceOffloading, settings: WebhookSettings) -> bool:

@@ -16,6 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
+from liqod.consumer.namespaces.overridepolicies import overrides_of
 from liqod.consumer.slices.sliceobjects import rules_of
 from liqod.consumer.webhook.pvclookup import claims_of
 from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
@@ -26,9 +27,15 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.exclusions import namespace_stays
-from liqod.model.objects import conditions, scheduling
-from liqod.model.objects.scheduling import Placement, SchedulingVerdict, needs_toleration
-from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
+from liqod.model.objects import conditions, eligibility, scheduling
+from liqod.model.objects.eligibility import Placement, SchedulingVerdict, decide
+from liqod.model.objects.scheduling import needs_toleration
+from liqod.resources import (
+    NAMESPACE_OFFLOADINGS,
+    OVERRIDE_POLICIES,
+    RESOURCE_SLICES,
+    NamespaceOffloading,
+)
 from liqod.telemetry.events import MissedPod
 
 CONDITION: Final = labels.OFFLOADED
@@ -122,7 +129,9 @@ class UnscheduledPods(Controller[Key]):
             PODS, self._if_unscheduled, context.own_pods.selection, within=(), debounce=SCHEDULING
         )
         self._slices = Watched[Key](RESOURCE_SLICES)
-        super().__init__(context, "missed", self._pods, self._slices, name="unscheduled pods")
+        self._policies = Watched[Key](OVERRIDE_POLICIES)
+        watched = (self._pods, self._slices, self._policies)
+        super().__init__(context, "missed", *watched, name="unscheduled pods")
 
     def follow(self, placements: Mapping[str, Placement]) -> None:
         """Take care of the pods of these namespaces, and no others."""
@@ -150,7 +159,7 @@ class UnscheduledPods(Controller[Key]):
         if placement is None or placement.strategy == "Local" or _TAINT in pod:
             return
         decoded = msgspec.json.decode(pod)
-        if needs_toleration(decoded, placement):
+        if needs_toleration(decoded, placement, decide(decoded, placement)):
             self._doubt()
 
     async def reconcile(self, key: Key) -> float | None:
@@ -159,7 +168,11 @@ class UnscheduledPods(Controller[Key]):
         placement = self._placements.get(key[0])
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
-        placement = msgspec.structs.replace(placement, providers=rules_of(self._slices.store))
+        placement = msgspec.structs.replace(
+            placement,
+            providers=rules_of(self._slices.store),
+            overrides=overrides_of(self._policies.store, self._context.namespace, key[0]),
+        )
         placement = await claims_of(self._context, pod, key[0], placement)
         try:
             patch = scheduling.late_patch(pod, placement)
@@ -170,7 +183,7 @@ class UnscheduledPods(Controller[Key]):
             verdict = scheduling.late_verdict(pod, placement)
             if verdict is not None or not pod["spec"].get("nodeName"):
                 await self._explain(key, pod, verdict)
-            if verdict is not None and verdict.reason == scheduling.CLAIM_MISSING:
+            if verdict is not None and verdict.reason == eligibility.CLAIM_MISSING:
                 return self._timings.claim_again
         except Conflict:
             return CONFLICT_PAUSE

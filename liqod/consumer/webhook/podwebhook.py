@@ -19,6 +19,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
+from liqod.consumer.namespaces.overridepolicies import overrides_of
 from liqod.consumer.slices.sliceobjects import rules_of
 from liqod.consumer.webhook import certificate
 from liqod.consumer.webhook.pvclookup import claims_of
@@ -32,9 +33,15 @@ from liqod.kube.http.httpserver import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.http.listener import listen, wildcard
 from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
+from liqod.model.crossing.overrides import Override
 from liqod.model.objects import webhook
-from liqod.model.objects.scheduling import Placement
-from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES, NamespaceOffloading
+from liqod.model.objects.eligibility import Placement
+from liqod.resources import (
+    NAMESPACE_OFFLOADINGS,
+    OVERRIDE_POLICIES,
+    RESOURCE_SLICES,
+    NamespaceOffloading,
+)
 from liqod.runtime import account
 from liqod.runtime.account import Account
 from liqod.runtime.log import Seldom
@@ -70,6 +77,7 @@ class PodWebhook:
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._offloadings: IndexedStore | None = None
         self._slices: IndexedStore | None = None
+        self._policies: IndexedStore | None = None
         self._seldom = Seldom()
         self._certified = False
         self.port = 0
@@ -88,10 +96,12 @@ class PodWebhook:
         async with (
             self._context.informers.share(NAMESPACE_OFFLOADINGS, wait=False) as offloadings,
             self._context.informers.share(RESOURCE_SLICES, wait=False) as slices,
+            self._context.informers.share(OVERRIDE_POLICIES, wait=False) as policies,
             self._secret() as stored,
             trio.open_nursery() as nursery,
         ):
             self._offloadings, self._slices = offloadings.store, slices.store
+            self._policies = policies.store
             unsubscribe = stored.subscribe(lambda change: self._certify(change.new))
             try:
                 self.port = await nursery.start(
@@ -178,7 +188,10 @@ class PodWebhook:
         if offloading is None or offloading.leaving:
             return None
         providers = rules_of(self._slices) if self._slices is not None else {}
-        return offloadplan.placement(offloading, providers)
+        overrides: tuple[Override, ...] = ()
+        if self._policies is not None:
+            overrides = overrides_of(self._policies, self._context.namespace, namespace)
+        return offloadplan.placement(offloading, providers, overrides)
 
     def _certify(self, secret: bytes | None) -> None:
         """Take the certificate of the Secret, for connections to come."""

@@ -12,7 +12,7 @@ from liqod.apimachinery.kinds import CLAIMS
 from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
 from liqod.model.objects import volumeclaims
-from liqod.model.objects.scheduling import Placement
+from liqod.model.objects.eligibility import Placement
 
 ASKED: Final = 8
 """Claims of one pod that are looked up; further ones count as missing."""

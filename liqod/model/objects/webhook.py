@@ -14,7 +14,8 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
-from liqod.model.objects.scheduling import Placement, mutate
+from liqod.model.objects.eligibility import Placement
+from liqod.model.objects.scheduling import mutate
 
 Json = dict[str, Any]
 

@@ -25,6 +25,7 @@ from liqod.model.network.remapping import remap_received
 from liqod.model.objects import (
     conditions,
     debuggers,
+    eligibility,
     homeapi,
     podchanges,
     podends,
@@ -33,7 +34,7 @@ from liqod.model.objects import (
     podstatus,
     scheduling,
 )
-from liqod.model.objects.scheduling import Placement
+from liqod.model.objects.eligibility import Placement
 from liqod.plugins.contracts import (
     NOTHING,
     READ,
@@ -109,7 +110,7 @@ def outgoing(pod: Json, view: View) -> Plan:
     if view.names.absence is not Absence.MAPPED:
         return _unmapped(pod, view)
     # Where claims follow pods, their volumes were judged before this one was placed.
-    obstacle = scheduling.obstacle(pod, None if view.names.storage else Placement())
+    obstacle = eligibility.obstacle(pod, None if view.names.storage else Placement())
     if obstacle is not None:
         return Plan(status=_unsupported_status(pod, obstacle.message, view.now))
     withheld = homeapi.withheld(pod, view.names.home_api)

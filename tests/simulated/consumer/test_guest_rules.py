@@ -8,7 +8,7 @@ from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
 from liqod.consumer.webhook.missedpods import CONDITION, MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.model.crossing import guestrules
-from liqod.resources import RESOURCE_SLICES
+from liqod.resources import OVERRIDE_POLICIES, RESOURCE_SLICES
 from liqod.runtime.account import Account
 from tests.simulated.borrower import condition, eventually, offload
 from tests.simulated.members import SETTINGS, members
@@ -16,6 +16,11 @@ from tests.simulated.members import SETTINGS, members
 AT_ROME = "liqo-tenant-milan"
 NOTE = "liqod.io/guest-rules"
 NFS = {"name": "v", "nfs": {"server": "10.0.0.1", "path": "/"}}
+SMALLER = {
+    "metadata": {"name": "modest"},
+    "spec": {"objects": [{"kind": "Pod", "names": ["modest"]}], "requests": {"cpu": "1"}},
+}
+"""A policy by which one pod asks for less at peers than here."""
 
 
 def pod(name, **spec):
@@ -51,7 +56,9 @@ async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery)
         await rome.admin.create(PODS, pod("nfs", volumes=[NFS]), "shop")
         await rome.admin.create(PODS, pod("plain"), "shop")
         huge = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "4000"}}}
+        await rome.admin.create(OVERRIDE_POLICIES, SMALLER, "shop")
         await rome.admin.create(PODS, pod("huge", containers=[huge]), "shop")
+        await rome.admin.create(PODS, pod("modest", containers=[huge]), "shop")
 
         async def told(name="nfs"):
             return condition(await rome.admin.get(PODS, name, "shop"), CONDITION) or None
@@ -67,6 +74,7 @@ async def test_a_pod_that_the_provider_always_refuses_is_not_sent_there(nursery)
             return any(each.get("key") == VIRTUAL_NODE_TAINT for each in spec["tolerations"])
 
         await eventually(lambda: tolerated("plain"))
+        await eventually(lambda: tolerated("modest"))
         assert not await tolerated("nfs")
         assert not await tolerated("huge")
         nursery.cancel_scope.cancel()

@@ -6,8 +6,8 @@ import pytest
 
 from liqod.model.crossing import fields
 from liqod.model.crossing.fields import Fate
+from liqod.model.objects.eligibility import obstacle
 from liqod.model.objects.podspec import shadow_spec
-from liqod.model.objects.scheduling import obstacle
 from tests.testbed import fieldspage
 
 

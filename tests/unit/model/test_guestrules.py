@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from liqod.model.crossing import guestrules
+from liqod.model.crossing import guestrules, overrides
 from liqod.model.crossing.guestrules import Rules, parse, problems, render
-from liqod.model.objects import scheduling
-from liqod.model.objects.scheduling import Placement, late_verdict, mutate
+from liqod.model.objects import eligibility, scheduling
+from liqod.model.objects.eligibility import Placement
+from liqod.model.objects.scheduling import late_verdict, mutate
 
 BASELINE = Rules("baseline", ("configMap", "emptyDir", "secret", "host*"))
 OPEN = Rules()
@@ -107,13 +108,15 @@ def annotated(notes, **spec):
 )
 def test_accounts_and_runtime_classes_that_no_provider_lends_keep_a_pod_here(asked, why):
     lent = Rules(service_accounts=("default",), runtime_classes=("nvidia",))
-    found = scheduling.blocked(asked, Placement(providers={"milan": lent}))
+    found = eligibility.decide(asked, Placement(providers={"milan": lent})).stays
     assert (found is None) == (not why)
     assert found is None or why in found.message
-    assert scheduling.blocked(asked, Placement(providers={"milan": lent, "turin": OPEN})) is None
+    assert (
+        eligibility.decide(asked, Placement(providers={"milan": lent, "turin": OPEN})).stays is None
+    )
     # What an older provider says leaves both open.
     said = parse('{"podSecurity":"baseline","volumes":["secret"]}')
-    assert scheduling.blocked(asked, Placement(providers={"milan": said})) is None
+    assert eligibility.decide(asked, Placement(providers={"milan": said})).stays is None
 
 
 GPUS = "nvidia.com/gpu"
@@ -169,3 +172,36 @@ def test_of_several_providers_the_one_where_it_can_never_be_is_left_out():
     # One that waits since before the provider told it is not held to it.
     waiting = {**large, "spec": {**large["spec"], "tolerations": [dict(scheduling.TOLERATION)]}}
     assert late_verdict(waiting, several) is None
+
+
+def small_at(*peers):
+    """A policy by which pods ask for eight CPUs at some peers."""
+    spec = {"objects": [{"kind": "Pod"}], "peers": peers, "requests": {"cpu": "8"}}
+    policy = {"metadata": {"name": "small", "namespace": "shop"}, "spec": spec}
+    return overrides.compiled(msgspec.json.encode(policy))
+
+
+def test_a_pod_is_judged_by_what_it_asks_for_at_each_provider():
+    large, lent = asking(cpu="40"), {"milan": MACHINES, "turin": MACHINES}
+    placement = Placement(providers=lent, overrides=(small_at("milan"),))
+    assert eligibility.decide(large, placement).refused == {"turin": "no machine has cpu 40"}
+    everywhere = msgspec.structs.replace(placement, overrides=(small_at(),))
+    assert eligibility.decide(large, everywhere).refused == {}
+    none = msgspec.structs.replace(placement, overrides=())
+    assert set(eligibility.decide(large, none).refused) == set(lent)
+    # A controller's pod has no name yet when it is admitted.
+    named_by = {**large, "metadata": {"generateName": "web-"}}
+    assert set(eligibility.decide(named_by, placement).refused) == {"turin"}
+
+
+def test_rules_are_compared_once_for_a_pod_and_its_placement(monkeypatch):
+    compared = []
+    judge = guestrules.problems
+
+    def counted(*given):
+        compared.append(given)
+        return judge(*given)
+
+    monkeypatch.setattr(guestrules, "problems", counted)
+    assert mutate(asking(cpu="40"), Placement(providers={"milan": MACHINES, "turin": OPEN}))
+    assert len(compared) == 1

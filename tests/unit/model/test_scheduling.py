@@ -5,7 +5,8 @@ import copy
 import pytest
 
 from liqod.model.objects import scheduling
-from liqod.model.objects.scheduling import TOLERATION, Placement
+from liqod.model.objects.eligibility import Placement, decide
+from liqod.model.objects.scheduling import TOLERATION
 
 VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
@@ -110,10 +111,8 @@ def test_selector_that_matches_nothing_stays():
     nothing: object = {
         "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{}]}
     }
-    assert (
-        scheduling.placed_affinity(pod(affinity={"nodeAffinity": nothing}), Placement("Remote"))
-        is None
-    )
+    value, placement = pod(affinity={"nodeAffinity": nothing}), Placement("Remote")
+    assert scheduling.placed_affinity(value, placement, decide(value, placement)) is None
 
 
 @pytest.mark.parametrize("placement", [Placement(), Placement("Remote", (EU_TERM,))])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from liqod.errors import ConfigError
-from liqod.model.objects import podspec, scheduling, volumeclaims
-from liqod.model.objects.scheduling import Placement
+from liqod.model.objects import eligibility, podspec, scheduling, volumeclaims
+from liqod.model.objects.eligibility import Placement
 from liqod.model.objects.volumeclaims import ClaimView
 
 CLAIM: dict[str, Any] = {
@@ -156,7 +156,7 @@ def placement(strategy: Any = "LocalAndRemote", **found: ClaimView) -> Placement
 
 
 def terms(value: dict[str, Any], placed: Placement) -> list[Any]:
-    affinity = scheduling.placed_affinity(value, placed)
+    affinity = scheduling.placed_affinity(value, placed, eligibility.decide(value, placed))
     if affinity is None:
         return []
     (required,) = affinity["nodeAffinity"].values()
@@ -168,20 +168,21 @@ def terms(value: dict[str, Any], placed: Placement) -> list[Any]:
     [
         (of("db"), None),
         (of("nfs"), "PersistentVolumeClaim"),
-        (of("none"), scheduling.CLAIM_MISSING),
+        (of("none"), eligibility.CLAIM_MISSING),
         (ephemeral("liqo"), None),
         (ephemeral("local"), "EphemeralVolume"),
     ],
 )
 def test_which_volumes_keep_a_pod_here(volume, reason):
     placed = placement(db=ClaimView("liqo"), nfs=ClaimView("nfs", bound=True))
-    verdict = scheduling.blocked(pod(volume), placed)
+    decided = eligibility.decide(pod(volume), placed)
+    verdict = decided.stays
     assert (verdict.reason if verdict else None) == reason
-    assert scheduling.needs_toleration(pod(volume), placed) == (reason is None)
+    assert scheduling.needs_toleration(pod(volume), placed, decided) == (reason is None)
 
 
 def test_without_storage_no_claim_follows():
-    verdict = scheduling.blocked(pod(of("db")), Placement())
+    verdict = eligibility.decide(pod(of("db")), Placement()).stays
     assert verdict is not None
     assert "claims follow no pod here" in verdict.message
 
@@ -198,7 +199,9 @@ def test_peers_without_storage_are_left_out_while_there_is_no_volume():
 
 
 def test_a_pod_whose_claim_came_late_gets_its_toleration():
-    value = pod(of("db"), affinity=scheduling.placed_affinity(pod(of("db")), placement()))
+    decided = eligibility.decide(pod(of("db")), placement())
+    affinity = scheduling.placed_affinity(pod(of("db")), placement(), decided)
+    value = pod(of("db"), affinity=affinity)
     value["metadata"]["resourceVersion"] = "1"
     assert scheduling.late_patch(value, placement()) is None
     assert scheduling.late_patch(value, placement(db=ClaimView("liqo"))) is not None

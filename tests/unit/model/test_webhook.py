@@ -8,7 +8,8 @@ import pytest
 from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
 from liqod.model.objects import webhook
-from liqod.model.objects.scheduling import TOLERATION, Placement
+from liqod.model.objects.eligibility import Placement
+from liqod.model.objects.scheduling import TOLERATION
 
 
 def review(pod, namespace="shop"):

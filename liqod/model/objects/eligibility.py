@@ -1,0 +1,218 @@
+"""Eligibility of a pod of an offloaded namespace: the peers that can have it, and why not others.
+
+Pure. :func:`decide` makes one value for a pod and the placement of its namespace. The webhook makes
+its patch of that value (:mod:`liqod.model.objects.scheduling`), and ``liqod explain`` shows it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
+from liqod.model.crossing import fields, guestrules
+from liqod.model.crossing.guestrules import Rules
+from liqod.model.crossing.overrides import Override, overridden
+from liqod.model.objects import podspec
+from liqod.model.objects.selectors import Json
+from liqod.model.objects.volumeclaims import ClaimView
+
+Strategy = Literal["Local", "Remote", "LocalAndRemote"]
+
+CLAIM_MISSING = "ClaimMissing"
+"""Reason of a pod that names a claim which does not exist (yet)."""
+NOT_LENT = "NotLent"
+"""Reason of a pod that every provider would refuse."""
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """The placement that a NamespaceOffloading sets for its pods.
+
+    Attributes:
+        strategy: where pods may run.
+        terms: node selector terms of the cluster selector; none selects every cluster.
+        providers: the rules of all providers by their ids, None for one that publishes none.
+        storage_class: the virtual StorageClass, whose claims follow pods; empty where none do.
+        claims: those that the pod names, as far as they exist.
+        overrides: the policies that change its pods on their way, in the order of their use.
+    """
+
+    strategy: Strategy = "LocalAndRemote"
+    terms: tuple[Json, ...] = ()
+    providers: Mapping[str, Rules | None] = {}
+    storage_class: str = ""
+    claims: Mapping[str, ClaimView] = {}
+    overrides: tuple[Override, ...] = ()
+
+
+class SchedulingVerdict(msgspec.Struct, frozen=True):
+    """The reason why a pod stays, in camel case, and a sentence for people."""
+
+    reason: str
+    message: str
+
+
+class Eligibility(msgspec.Struct, frozen=True):
+    """The decision about one pod, with its reasons.
+
+    Attributes:
+        unplaced: why liqod does not place the pod at all; None where it does.
+        obstacle: the first thing that it uses and that can follow it to no peer; None for nothing.
+        refused: the providers that would never take it, by their ids, and why.
+        everywhere: whether there are providers, and all of them are among those.
+        needs_storage: whether a volume may be provisioned where it lands.
+    """
+
+    unplaced: SchedulingVerdict | None = None
+    obstacle: SchedulingVerdict | None = None
+    refused: Mapping[str, str] = {}
+    everywhere: bool = False
+    needs_storage: bool = False
+
+    @property
+    def stays(self) -> SchedulingVerdict | None:
+        """The reason against every peer: a part of the pod cannot follow, or none accepts it."""
+        if self.obstacle is not None or not self.everywhere:
+            return self.obstacle
+        why = next(iter(self.refused.values()))
+        return SchedulingVerdict(NOT_LENT, f"{why}, which no provider takes")
+
+    def against(self, provider: str) -> SchedulingVerdict | None:
+        """The reason against one provider, given by its id; None where it may have the pod."""
+        if self.obstacle is not None or provider not in self.refused:
+            return self.obstacle
+        return SchedulingVerdict(NOT_LENT, self.refused[provider])
+
+
+def decide(pod: Json, placement: Placement) -> Eligibility:
+    """The decision about a pod: everything about it that is asked more than once."""
+    refused = _refusing(pod, placement)
+    return Eligibility(
+        unplaced=_unplaced(pod),
+        obstacle=obstacle(pod, placement),
+        refused=refused,
+        everywhere=bool(refused) and len(refused) == len(placement.providers),
+        needs_storage=_needs_storage(pod, placement),
+    )
+
+
+def _unplaced(pod: Json) -> SchedulingVerdict | None:
+    """The reason why liqod does not place a pod."""
+    owner = daemon_set(pod)
+    if owner is not None:
+        return SchedulingVerdict("DaemonSetPod", f"DaemonSet {owner} has a pod on each node")
+    if pod.get("spec", {}).get("runtimeClassName") == labels.RUNTIME_CLASS:
+        text = f"the RuntimeClass {labels.RUNTIME_CLASS} says where it runs"
+        return SchedulingVerdict("RuntimeClass", text)
+    if "kubernetes.io/config.mirror" in (pod.get("metadata", {}).get("annotations") or {}):
+        return SchedulingVerdict("MirrorPod", "a kubelet runs it by a file of its node")
+    return None
+
+
+def daemon_set(pod: Json) -> str | None:
+    """The name of the DaemonSet that a pod belongs to, or None."""
+    for owner in pod.get("metadata", {}).get("ownerReferences") or []:
+        if owner.get("kind") == "DaemonSet" and str(owner.get("apiVersion", "")).startswith(
+            "apps/"
+        ):
+            return str(owner.get("name", ""))
+    return None
+
+
+def obstacle(pod: Json, placement: Placement | None = None) -> SchedulingVerdict | None:
+    """The first thing that a pod uses and that cannot follow it to a peer, as a verdict; or None.
+
+    Args:
+        placement: which claims follow it; None: its volumes have been judged before.
+    """
+    spec = pod.get("spec", {})
+    volumes = spec.get("volumes") or []
+    if placement is not None:
+        judged = (_volume_obstacle(each, placement) for each in volumes)
+        found = next((each for each in judged if each is not None), None)
+        if found is not None:
+            return found
+    blocked = fields.pod_obstacle(spec)
+    if blocked is not None:
+        name, why = blocked
+        reason = "ResourceClaim" if name == "resourceClaims" else "UnsupportedField"
+        return SchedulingVerdict(reason, f"the pod has the field {name}: {why}")
+    return None
+
+
+def _volume_obstacle(volume: Json, placement: Placement) -> SchedulingVerdict | None:
+    """The reason why a volume keeps its pod: it is in this cluster already, or has no provider."""
+    name, only = volume.get("name"), placement.storage_class
+    follow = f"only those of the class {only} follow pods" if only else "claims follow no pod here"
+    if "ephemeral" in volume:
+        template = ((volume["ephemeral"] or {}).get("volumeClaimTemplate") or {}).get("spec") or {}
+        of = template.get("storageClassName") or ""
+        if only and of == only:
+            return None
+        return SchedulingVerdict(
+            "EphemeralVolume",
+            f"volume {name} is an ephemeral volume of the class {of or 'default'}, and {follow}",
+        )
+    if "persistentVolumeClaim" not in volume:
+        return None
+    claim = (volume["persistentVolumeClaim"] or {}).get("claimName", "")
+    known = placement.claims.get(claim)
+    text = f"volume {name} is the PersistentVolumeClaim {claim}"
+    if not only:
+        return SchedulingVerdict("PersistentVolumeClaim", f"{text}, and {follow}")
+    if known is None:
+        return SchedulingVerdict(CLAIM_MISSING, f"{text}, which is not there yet")
+    if known.storage_class == only:
+        return None
+    of = known.storage_class or "none"
+    return SchedulingVerdict("PersistentVolumeClaim", f"{text} of the class {of}, and {follow}")
+
+
+def _needs_storage(pod: Json, placement: Placement) -> bool:
+    """True if a volume may be provisioned where a pod lands, which not every peer can do."""
+    if not placement.storage_class or placement.strategy == "Local":
+        return False
+    for volume in pod.get("spec", {}).get("volumes") or []:
+        if "persistentVolumeClaim" in volume:
+            claim = (volume["persistentVolumeClaim"] or {}).get("claimName", "")
+            known = placement.claims.get(claim)
+            if known is None or (
+                known.storage_class == placement.storage_class and not known.bound
+            ):
+                return True
+        elif "ephemeral" in volume and _volume_obstacle(volume, placement) is None:
+            return True
+    return False
+
+
+def _refusing(pod: Json, placement: Placement) -> dict[str, str]:
+    """The providers that would never take a pod, by their ids, and why.
+
+    Each judges it as it would be there, with what the policies change on the way.
+    """
+    there = {
+        **pod.get("spec", {}),
+        "serviceAccountName": podspec.remote_account(pod),
+        "runtimeClassName": podspec.remote_runtime_class(pod, {}),
+    }
+    if not placement.overrides:
+        return guestrules.problems(there, placement.providers)
+    refused: dict[str, str] = {}
+    for peer, rules in placement.providers.items():
+        changed = changed_there({**pod, "spec": there}, placement.overrides, peer)
+        refused |= guestrules.problems(changed["spec"], {peer: rules})
+    return refused
+
+
+def changed_there(pod: Json, overrides: Sequence[Override], peer: str) -> Json:
+    """A pod as policies change it on its way to a peer, given by its id."""
+    named = pod if "name" in pod.get("metadata", {}) else {**pod, "metadata": _named(pod)}
+    mine = [each for each in overrides if each.concerns(PODS, named, peer)]
+    return overridden(named, "", mine)[0] if mine else pod
+
+
+def _named(pod: Json) -> Json:
+    """The metadata of a pod that its controller has named by a prefix only."""
+    meta = pod.get("metadata", {})
+    return {**meta, "name": meta.get("generateName", "")}
