@@ -16,7 +16,6 @@ from liqod.model.objects.eligibility import (
     Eligibility,
     Placement,
     SchedulingVerdict,
-    daemon_set,
     decide,
 )
 from liqod.model.objects.selectors import Json
@@ -44,44 +43,6 @@ _STORING: Json = {"key": labels.STORAGE_AVAILABLE, "operator": "NotIn", "values"
 """Real nodes, which lack the label, and the virtual nodes of peers that offer storage."""
 _NOWHERE: Json = {"matchExpressions": [_VIRTUAL, _REAL]}
 """Node selector term of a cluster selector whose terms are all empty: it selects no cluster."""
-
-
-def selects_virtual_nodes(pod: Json) -> bool:
-    """True if a pod names virtual nodes itself: by its node selector, or in each alternative of its
-    node affinity."""
-    spec = pod.get("spec", {})
-    named = spec.get("nodeSelector") or {}
-    if labels.REMOTE_CLUSTER_ID in named or named.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
-        return True
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
-    return bool(terms) and all(
-        any(map(_names_virtual, term.get("matchExpressions") or ())) for term in terms
-    )
-
-
-def _names_virtual(expression: Json) -> bool:
-    key, operator = expression.get("key"), expression.get("operator")
-    if key not in (labels.TYPE, labels.REMOTE_CLUSTER_ID) or operator not in ("In", "Exists"):
-        return False
-    asked = expression.get("values") or [labels.VIRTUAL_NODE_TYPE]
-    return key == labels.REMOTE_CLUSTER_ID or asked == [labels.VIRTUAL_NODE_TYPE]
-
-
-def daemon_verdict(pod: Json) -> SchedulingVerdict | None:
-    """The reason why a DaemonSet's pod on a virtual node waits, and the remedy; or None.
-
-    One that names virtual nodes is wanted at them: it runs once at each.
-    """
-    owner = daemon_set(pod)
-    if owner is None or selects_virtual_nodes(pod):
-        return None
-    return SchedulingVerdict(
-        "DaemonSetPod",
-        f"DaemonSet {owner} tolerates every taint, so this pod of its was bound to a virtual node, "
-        f"where it does not run; give it a node affinity with {labels.TYPE} NotIn "
-        f"[{labels.VIRTUAL_NODE_TYPE}], or In, if it is meant for peers",
-    )
 
 
 def note(pod: Json, placement: Placement, decided: Eligibility) -> str:

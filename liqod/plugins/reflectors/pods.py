@@ -32,7 +32,6 @@ from liqod.model.objects import (
     podready,
     podspec,
     podstatus,
-    scheduling,
 )
 from liqod.model.objects.eligibility import Placement
 from liqod.plugins.contracts import (
@@ -104,7 +103,7 @@ def outgoing(pod: Json, view: View) -> Plan:
             _phase(remote_pod) in podstatus.TERMINAL for remote_pod in remote_pods
         )
         return Plan(hold=over)
-    daemon = scheduling.daemon_verdict(pod)
+    daemon = eligibility.daemon_verdict(pod)
     if daemon is not None:
         return Plan(status=podstatus.waiting(pod, daemon.reason, daemon.message))
     if view.names.absence is not Absence.MAPPED:

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-from liqod.model.objects import scheduling
+from liqod.model.objects import eligibility, scheduling
 from liqod.model.objects.eligibility import Placement, decide
 from liqod.model.objects.scheduling import TOLERATION
 
@@ -200,11 +200,11 @@ def test_mutation_is_idempotent(strategy, selector, tolerations, own):
 
 def test_daemon_bound_anyway_names_its_set_and_the_cure():
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "proxy"}
-    verdict = scheduling.daemon_verdict(pod(metadata={"ownerReferences": [owner]}))
+    verdict = eligibility.daemon_verdict(pod(metadata={"ownerReferences": [owner]}))
     assert verdict is not None
     assert "DaemonSet proxy" in verdict.message
     assert "liqo.io/type NotIn [virtual-node]" in verdict.message
-    assert scheduling.daemon_verdict(pod()) is None
+    assert eligibility.daemon_verdict(pod()) is None
 
 
 def required(*terms):
@@ -235,7 +235,7 @@ OTHER = {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}
 )
 def test_a_daemon_sets_pod_comes_where_it_names_virtual_nodes(spec, comes):
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent"}
-    found = scheduling.daemon_verdict(pod(metadata={"ownerReferences": [owner]}, **spec))
+    found = eligibility.daemon_verdict(pod(metadata={"ownerReferences": [owner]}, **spec))
     assert (found is None) is comes
 
 
