@@ -65,7 +65,9 @@ class MachineConnection:
         greets = (context.cluster_id, generation)
         self._link = MachineLink(*greets, self._connect, self._receive, self._tell)
         self.overlay = RemoteOverlay(self._link.send)
-        self.machine = RemoteMachine(self._link.send, self.role)
+        self.machine = RemoteMachine(
+            self._link.send, self.role, why_silent=lambda: self._link.problem
+        )
         find = partial(membership.local_candidate, context)
         self._membership = Membership(context, find, self.role, leads, self._link.send)
 

@@ -12,7 +12,7 @@ from liqod.network.orders.greeting import ANSWERS, Denied, Generation, Greeting
 from liqod.network.orders.messages import Order, OrderRefused, Reply, Report, Unknown
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
-from liqod.runtime.supervise import walled
+from liqod.runtime.supervise import explain, walled
 
 AGAIN: Final = 5.0
 """Seconds until a daemon that was denied greets again, where its generation does not change."""
@@ -29,6 +29,9 @@ class MachineLink:
         connect: opens a connection.
         receive: takes a report.
         tell: sends all orders, to a machine's side that may have none of them.
+
+    Attributes:
+        problem: the reason why there is no connection; empty while there is one.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class MachineLink:
         self._cluster, self._generation, self._connect = cluster, generation, connect
         self._receive, self._tell = receive, tell
         self._connection: FrameStream | None = None
+        self.problem = ""
         self._seldom = Seldom()
 
     def send(self, order: Order) -> None:
@@ -51,7 +55,14 @@ class MachineLink:
 
     async def run(self) -> NoReturn:
         """Be connected until cancelled, as often as it takes."""
-        await walled("the connection to the machine's side", self._be_connected)
+        await walled("the connection to the machine's side", self._try)
+
+    async def _try(self) -> None:
+        try:
+            await self._be_connected()
+        except* Exception as group:
+            self.problem = explain(group)
+            raise
 
     async def _be_connected(self) -> None:
         while True:
@@ -62,13 +73,14 @@ class MachineLink:
                 answer = messages.read(ANSWERS, await connection.greet(greets))
                 if not isinstance(answer, Denied):
                     await self._converse(connection, own)
+            self.problem = answer.problem
             self._say("this machine's side takes no orders: %s", answer.problem)
             with trio.move_on_after(AGAIN):
                 await self._change_from(own)
 
     async def _converse(self, connection: FrameStream, own: Generation) -> NoReturn:
         connection.admit()
-        self._connection = connection
+        self._connection, self.problem = connection, ""
         try:
             self._tell()
             async with trio.open_nursery() as nursery:

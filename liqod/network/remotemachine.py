@@ -96,6 +96,7 @@ class RemoteMachine:
         send: sends an order to it.
         role: whether it is the gateway, as it reports.
         facts: its capabilities, as known at first.
+        why_silent: gives the reason why it cannot answer; empty where there is none.
 
     Attributes:
         role: the same.
@@ -108,11 +109,12 @@ class RemoteMachine:
         send: Callable[[TunnelMessage], None],
         role: Role | None = None,
         facts: MachineFacts = MachineFacts(),  # noqa: B008
+        why_silent: Callable[[], str] = str,
     ) -> None:
         self.role = role if role is not None else Role()
         self.facts = Observable(facts)
         self.nodes = NodeReachability()
-        self._send = send
+        self._send, self._why_silent = send, why_silent
         self._tunnels: dict[str, RemoteTunnel] = {}
         self._number = _first_number()
         self._requests: dict[int, _Request] = {}
@@ -213,7 +215,8 @@ class RemoteMachine:
         finally:
             del self._requests[order.number]
         if not isinstance(request.answer, kind):
-            raise NetworkError(f"{SILENT} for {within:.0f} s")
+            why = self._why_silent()
+            raise NetworkError(f"{SILENT} for {within:.0f} s{': ' * bool(why)}{why}")
         return request.answer
 
 

@@ -226,30 +226,6 @@ def test_a_side_of_one_version_more_is_spoken_with():
     assert greeting.answer(later, "rome", Generation()) == Admitted(greeting.VERSION)
 
 
-@pytest.mark.parametrize(
-    ("older", "newer"),
-    [
-        # Of those that only stand by the one that was started later orders, as after an update.
-        (Generation(100, 3, leads=False, started=7), Generation(100, 3, leads=False, started=8)),
-        # A standby that was started later takes nothing from the leader.
-        (Generation(100, 3, leads=False, started=8), Generation(100, 3, leads=True, started=7)),
-        # A leader that has not noticed yet that another one leads.
-        (Generation(100, 3, leads=True, started=8), Generation(100, 4, leads=True, started=7)),
-        (Generation(100, 3, leads=True, started=8), Generation(100, 4, leads=False, started=7)),
-        # The Lease was deleted, and made anew by the next leader.
-        (Generation(100, 9, leads=True, started=8), Generation(250, 0, leads=True, started=7)),
-        # One that has not read the Lease yet.
-        (Generation(started=8), Generation(100, 0, leads=False, started=7)),
-    ],
-)
-def test_who_leads_by_the_newest_lease_orders(older: Generation, newer: Generation):
-    def answered(theirs: Generation, before: Generation) -> Admitted | Denied:
-        return greeting.answer(Greeting(1, 1, "rome", theirs), "rome", before)
-
-    assert answered(newer, older) == Admitted(1)
-    assert isinstance(answered(older, newer), Denied)
-
-
 @pytest.mark.parametrize("generation", [5, 6])
 async def test_the_same_generation_and_a_later_one_replace_the_connection(generation: int):
     async with machine() as made:
@@ -353,11 +329,33 @@ async def test_a_daemon_that_is_denied_orders_as_soon_as_it_leads(
             while "takes no orders" not in caplog.text:  # noqa: ASYNC110  # the log
                 await trio.sleep(0.01)
         assert made.orders == []
+        assert "was started later" in link.problem
         own.set(Generation(term=4, leads=True, started=2))
         with trio.fail_after(2):
             await made.came.wait()
         assert made.orders == [LeaseFound(None)]
+        assert link.problem == ""
         await ended(before)
+
+
+async def test_the_reason_why_there_is_no_connection_is_known_as_long_as_there_is_none():
+    places = [NetworkError("no machine's side answers: start it")]
+    async with machine() as made:
+
+        async def connect() -> trio.abc.Stream:
+            if places:
+                raise places.pop()
+            return await made.connect()
+
+        link = MachineLink(
+            "rome", Observable(Generation()), connect, lambda _: None, lambda: link.send(LetGo())
+        )
+        made.nursery.start_soon(link.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert link.problem == "no machine's side answers: start it"
+        with trio.fail_after(5):
+            await made.came.wait()
+        assert link.problem == ""
 
 
 async def test_a_connected_daemon_says_when_it_has_come_to_lead():

@@ -79,6 +79,12 @@ async def test_a_machine_that_does_not_answer_is_not_waited_for_for_ever(autojum
     assert SILENT in one.facts.now.problem
 
 
+async def test_the_reason_why_it_cannot_answer_is_told(autojump_clock):
+    one = RemoteMachine(lambda _: None, why_silent=lambda: "start it")
+    assert (await one.look()).problem == f"{SILENT} for 30 s: start it"
+    assert one.facts.now.problem.endswith("start it")
+
+
 async def test_a_side_that_begins_anew_gets_all_orders_and_what_is_not_answered():
     one, orders = machine()
     with one.tunnel("milan") as tunnel:
