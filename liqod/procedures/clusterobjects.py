@@ -26,6 +26,7 @@ from liqod.resources import (
     RESOURCE_SLICES,
     TENANTS,
     VIRTUAL_NODES,
+    VirtualNode,
 )
 
 Json = dict[str, Any]
@@ -90,6 +91,11 @@ class ClusterObjects:
         """All clusters that have a tenant namespace here."""
         found = (tenant_of(each) for each in self.store(NAMESPACES).values(Partial))
         return {each for each in found if each}
+
+    def nodes_of(self, peer: str) -> tuple[str, ...]:
+        """The names of a peer's virtual nodes."""
+        every = self.store(VIRTUAL_NODES).values(VirtualNode)
+        return tuple(sorted(each.name for each in every if each.spec.cluster_id == peer))
 
     def labels_of(self, namespace: str) -> dict[str, str]:
         """The labels of a namespace."""

@@ -59,6 +59,7 @@ class Consequence(msgspec.Struct, frozen=True, omit_defaults=True):
         message: in a sentence.
         nodes: virtual nodes here whose pods leave.
         namespace: the only one whose pods leave; empty for all.
+        at_once: whether they end there, and are not moved before.
     """
 
     action: Action
@@ -66,6 +67,7 @@ class Consequence(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
     nodes: tuple[str, ...] = ()
     namespace: str = ""
+    at_once: bool = False
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -106,7 +108,9 @@ def _namespace(changed: Changed) -> Found:
     had = (tenant_of(before) if before is not None else "") or ""
     has = (tenant_of(after) if after is not None else "") or ""
     if had and had != has:
-        yield Consequence("ends", had, "all of the peering with it, in both directions")
+        nodes = changed.before.nodes_of(had)
+        told = "all of the peering with it, in both directions"
+        yield Consequence("ends", had, told, nodes, at_once=True)
     if has and had != has:
         yield Consequence("begins", has, "it has a tenant namespace here, and may peer")
 

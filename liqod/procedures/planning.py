@@ -174,6 +174,11 @@ def _remove(after: ClusterObjects, gone: PlannedObject) -> None:
 
 
 def _leaving(ending: Consequence, pods: list[EvictablePod]) -> Iterable[Consequence]:
+    if ending.at_once:
+        if pods:
+            told = f"{counted(len(pods), 'pod')} there, at once"
+            yield Consequence("ends", ending.cluster, told)
+        return
     moving = [each for each in pods if each.controller]
     lost = len(pods) - len(moving)
     if moving:

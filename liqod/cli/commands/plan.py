@@ -3,18 +3,22 @@
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
+import msgspec
 import typer
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS
-from liqod.cli import manifests
+from liqod.cli import manifests, plannedsettings
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import cluster_id
+from liqod.kube.client import Client
+from liqod.kube.selection import Selection
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
 from liqod.procedures.dryrun import PlannedObject, differences, shown
 from liqod.procedures.planning import PlannedChange, Planning
+from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 
 CHANGES: Final = 2
 """Exit status where applying them would change something."""
@@ -66,12 +70,24 @@ async def plan(
         here = await cluster_id(client, liqo_namespace)
         planning = Planning(client, here, liqo_namespace, field_manager)
         changes = await planning.plan(found, prune)
+        changes = [await _with_settings(client, each, here, liqo_namespace) for each in changes]
     if not frame.show(_report(here, changes)):
         frame.print_text("\n".join(_text(changes)), lines=True)
     if any(each.refused for each in changes):
         raise SystemExit(1)
     if any(_counts(each) for each in changes):
         raise SystemExit(CHANGES)
+
+
+async def _with_settings(
+    client: Client, change: PlannedChange, here: str, own: str
+) -> PlannedChange:
+    """A change with what comes of the daemon's settings, where the object has them."""
+    if not plannedsettings.has_settings(change.object, own):
+        return change
+    waiting = await client.list(INCOMING_PEERINGS, Selection(own), decode=IncomingPeering)
+    found = plannedsettings.consequences(change.object, here, waiting)
+    return msgspec.structs.replace(change, consequences=tuple(found))
 
 
 def _counts(change: PlannedChange) -> bool:

@@ -127,6 +127,12 @@ async def test_the_whole_life_of_an_offloaded_namespace(tmp_path: Path, nursery:
         assert pruned.status == 2
         assert "NamespaceOffloading shop/offloading: deleted" in lines(pruned)
         assert "ends at milan: the namespace shop there (shop-rome)" in lines(pruned)
+        marks = {"metadata": {"labels": GIT}}
+        await rome.admin.patch(NAMESPACES, "liqo-tenant-milan", marks)
+        ended = await planned(rome, tmp_path, *shop, more=("--prune", selector))
+        assert "Namespace liqo-tenant-milan: deleted" in lines(ended)
+        assert "ends at milan: all of the peering with it, in both directions" in lines(ended)
+        assert "ends at milan: 2 pods there, at once" in lines(ended)
         kept = await planned(rome, tmp_path, namespace("shop"))
         assert kept.status == 0, "without --prune nothing is deleted"
 
@@ -143,6 +149,12 @@ async def test_refusals_are_named_with_the_object(tmp_path: Path, nursery: trio.
             offloading("kube-system"),
             namespace("shop"),
             offloading("shop", podOffloadingStrategy="Sometimes"),
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": "liqod", "namespace": "liqo"},
+                "stringData": {"liqod.toml": "[provider]\npod_securty = 1\n"},
+            },
             {"apiVersion": "example.io/v1", "kind": "Thing", "metadata": {"name": "one"}},
             more=("-o", "json"),
         )
@@ -155,6 +167,7 @@ async def test_refusals_are_named_with_the_object(tmp_path: Path, nursery: trio.
         assert "cannot be offloaded" in found[kind, "kube-system"]["problem"]
         assert "Sometimes" in found[kind, "shop"]["problem"]
         assert "no kind Thing" in found["Thing", ""]["problem"]
+        assert "pod_security" in found["Secret", "liqo"]["problem"]
         assert found["Namespace", ""]["change"] == "created"
 
 
