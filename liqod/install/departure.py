@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import CONFIG_MAPS, SECRETS
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
 from liqod.errors import LiqodError, NotFound
 from liqod.install import removal
@@ -22,7 +22,7 @@ from liqod.kube.credentials import credentials
 from liqod.kube.selection import Selection
 from liqod.model.peering.intervals import LEADER_RENEWS_EVERY
 from liqod.procedures import unpeering
-from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS
 from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress
 from liqod.runtime.supervise import explain
@@ -50,6 +50,8 @@ async def depart(
     """
     if not await _uninstalls(client, namespace):
         return ["Helm uninstalls no release here: every peer stays"]
+    if undefined := await _undefined(client):
+        return [undefined]
     peers = await removal.peers_left(client)
     if (peers or await _offloaded(client)) and not await _works(client, namespace):
         return [f"no daemon works here: {', '.join(peers) or 'what is offloaded'} stays as it is"]
@@ -97,6 +99,22 @@ async def _works(client: Client, namespace: str) -> bool:
     with trio.move_on_after(3 * LEADER_RENEWS_EVERY):
         return await poll_until(renewed)
     return False
+
+
+async def _undefined(client: Client) -> str:
+    """A sentence where somebody has deleted the definitions, and all peerings with them."""
+    try:
+        await client.list(TENANTS, decode=Partial)
+    except NotFound:
+        tenant = Selection(labels=labels.REMOTE_CLUSTER_ID)
+        found = await client.list(NAMESPACES, tenant, decode=Partial)
+        peers = sorted(each.metadata.labels[labels.REMOTE_CLUSTER_ID] for each in found)
+        if peers:
+            return (
+                "liqod's definitions are deleted, and every peering with them: `liqod unpeer` at "
+                f"{', '.join(peers)} ends what is there of this cluster"
+            )
+    return ""
 
 
 def _rest(peer: str, end: unpeering.Departed) -> str:

@@ -23,6 +23,7 @@ from deploy.chart import CHART
 from deploy.charthooks import DEADLINE
 from liqod.install.departurerights import ACCOUNT
 from tests.cluster.test_chart import DEPLOYMENT, RELEASES, Helm
+from tests.cluster.test_install import DEFINITIONS
 from tests.testbed import evidence, inventory, programs
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import FOREIGN_CLUSTERS, pod_cidr
@@ -244,3 +245,21 @@ def test_without_a_daemon_or_the_job_peers_stay_for_the_next_release(
     rome.daemon.stop()
     assert "milan keeps its Tenant rome until" in said
     taken_out(rome)
+
+
+def test_without_definitions_nothing_is_held_up(helm: Helm, federation: Federation) -> None:
+    """Somebody deletes liqod's definitions first, and with them every object of theirs."""
+    rome, milan = federation.members["rome"], federation.members["milan"]
+    before = rome.inventory()
+    install(helm, rome)
+    federation.peer(rome, milan)
+    kubectl = rome.plane.kubectl
+    names = [each for each in rome.names(DEFINITIONS) if each.endswith("liqo.io")]
+    kubectl("delete", "customresourcedefinitions", *names, "--wait=false")
+    said, took = uninstall(helm, rome)
+    rome.daemon.stop()
+    assert "`liqod unpeer` at milan ends what is there of this cluster" in said
+    assert took < DEADLINE
+    milan.liqod("unpeer", "rome", "--yes")
+    taken_out(rome)
+    inventory.wait_for(rome.api, before, 60)

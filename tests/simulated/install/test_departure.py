@@ -96,6 +96,17 @@ async def test_what_is_not_defined_any_more_is_not_missed():
 
 
 @pytest.mark.long
+async def test_peers_whose_objects_went_with_their_definitions_are_named():
+    async with members("rome", "milan", leads=True) as [rome, milan]:
+        await rome.peer(milan)
+        await rome.stop()
+        for each in await rome.admin.list(CUSTOM_RESOURCES):
+            await rome.admin.delete(CUSTOM_RESOURCES, each["metadata"]["name"])
+        [line] = await departed(rome)
+        assert "`liqod unpeer` at milan ends" in line
+
+
+@pytest.mark.long
 async def test_it_does_nothing_while_helm_does_not_uninstall():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
