@@ -22,7 +22,7 @@ from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.federation import is_true
 from tests.testbed.fixtures import give_up
 from tests.testbed.joined import traces
-from tests.testbed.podded import Podded
+from tests.testbed.podded import LEFT_DEADLINE, Podded
 from tests.testbed.registry import Registry
 from tests.testbed.workloads import core, group
 
@@ -40,7 +40,6 @@ MOVES = 30.0
 """Seconds; docs/failures.md says ten, and a machine that tests share is slower."""
 ASKING = "asking"
 WAITING = "waiting"
-LEFT_DEADLINE = 60.0
 COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
 FORWARD_NOTHING = "open('/proc/sys/net/ipv4/ip_forward', 'w').write('0')"
 

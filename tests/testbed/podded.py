@@ -23,6 +23,7 @@ from tests.testbed.joined import Joined
 from tests.testbed.node import NodeCluster
 
 LIQOCTL_DEADLINE = 120.0
+LEFT_DEADLINE = 60.0
 SETTINGS: Mapping[str, Any] = {
     "peer_defaults": {"pod_network": "tunnel", "api_server": "asked"},
     # Liqo's own test of the network asks for node ports.
@@ -36,10 +37,11 @@ class Podded(Joined):
     Args:
         images: liqod's.
         names: of the clusters.
-        second: the one that has a second node, on which nothing is to be but what is on each.
+        second: the one that has a second node, on which nothing is to be but what is on each; empty
+            for none.
     """
 
-    def __init__(self, images: ownimages.Images, *names: str, second: str) -> None:
+    def __init__(self, images: ownimages.Images, *names: str, second: str = "") -> None:
         # Of an external range Liqo's tools tell one: nodes have no address of the other family.
         super().__init__(*names, settings=SETTINGS, planes=Settings())
         self._images.append(images.joined)
@@ -63,14 +65,18 @@ class Podded(Joined):
         self._tails[cluster.name] = partial(self.logs, cluster.name)
         evidence.add(f"pods of {cluster.name}", self._tails[cluster.name])
         self.before[cluster.name] = member.inventory()
+        self.install(member)
+        # Liqo's tools do not wait for what a daemon says of its ranges.
+        wait_until(f"own ranges of {cluster.name}", partial(_tells_ranges, member), 60)
+
+    def install(self, member: Member) -> None:
+        """Installs liqod into a cluster, by its command."""
         member.create("/api/v1/namespaces", {"metadata": {"name": "liqo"}})
         text = toml(self._settings) + f'[api_server]\nadvertise = "{member.plane.server}"\n'
         config = {"metadata": {"name": "liqod"}, "stringData": {"liqod.toml": text}}
         member.create("/api/v1/namespaces/liqo/secrets", config)
-        named = ("--cluster-id", cluster.name, "--in-cluster", "--image", ownimages.NAME)
+        named = ("--cluster-id", member.plane.name, "--in-cluster", "--image", ownimages.NAME)
         member.liqod("install", *named)
-        # Liqo's tools do not wait for what a daemon says of its ranges.
-        wait_until(f"own ranges of {cluster.name}", partial(_tells_ranges, member), 60)
 
     def liqoctl(self, name: str, *arguments: str) -> str:
         """Runs Liqo's command as the administrator of a cluster; raises `TestbedError`."""

@@ -33,6 +33,7 @@ DEPENDS_ON = (
     "tests/cluster/test_schemas.py",
     "tests/netns/test_offline.py",
     "tests/netns/test_package.py",
+    "tests/node/test_release.py",
     "tests/simulated/install/test_deb.py",
     "tests/testbed/debian.py",
     "tests/testbed/go/helm3",
