@@ -50,7 +50,7 @@ CLUSTER_RULES: Final = (
         "whether a peer answers, and is left",
         (CORE,),
         ("foreignclusters",),
-        ("get", "list"),
+        ("get",),
     ),
     DaemonRule(
         "peering users lose their rights",

@@ -21,10 +21,10 @@ import yaml
 
 from deploy.chart import CHART
 from deploy.charthooks import DEADLINE
-from liqod.install.departurerights import ACCOUNT
+from liqod.install.departurerights import ACCOUNT, CLUSTER_RULES, RULES
 from tests.cluster.test_chart import DEPLOYMENT, RELEASES, Helm
 from tests.cluster.test_install import DEFINITIONS
-from tests.testbed import evidence, inventory, programs
+from tests.testbed import audit, evidence, inventory, programs
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import FOREIGN_CLUSTERS, pod_cidr
 from tests.testbed.controlplane import ControlPlane, Settings
@@ -36,6 +36,10 @@ from tests.testbed.processes import plain_environment
 pytestmark = [pytest.mark.cluster, pytest.mark.release]
 
 OFFLOADINGS = "/apis/offloading.liqo.io/v1beta1/namespaceoffloadings"
+NETWORKS = ("configurations", "gatewayclients", "gatewayservers", "publickeies")
+AGREEMENTS = ("incomingpeerings", "invitations", "outgoingpeerings", "secrets")
+UNUSED = {(each, "delete") for each in (*NETWORKS, *AGREEMENTS)}
+"""No networks are joined here, and nobody peers by invitation."""
 ROOT = Path(__file__).parents[2]
 
 
@@ -56,7 +60,7 @@ def planes() -> Iterator[list[ControlPlane]]:
     """rome, for the release, and milan."""
     try:
         made = [
-            ControlPlane(name, Settings(pod_cidr=pod_cidr(index)))
+            ControlPlane(name, Settings(audit=True, pod_cidr=pod_cidr(index)))
             for index, name in enumerate(("rome", "milan"))
         ]
     except Unavailable as reason:
@@ -263,3 +267,10 @@ def test_without_definitions_nothing_is_held_up(helm: Helm, federation: Federati
     milan.liqod("unpeer", "rome", "--yes")
     taken_out(rome)
     inventory.wait_for(rome.api, before, 60)
+
+
+def test_the_job_has_the_rights_that_it_needs_and_no_others(planes: list[ControlPlane]) -> None:
+    """By all that it has done above."""
+    asked = audit.of_user(planes[0].folder / "audit.log", f"system:serviceaccount:liqo:{ACCOUNT}")
+    assert sorted(one for one in asked if one.code == audit.FORBIDDEN) == []
+    assert audit.unused((*CLUSTER_RULES, *RULES), asked) == UNUSED

@@ -156,7 +156,7 @@ def evicts_within_a_budget(rome: Member) -> None:
 def requests(federation: Federation) -> set[audit.Request]:
     return set().union(
         *(
-            audit.of_daemon(member.plane.folder / "audit.log")
+            audit.of_user(member.plane.folder / "audit.log")
             for member in federation.members.values()
         )
     )
@@ -170,7 +170,7 @@ def test_daemons_run_as_nobody_else(audited: Federation) -> None:
         payload = user["user"]["token"].split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
         assert claims["sub"] == audit.DAEMON
-        assert audit.of_daemon(member.plane.folder / "audit.log")
+        assert audit.of_user(member.plane.folder / "audit.log")
 
 
 def test_nothing_is_refused(audited: Federation) -> None:

@@ -1,4 +1,4 @@
-"""Reads a daemon's requests to a real API server, and their answers, from the audit log."""
+"""Reads the requests of one user to a real API server, and their answers, from the audit log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORBIDDEN = 403
 
 
 class Request(NamedTuple):
-    """One request of the daemon's.
+    """One request of a user's.
 
     Attributes:
         verb: as RBAC names it.
@@ -70,8 +70,8 @@ class _Entry(msgspec.Struct, frozen=True, rename="camel"):
 _decoder = msgspec.json.Decoder(_Entry)
 
 
-def of_daemon(log: Path) -> set[Request]:
-    """Every kind of request that the daemon has made, once."""
+def of_user(log: Path, user: str = DAEMON) -> set[Request]:
+    """Every kind of request that a user has made, once."""
     found: set[Request] = set()
     with log.open("rb") as lines:
         for line in lines:
@@ -79,7 +79,7 @@ def of_daemon(log: Path) -> set[Request]:
                 break  # it is being written
             entry = _decoder.decode(line)
             about = entry.object_ref
-            if entry.user.username != DAEMON or about is None:
+            if entry.user.username != user or about is None:
                 continue
             resource = "/".join(filter(None, (about.resource, about.subresource)))
             status = entry.response_status
