@@ -12,12 +12,12 @@ import msgspec
 from liqod.errors import LiqodError
 from liqod.network.backends import Backend
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import PeerNames
+from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.orders.tunnels import NO_NETWORKS, MachineFacts
-from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.providers import TunnelProvider
+from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 
 
 class PeerProxy(Protocol):
@@ -30,6 +30,29 @@ class PeerProxy(Protocol):
             names: the peer's.
             healed: waits until the peer's interfaces may be others.
         """
+        ...
+
+
+class PeerProbes(Protocol):
+    """Probes of one tunnel, as :class:`liqod.network.probing.conncheck.Prober`."""
+
+    async def run(self) -> NoReturn:
+        """Probe until cancelled."""
+        ...
+
+
+class ProbesOf(Protocol):
+    """Gives the probes of a peer's tunnel."""
+
+    def __call__(
+        self,
+        names: PeerNames,
+        side: Side,
+        on_result: Callable[[ProbeResult], None],
+        own_hello: Callable[[], PeerHello],
+        /,
+    ) -> PeerProbes:
+        """Arguments as those of :class:`liqod.network.probing.conncheck.Prober`."""
         ...
 
 
@@ -51,7 +74,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
     providers: tuple[TunnelProvider, ...] = ()
     tunnels: Mapping[str, Backend] = {}
     datapath: KernelDatapath | None = None
-    prober: type[Prober] | None = None
+    prober: ProbesOf | None = None
     gauge: KernelPathProbe | None = None
     proxy: PeerProxy | None = None
     timings: NetworkTimings = ORDINARY

@@ -114,7 +114,7 @@ async def equipped(
         providers=plugins.loaded.network,
         tunnels=tunnels,
         datapath=kernel,
-        prober=Prober,
+        prober=partial(Prober, process),
         gauge=KernelPathProbe(kernel),
         proxy=ConnectProxy(
             *(context.endpoint.server, partial(to_server, context), process, kernel),

@@ -26,6 +26,7 @@ from liqod.tunnel.confinement import confine
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.listening import Ports
 from liqod.tunnel.packets import Tun
+from liqod.tunnel.probes.attendance import ProbeAttendance
 from liqod.tunnel.tunnel import CarriedTunnel
 from liqod.tunnel.wanted import MOST_FILES, VERSION, TunnelReport, TunnelRequest
 
@@ -85,10 +86,12 @@ class Process:
                 await attend()
 
     async def _attend(self, attend: Attend) -> None:
-        """Do something that this process is kept for."""
+        """Do something that this process is kept for; a failure ends it alone."""
         self._attended += 1
         try:
             await attend()
+        except* Exception:
+            pass  # nobody reads the output of this process, and the parent sees the end
         finally:
             self._attended -= 1
 
@@ -127,6 +130,8 @@ class Process:
         if request.lead is not None:
             lead = partial(leading.lead, request.lead, _taken(files), stream)
             return partial(self._attend, lead)
+        if request.probe is not None:
+            return partial(self._attend, ProbeAttendance(request.probe, stream).run)
         return None
 
     async def _do(self, request: TunnelRequest, files: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from liqod.sharedport import CALLS
+from liqod.tunnel.probes.orders import ProbeOrder
 
 VERSION: Final = 4
 """Of the requests; a process of another one is replaced."""
@@ -107,26 +108,31 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`, :data:`SOCKETS`,
-            :data:`LEAD`, or :data:`liqod.sharedport.CALLS`.
+            :data:`LEAD`, :data:`PROBE`, or :data:`liqod.sharedport.CALLS`.
         tunnel: name of the tunnel, unique on this machine.
         wanted: of :data:`BE`.
         parts: of :data:`BE`: the purposes of the descriptors beside it, in their order.
         port: of :data:`liqod.sharedport.CALLS`.
         lead: of :data:`LEAD`, with the caller's connection beside it.
+        probe: of :data:`PROBE`, whose connection goes on with messages of its own
+            (:mod:`.probes.orders`).
     """
 
-    do: Literal["status", "be", "hurry", "end", "sockets", "calls", "lead"]
+    do: Literal["status", "be", "hurry", "end", "sockets", "calls", "lead", "probe"]
     tunnel: str = ""
     wanted: Wanted | None = None
     parts: tuple[Part, ...] = ()
     port: int = 0
     lead: Lead | None = None
+    probe: ProbeOrder | None = None
 
     def __post_init__(self) -> None:
         if (self.do == BE) is not (self.wanted is not None):
             raise ValueError("a tunnel is to be, and nothing states how")
         if (self.do == LEAD) is not (self.lead is not None):
             raise ValueError("a caller is to be led, and nothing states where")
+        if (self.do == PROBE) is not (self.probe is not None):
+            raise ValueError("a tunnel is to be probed, and nothing states which")
         if self.do == CALLS and not self.port:
             raise ValueError("no port is named")
 

@@ -1,16 +1,21 @@
 """Probes on a real wire, with packets lost by nftables: no false alarm, and a dead peer noticed."""
 
+import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 import trio
 
+from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import TUNNEL_ADDRESSES, PeerNames, Side
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.icmp import largest_packet
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.tunnel.probes.messages import ProbeResult
 from tests.kube_cases import until
 from tests.testbed import machine, netns
@@ -48,21 +53,31 @@ def loses(rule: str) -> None:
     netns.nft(MILAN.namespace, "table netdev t\ndelete table netdev t\n" + LOSES.format(rule=rule))
 
 
+@pytest.fixture
+async def process(tmp_path: Path) -> AsyncIterator[MachineProcess]:
+    """The tunnels' process of both, which nobody has begun yet."""
+    made = MachineProcess(KernelDatapath("rome-probes"), tmp_path)
+    yield made
+    await made.end()
+
+
 @asynccontextmanager
-async def probing() -> AsyncIterator[list[ProbeResult]]:
+async def probing(process: MachineProcess) -> AsyncIterator[list[ProbeResult]]:
     """Both sides probe; what rome has received."""
     heard: list[ProbeResult] = []
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(Prober(ROME, "server", heard.append).run)
-        nursery.start_soon(Prober(MILAN, "client", lambda heard: None).run)
+        nursery.start_soon(Prober(process, ROME, "server", heard.append).run)
+        nursery.start_soon(Prober(process, MILAN, "client", lambda heard: None).run)
         yield heard
         nursery.cancel_scope.cancel()
 
 
-async def test_a_lossy_way_raises_no_alarm_and_a_dead_one_does(wire: Networks) -> None:
+async def test_a_lossy_way_raises_no_alarm_and_a_dead_one_does(
+    wire: Networks, process: MachineProcess
+) -> None:
     # Of ten packets each way one is lost.
     loses("numgen random mod 100 < 19 drop")
-    async with probing() as heard:
+    async with probing(process) as heard:
         await until(lambda: bool(heard) and heard[-1].alive, 15.0)
         since = len(heard)  # before the other one has begun nothing answers
         await trio.sleep(4.0)
@@ -75,7 +90,9 @@ async def test_a_lossy_way_raises_no_alarm_and_a_dead_one_does(wire: Networks) -
         await until(lambda: heard[-1].alive, 15.0)
 
 
-async def test_liqos_own_check_and_ours_hear_each_other(wire: Networks, conncheck: str) -> None:
+async def test_liqos_own_check_and_ours_hear_each_other(
+    wire: Networks, conncheck: str, process: MachineProcess
+) -> None:
     """Liqo's at rome, ours at milan: each asks, answers, and notices when nothing comes."""
     said: list[list[str]] = []
     heard: list[ProbeResult] = []
@@ -96,7 +113,7 @@ async def test_liqos_own_check_and_ours_hear_each_other(wire: Networks, connchec
             check=False,
         )
         nursery.start_soon(listen, await nursery.start(run))
-        nursery.start_soon(Prober(MILAN, "client", heard.append).run)
+        nursery.start_soon(Prober(process, MILAN, "client", heard.append).run)
         await until(lambda: bool(heard) and heard[-1].alive, 15.0)
         await until(lambda: bool(said) and said[-1][0] == "true", 5.0)
         # The latency is made of the time that it finds in the answer, which is its own.
@@ -109,8 +126,10 @@ async def test_liqos_own_check_and_ours_hear_each_other(wire: Networks, connchec
         nursery.cancel_scope.cancel()
 
 
-async def test_probes_find_a_namespace_that_is_made_anew(wire: Networks) -> None:
-    async with probing() as heard:
+async def test_probes_find_a_namespace_that_is_made_anew(
+    wire: Networks, process: MachineProcess
+) -> None:
+    async with probing(process) as heard:
         await until(lambda: bool(heard) and heard[-1].alive, 15.0)
         netns.inside(ROME.namespace, "ip link delete t0")
         await until(lambda: not heard[-1].alive, 4.5)
@@ -122,6 +141,29 @@ async def test_probes_find_a_namespace_that_is_made_anew(wire: Networks) -> None
         for name in (one, other):
             netns.inside(name, "ip link set t0 up")
         await until(lambda: heard[-1].alive, 10.0)
+
+
+def is_longer(heard: list[ProbeResult], known: int) -> bool:
+    return len(heard) > known
+
+
+async def test_a_process_that_is_killed_or_hangs_kills_no_peer(
+    wire: Networks, process: MachineProcess
+) -> None:
+    async with probing(process) as heard:
+        await until(lambda: bool(heard) and heard[-1].alive, 15.0)
+        for number in (signal.SIGKILL, signal.SIGSTOP):
+            found = await process.process()
+            assert found is not None
+            began, known = trio.current_time(), len(heard)
+            os.kill(found, number)
+            await until(partial(is_longer, heard, known), 60.0)
+            print(f"{number.name}: judged again after {trio.current_time() - began:.2f} s")
+            assert await process.process() not in (None, found)
+        assert all(each.alive for each in heard[1:])
+        # Those of the new process see a tunnel that is dead.
+        loses("drop")
+        await until(lambda: not heard[-1].alive, 4.5)
 
 
 async def test_the_largest_packet_that_passes_is_found(wire: Networks) -> None:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
 
 import pytest
 import trio
@@ -15,6 +14,7 @@ import trio
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.probing.conncheck import Prober
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 from tests.netns.lab import run
 from tests.netns.test_faults import QUICK, known
@@ -40,6 +40,7 @@ class NotingProber(Prober):
     def __init__(
         self,
         verdicts: list[bool],
+        process: MachineProcess,
         names: PeerNames,
         side: Side,
         heard: Callable[[ProbeResult], None],
@@ -49,7 +50,7 @@ class NotingProber(Prober):
             verdicts.append(said.alive)
             heard(said)
 
-        super().__init__(names, side, noted, tells)
+        super().__init__(process, names, side, noted, tells)
 
 
 @asynccontextmanager
@@ -58,7 +59,7 @@ async def joined_by(
 ) -> AsyncIterator[tuple[Site, Site, list[bool]]]:
     """rome and milan, joined over such a cable, and the verdicts of their probes."""
     verdicts: list[bool] = []
-    prober = cast("type[Prober]", partial(NotingProber, verdicts))
+    prober = partial(NotingProber, verdicts)
     async with two(program, folder, timings=QUICK, prober=prober) as (rome, milan):
         run("ip", "-n", rome.node, "link", "delete", "wan")
         with cable((rome.node, milan.node), "wan", delay=delay, loss=loss, rate=rate):

@@ -10,7 +10,7 @@ import itertools
 import secrets
 import shutil
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -33,6 +33,7 @@ from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.loader import Plugins
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.network.wireguard import WIREGUARD
@@ -112,7 +113,7 @@ def machine_of(
     folder: Path,
     *,
     timings: NetworkTimings = ORDINARY,
-    prober: type[Prober] = Prober,
+    prober: Callable[..., Prober] = Prober,
 ) -> GatewayHost:
     """Returns the facts that a daemon in that node's namespace finds about its machine."""
     kernel = KernelDatapath(own, node)
@@ -139,7 +140,7 @@ def machine_of(
             "vxlan": partial(build, VXLAN, VXLAN.config_type()),
         },
         datapath=kernel,
-        prober=prober,
+        prober=partial(prober, MachineProcess(kernel, folder, node)),
         gauge=KernelPathProbe(kernel),
         timings=timings,
     )
@@ -170,7 +171,7 @@ async def two(
     address: str = "198.51.100.%d",
     pod_cidr: str = "10.244.0.0/16",
     timings: NetworkTimings = ORDINARY,
-    prober: type[Prober] = Prober,
+    prober: Callable[..., Prober] = Prober,
 ) -> AsyncIterator[tuple[Site, Site]]:
     """rome and milan, their nodes on one network, each with a pod; not joined."""
     of_machine = partial(machine_of, timings=timings, prober=prober)

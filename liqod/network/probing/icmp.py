@@ -23,11 +23,10 @@ PATIENCE: Final = 0.3
 GROUPS: Final = Path("/proc/sys/net/ipv4/ping_group_range")
 
 
-async def opened(namespace: str | None, source: str) -> Echoes:
+async def opened(namespace: str | None, source: str) -> socket.socket:
     """Open a socket for echoes; arguments and errors as :func:`echoes` has them."""
     # Only a peer's namespace is ours to change.
-    made = await namespaces.inside(namespace, partial(_opened, source, ours=namespace is not None))
-    return Echoes(made)
+    return await namespaces.inside(namespace, partial(_opened, source, ours=namespace is not None))
 
 
 @asynccontextmanager
@@ -42,7 +41,7 @@ async def echoes(namespace: str | None, source: str) -> AsyncIterator[Echoes]:
         NetworkError: there is no such namespace.
         OSError: there is no such address, or the right is missing.
     """
-    found = await opened(namespace, source)
+    found = Echoes(await opened(namespace, source))
     try:
         yield found
     finally:

@@ -1,0 +1,105 @@
+"""The messages between the probes of a tunnel and their parent, each a line of JSON. Pure.
+
+The parent orders the probes, opens their sockets and gives them the facts to report. The probes
+want sockets and come to verdicts. They may be an attacker's some day, so that everything that comes
+from them has a type and a bound, as in a datagram of the other side's.
+"""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from liqod.tunnel.probes.messages import Message, PeerHello
+
+MOST: Final = 4096
+"""Bytes of a message of the probes."""
+MOST_TOLD: Final = 1 << 20
+"""Bytes of a message to them."""
+SocketKind = Literal["probes", "echoes"]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+class ProbeOrder(msgspec.Struct, frozen=True):
+    """The tunnel to probe.
+
+    Attributes:
+        peer_id: the cluster at the other side.
+        own, other: the addresses of both sides.
+        port: UDP port of both.
+        hello: the facts to report to the other side.
+    """
+
+    peer_id: str
+    own: str
+    other: str
+    port: int
+    hello: PeerHello = PeerHello()
+
+
+class Given(msgspec.Struct, frozen=True, tag="given"):
+    """A socket, beside the message, or the reason for none.
+
+    Attributes:
+        kind: of the socket.
+        why: the reason.
+    """
+
+    kind: SocketKind
+    why: str = ""
+
+
+class Told(msgspec.Struct, frozen=True, tag="told"):
+    """The facts to report to the other side from now on."""
+
+    hello: PeerHello
+
+
+class Wants(msgspec.Struct, frozen=True, tag="wants"):
+    """The probes want a socket of a kind."""
+
+    kind: SocketKind
+
+
+class Judged(msgspec.Struct, frozen=True, omit_defaults=True, tag="judged"):
+    """The probes' verdict, as :class:`.messages.ProbeResult` has it.
+
+    Attributes:
+        alive, latency, lost, why: the same.
+        requested: seconds since the other side's own probes were last here; None for never.
+        said: the other side's report about itself.
+    """
+
+    alive: bool
+    latency: Seconds | None = None
+    lost: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    why: Annotated[str, Meta(max_length=512)] = ""
+    requested: Seconds | None = None
+    said: Message = Message()
+
+
+OfProbes = Wants | Judged
+ToProbes = Given | Told
+_of_probes: Final[msgspec.json.Decoder[OfProbes]] = msgspec.json.Decoder(OfProbes)
+_to_probes: Final[msgspec.json.Decoder[ToProbes]] = msgspec.json.Decoder(ToProbes)
+
+
+def encoded(message: OfProbes | ToProbes) -> bytes:
+    """As a line."""
+    return msgspec.json.encode(message) + b"\n"
+
+
+def of_probes(line: bytes) -> OfProbes:
+    """A message of the probes. Raises ValueError: it is none."""
+    try:
+        return _of_probes.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(f"the probes send what is no message: {error}") from None
+
+
+def to_probes(line: bytes) -> ToProbes:
+    """A message to them. Raises ValueError: it is none."""
+    try:
+        return _to_probes.decode(line)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"the parent sends what is no message: {error}") from None
