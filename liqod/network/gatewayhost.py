@@ -40,6 +40,10 @@ class PeerProbes(Protocol):
         """Probe until cancelled."""
         ...
 
+    async def stand_by(self) -> NoReturn:
+        """Be ready to, until cancelled."""
+        ...
+
 
 class ProbesOf(Protocol):
     """Gives the probes of a peer's tunnel."""

@@ -16,5 +16,6 @@ own tunnel alone:
 - :mod:`.carrier`: packets between the device and the newest session;
 - :mod:`.dialing`, :mod:`.listening`: how a client and a server come by a session;
 - :mod:`.proxying`: a connection through an HTTP proxy;
-- :mod:`.leading`: a caller of Liqo's proxy, who is led to the API server.
+- :mod:`.leading`: a caller of Liqo's proxy, who is led to the API server;
+- :mod:`.probes`: the probes of tunnels.
 """

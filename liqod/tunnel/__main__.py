@@ -132,6 +132,8 @@ class Process:
             return partial(self._attend, lead)
         if request.probe is not None:
             return partial(self._attend, ProbeAttendance(request.probe, stream).run)
+        if request.do == wanted.STAY:
+            return partial(self._attend, partial(stream.receive_some, 1))
         return None
 
     async def _do(self, request: TunnelRequest, files: Sequence[int]) -> None:

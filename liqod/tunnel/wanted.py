@@ -29,8 +29,9 @@ SOCKETS: Final = "sockets"
 give copies of its sockets, which only its parent may mark."""
 LEAD: Final = "lead"
 PROBE: Final = "probe"
+STAY: Final = "stay"
 """Requests that are done for as long as their connection lasts: to lead a caller of Liqo's proxy to
-the API server, and to probe a tunnel."""
+the API server, to probe a tunnel, and to stay, for a tunnel that is to be probed soon."""
 
 Part = Literal["device", "dialling", "listening"]
 """The purpose of a descriptor that comes with a request: a TUN device, a socket to dial by, or a
@@ -108,7 +109,7 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`, :data:`SOCKETS`,
-            :data:`LEAD`, :data:`PROBE`, or :data:`liqod.sharedport.CALLS`.
+            :data:`LEAD`, :data:`PROBE`, :data:`STAY`, or :data:`liqod.sharedport.CALLS`.
         tunnel: name of the tunnel, unique on this machine.
         wanted: of :data:`BE`.
         parts: of :data:`BE`: the purposes of the descriptors beside it, in their order.
@@ -118,7 +119,7 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
             (:mod:`.probes.orders`).
     """
 
-    do: Literal["status", "be", "hurry", "end", "sockets", "calls", "lead", "probe"]
+    do: Literal["status", "be", "hurry", "end", "sockets", "calls", "lead", "probe", "stay"]
     tunnel: str = ""
     wanted: Wanted | None = None
     parts: tuple[Part, ...] = ()

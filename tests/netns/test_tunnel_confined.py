@@ -11,12 +11,20 @@ from pathlib import Path
 import pytest
 import trio
 
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.dataplane.names import PeerNames
+from liqod.network.probing.conncheck import Prober
 from liqod.plugins.network import processes
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.tunnel.confinement import USER
 from liqod.tunnel.dialsockets import SPARE
+from liqod.tunnel.probes.messages import ProbeResult
 from simulator.suites.tunnels import Gateways, _until
+from tests.kube_cases import until
 from tests.netns import takenover
 from tests.netns.websockets import SERVER, between, files, joined, program_of
+from tests.testbed.machine import run
+from tests.testbed.netns import Networks
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 
@@ -86,6 +94,43 @@ def test_who_takes_it_over_has_no_right_on_the_machine():
             takenover.KEY.unlink()
 
     between(body)
+
+
+async def test_whoever_takes_it_over_lies_about_its_own_tunnels_alone(
+    networks: Networks, tmp_path: Path
+) -> None:
+    """Two peers' tunnels at which nobody is: one is probed by an attacker's process."""
+    kernel, heard = KernelDatapath("rome"), {"taken": list[ProbeResult](), "honest": []}
+    process: dict[str, MachineProcess] = {}
+    names = {name: PeerNames("rome", name) for name in heard}
+    for name, each in names.items():
+        (tmp_path / name).mkdir()
+        process[name] = MachineProcess(kernel, tmp_path / name)
+        run("ip", "netns", "add", networks.adopt(each.namespace))
+    taken = [sys.executable, "-I", takenover.__file__, str(REPOSITORY)]
+    await kernel.within("", partial(processes.start, [*taken, str(process["taken"].control)], {}))
+
+    async def listens() -> bool:
+        return await process["taken"].process() is not None
+
+    await _until(listens)
+    began = await process["taken"].process()
+    async with trio.open_nursery() as nursery:
+        for name, told in heard.items():
+            made = Prober(process[name], names[name], "server", told.append)
+            nursery.start_soon(made.run)
+        await until(lambda: all(heard.values()), 15.0)
+        nursery.cancel_scope.cancel()
+    assert {name: told[-1].alive for name, told in heard.items()} == {
+        "taken": True,
+        "honest": False,
+    }
+    outcomes = json.loads(heard["taken"][-1].why)
+    assert len(outcomes) == 2
+    assert set(outcomes.values()) <= REFUSED
+    assert await process["taken"].process() == began
+    for each_process in process.values():
+        await each_process.end()
 
 
 def test_it_dials_on_without_its_parent_with_the_sockets_that_it_has():

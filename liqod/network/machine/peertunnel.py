@@ -244,6 +244,11 @@ class PeerTunnel:
         with attended.scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._notice, partial(datapath.wait_disturbed, self._names))
+                prober = self._host().prober
+                if prober is not None:
+                    known = (self._names, attended.side, self._on_probe, self._hello)
+                    made = prober(*known)
+                    nursery.start_soon(made.run if attended.active else made.stand_by)
                 if attended.active:
                     self._use(attended, nursery)
 
@@ -252,9 +257,6 @@ class PeerTunnel:
         host = self._host()
         nursery.start_soon(self._measures.run, self._probe_target)
         nursery.start_soon(self._report_forgotten)
-        if host.prober is not None:
-            made = host.prober(self._names, attended.side, self._on_probe, self._hello)
-            nursery.start_soon(made.run)
         if self._role.others:
             peer = self._names.peer_id
             nursery.start_soon(publish_endpoint, self._role, peer, lambda: self._tunnel)

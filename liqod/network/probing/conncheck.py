@@ -8,7 +8,7 @@ the last verdict stands until there is another one: its silence is not the peer'
 
 import logging
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from math import inf
 from typing import Final, NoReturn
 
@@ -29,7 +29,7 @@ from liqod.runtime.tokenbucket import TokenBucket
 from liqod.tunnel.probes import orders
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 from liqod.tunnel.probes.orders import Given, Judged, ProbeOrder, SocketKind, Told, Wants
-from liqod.tunnel.wanted import PROBE, TunnelRequest
+from liqod.tunnel.wanted import PROBE, STAY, TunnelRequest
 
 BUFFER: Final = 1 << 16
 """Bytes that wait in the kernel; what comes beyond them in a flood is dropped there."""
@@ -113,15 +113,30 @@ class Prober:
     async def run(self) -> NoReturn:
         """Probe until cancelled."""
         self._judged_at = trio.current_time()
+        await self._forever(self._attend, self._lose)
+
+    async def stand_by(self) -> NoReturn:
+        """Have the process until cancelled, so that probes are made at once when they are to be."""
+        await self._forever(self._stay, lambda why: None)
+
+    async def _forever(
+        self, attend: Callable[[], Awaitable[None]], lose: Callable[[str], None]
+    ) -> NoReturn:
+        """Have something done by the process, and again whenever that ends."""
         while True:
             try:
-                await self._attend()
+                await attend()
             except* (LiqodError, OSError, ValueError, trio.TooSlowError) as errors:
-                self._lose(str(leaves(errors)[0]))
+                lose(str(leaves(errors)[0]))
             except* trio.BrokenResourceError:
-                self._lose("the tunnels' process has ended")
+                lose("the tunnels' process has ended")
             self._failures += 1
             await trio.sleep(AGAIN.delay(self._failures))
+
+    async def _stay(self) -> None:
+        async with self._process.attended(TunnelRequest(STAY)) as stream:
+            self._failures = 0
+            await stream.receive_some(1)
 
     async def _attend(self) -> None:
         """Have probes for as long as the process makes them."""

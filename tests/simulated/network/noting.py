@@ -155,6 +155,10 @@ class NotedProber:
     ) -> None:
         self.machine, self._heard, self._tells = machine, heard, tells
 
+    async def stand_by(self) -> NoReturn:
+        await trio.sleep_forever()
+        raise AssertionError
+
     async def run(self) -> NoReturn:
         self.machine.heard, self.machine.tells = self._heard, self._tells
         if self.machine.says is not None:
