@@ -28,7 +28,7 @@ from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
 from tests.netns.lab import Cluster, Lab, Pod, run
-from tests.netns.test_joined_clusters import SETTINGS, Site, keeps_ranges, machine_of
+from tests.netns.test_joined_clusters import SETTINGS, Site, end_processes, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Member, members
 
@@ -113,6 +113,7 @@ async def natted(program: str, folder: Path, settings: str) -> AsyncIterator[Nat
             yield Natted(**_sites(found, clusters, pods), nats=nats)
             nursery.cancel_scope.cancel()
     finally:
+        await end_processes(folder)
         lab.close()
         for own in ids.values():
             for peer in ids.values():

@@ -47,7 +47,13 @@ from liqod.resources import CONFIGURATIONS, Configuration
 from liqod.runtime.observable import Observable
 from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run
-from tests.netns.test_joined_clusters import SETTINGS, end_rooms, keeps_ranges, machine_of
+from tests.netns.test_joined_clusters import (
+    SETTINGS,
+    end_processes,
+    end_rooms,
+    keeps_ranges,
+    machine_of,
+)
 from tests.simulated.borrower import eventually
 from tests.simulated.localmachine import LocalMachine
 from tests.simulated.members import Member, members
@@ -331,6 +337,7 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
                 await end_rooms(clusters)
                 nursery.cancel_scope.cancel()
     finally:
+        await end_processes(folder)
         lab.close()
         for own, peer in (names, names[::-1], (f"{names[1]}2", names[0])):
             run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)

@@ -33,6 +33,7 @@ from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.loader import Plugins
+from liqod.plugins.network import processes, uapi
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.websocket import WEBSOCKET
@@ -162,6 +163,15 @@ async def end_rooms(both: Iterable[Member]) -> None:
         await trio.testing.wait_all_tasks_blocked(0.1)
 
 
+async def end_processes(folder: Path) -> None:
+    """End the tunnels' processes of machines whose folders are in that one."""
+    with trio.CancelScope(shield=True):
+        for control in await trio.Path(folder).glob("*/tunnels*.socket"):
+            process = await uapi.process(Path(control))
+            if process is not None:
+                await processes.end(process, named=str(control))
+
+
 @asynccontextmanager
 async def two(
     program: str,
@@ -216,6 +226,7 @@ async def two(
                 await end_rooms(both)
                 nursery.cancel_scope.cancel()
     finally:
+        await end_processes(short)
         lab.close()
         shutil.rmtree(short)
         for own, peer in (names, names[::-1]):

@@ -66,11 +66,11 @@ def start(
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+    _children.add(began)
     if began.stdin is not None:
         with began.stdin as pipe:
             pipe.write(given or b"")
     reap()
-    _children.add(began)
     return began
 
 
@@ -114,8 +114,10 @@ async def start_until_ready(
 
 def reap() -> None:
     """Let the kernel forget those of our programs that have ended."""
-    for each in [each for each in _children if each.poll() is not None]:
-        _children.discard(each)
+    # A copy: another thread may begin one meanwhile.
+    for each in list(_children):
+        if each.poll() is not None:
+            _children.discard(each)
 
 
 async def end(process: int, *, named: str) -> None:
