@@ -98,6 +98,11 @@ class ProviderSettings(Table, frozen=True):
             default; claims of consumers, and Ingresses of those that run Liqo, are of these.
         show_machines: whether consumers learn the sizes of the largest machines, so that pods which
             fit none stay away.
+        show_free: whether consumers learn what is free on the nodes, so that their schedulers keep
+            pods at home that would wait here; all pods of this cluster are watched for it.
+        show_labels: keys of the nodes' labels by which that is grouped, and which consumers learn.
+        autoscales: whether nodes are added here for pods that find no place; consumers learn it
+            with what is free.
         drain_timeout: seconds that the pods of a drained tenant have to leave.
     """
 
@@ -119,6 +124,9 @@ class ProviderSettings(Table, frozen=True):
     ingress_classes: tuple[str, ...] = ()
     load_balancer_classes: tuple[str, ...] = ()
     show_machines: bool = True
+    show_free: bool = False
+    show_labels: tuple[str, ...] = ()
+    autoscales: bool = False
 
 
 class ConsumerSettings(Table, frozen=True):

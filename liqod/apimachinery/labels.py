@@ -312,6 +312,9 @@ REFUSED_NAMES: Final = "liqod.io/refused-namespaces"
 """Annotation of a NamespaceMap: why its provider makes some of them not, as JSON."""
 GUEST_RULES: Final = "liqod.io/guest-rules"
 """Annotation of a slice: what its provider lets no guest have (``crossing/guestrules.py``)."""
+FREE_CAPACITY: Final = "liqod.io/free-capacity"
+"""Annotation of a slice and of its VirtualNode: what is free on the nodes of its provider
+(``peering/freecapacity.py``)."""
 WAITING_GIVES_WAY: Final = "liqod.io/waiting-gives-way"
 """Annotation ``true`` of a VirtualNode: at its provider a pod that no node has room for holds
 nothing of the grant that a smaller one asks for."""

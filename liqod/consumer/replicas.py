@@ -25,6 +25,7 @@ TOLD = (
     labels.GUEST_RULES,
     labels.REFUSED_NAMES,
     labels.NODES_READY,
+    labels.FREE_CAPACITY,
     labels.BEYOND_NODES,
     labels.KNOWN_KEY,
     labels.PROVIDER_SUCCESSION,

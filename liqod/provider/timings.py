@@ -23,6 +23,7 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
             it is another change.
         direct_pods: until those are tried again that could not be taken over.
         peering_user_life: for which a peering user is good, unless its maker sets another time.
+        free_every: between texts for consumers on what is free here, while that changes.
         turn: until the free part of a consumer's bounds on objects, if too little for all its
             namespaces, goes on to others: longer than a consumer pauses before it tries a refused
             object again.
@@ -37,6 +38,7 @@ class ProviderTimings(msgspec.Struct, frozen=True, kw_only=True):
     refused_update: Backoff = Backoff(first=15.0, last=600.0)
     direct_pods: float = 15.0
     peering_user_life: float = 3600.0
+    free_every: float = 5.0
     turn: float = 90.0
 
 

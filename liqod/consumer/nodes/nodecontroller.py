@@ -80,7 +80,7 @@ class NodeController(Controller[str]):
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._cordoned: bool | None = None
-        self._waiting: Amounts = {}
+        self._waiting = self._bound = Amounts()
         self._started = float("-inf")
         super().__init__(
             peer,
@@ -123,9 +123,9 @@ class NodeController(Controller[str]):
         try:
             while True:
                 pods.follow(context.informers.find(PODS, context.own_pods.selection))
-                waiting = pods.sum()
-                if waiting != self._waiting:
-                    self._waiting = waiting
+                pods.refresh()
+                if (pods.waiting, pods.bound) != (self._waiting, self._bound):
+                    self._waiting, self._bound = pods.waiting, pods.bound
                     self.enqueue()
                 await trio.sleep(self._timings.waiting_every)
         finally:
@@ -164,6 +164,7 @@ class NodeController(Controller[str]):
             version=context.version,
             daemon=link.daemon.verdict if asked else HeartbeatVerdict(),
             waiting=self._waiting,
+            bound=self._bound,
         )
 
     async def _live(self) -> Json | None:

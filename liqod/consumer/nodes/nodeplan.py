@@ -16,7 +16,7 @@ from liqod.model.crossing.noderequests import metrics_path
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
-from liqod.model.peering import capacity, nodesready
+from liqod.model.peering import capacity, freecapacity, nodesready
 from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.model.peering.intervals import NODE_LEASE
 from liqod.resources.nodes import VirtualNode
@@ -47,6 +47,7 @@ class NodeState(msgspec.Struct, frozen=True):
         version: ``gitVersion`` of the local API server.
         daemon: the state of the peer's daemon.
         waiting: the requests of its pods that no node of the peer has room for, in billionths.
+        bound: the requests of all of its pods.
     """
 
     up: bool
@@ -60,6 +61,7 @@ class NodeState(msgspec.Struct, frozen=True):
     version: str = "v1.30.0"
     daemon: HeartbeatVerdict = HeartbeatVerdict()
     waiting: Mapping[str, int] = {}
+    bound: Mapping[str, int] = {}
 
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
@@ -203,11 +205,10 @@ def _taint_names(taints: Sequence[Mapping[str, Any]]) -> str:
 def desired_status(node: VirtualNode, facts: NodeState, current: Sequence[Json], now: str) -> Json:
     """The whole status that is ours, with conditions that keep their times if unchanged."""
     granted = node.spec.resource_quota.hard
-    gives_way = node.metadata.annotations.get(labels.WAITING_GIVES_WAY) == labels.TRUE
     names = node_labels(node)
     return {
         "capacity": capacity.with_waiting(granted, {}),
-        "allocatable": capacity.with_waiting(granted, facts.waiting if gives_way else {}),
+        "allocatable": _allocatable(node, facts),
         "conditions": _conditions(node, facts, current, now),
         # No Hostname: API servers would try that one first, and it does not resolve.
         "addresses": [{"type": "InternalIP", "address": facts.address}],
@@ -225,6 +226,20 @@ def desired_status(node: VirtualNode, facts: NodeState, current: Sequence[Json],
             "bootID": "",
         },
     }
+
+
+def _allocatable(node: VirtualNode, facts: NodeState) -> dict[str, str]:
+    """The grant, and what waits at the peer beside it.
+
+    While anything waits no more comes at once than one node of the peer has free, where the peer
+    tells that: what is larger stays here, and another cluster may have room for it.
+    """
+    granted, notes = node.spec.resource_quota.hard, node.metadata.annotations
+    if notes.get(labels.WAITING_GIVES_WAY) != labels.TRUE:
+        return capacity.with_waiting(granted, {})
+    free = freecapacity.largest(freecapacity.read(notes.get(labels.FREE_CAPACITY)))
+    most = {name: facts.bound.get(name, 0) + amount for name, amount in free.items()}
+    return capacity.with_waiting(granted, facts.waiting, most)
 
 
 def status_patch(node: VirtualNode, facts: NodeState, live: Json, now: str) -> Json | None:

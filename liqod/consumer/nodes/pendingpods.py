@@ -17,6 +17,7 @@ from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.cache.store import Key
 from liqod.model.objects import quantities
 from liqod.model.objects.podsight import waits_there
+from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering.quota import pod_cost
 
@@ -40,6 +41,10 @@ class PendingPods:
 
     Args:
         node: its name.
+
+    Attributes:
+        waiting: the sum of those.
+        bound: the sum of all pods there that have not ended; empty while none waits.
     """
 
     def __init__(self, node: str) -> None:
@@ -47,7 +52,10 @@ class PendingPods:
         self._informer: SharedInformer | None = None
         self._end: Callable[[], None] | None = None
         self._changed: set[Key] = set()
-        self._costs: dict[Key, Amounts] = {}
+        self._costs: dict[Key, tuple[Amounts, bool]] = {}
+        """The requests of each pod, and whether it waits."""
+        self.waiting: Amounts = {}
+        self.bound: Amounts = {}
 
     def follow(self, informer: SharedInformer | None) -> None:
         """Follow the pods of an informer; None for none."""
@@ -60,26 +68,30 @@ class PendingPods:
         if informer is not None:
             self._end = node_index(informer).follow(self._node, self._note)
 
-    def sum(self) -> Amounts:
-        """The sum now; only pods that have changed since the last call are read."""
+    def refresh(self) -> None:
+        """Compute the sums anew; only pods that have changed since the last time are read."""
         changed, self._changed = self._changed, set()
+        if not changed:
+            return
         for key in changed:
             self._costs.pop(key, None)
             cost = self._cost(key)
-            if cost:
+            if cost is not None:
                 self._costs[key] = cost
-        return quantities.total(self._costs.values())
+        self.waiting = quantities.total(cost for cost, waits in self._costs.values() if waits)
+        every = (cost for cost, _ in self._costs.values())
+        self.bound = quantities.total(every) if self.waiting else {}
 
     def _note(self, key: Key) -> None:
         self._changed.add(key)
 
-    def _cost(self, key: Key) -> Amounts:
-        """The requests of a pod that waits; none of any other."""
+    def _cost(self, key: Key) -> tuple[Amounts, bool] | None:
+        """The requests of a pod, and whether it waits; None for one that is not there, or ended."""
         informer = self._informer
         if informer is None or not node_index(informer).holds(self._node, key):
-            return {}
+            return None
         with suppress(msgspec.DecodeError, ConfigError):
             pod = _waiting.decode(informer.store.get(key) or b"{}")
-            if waits_there(pod.status.phase, pod.status.reason):
-                return pod_cost(pod.spec)
-        return {}
+            if pod.status.phase not in TERMINAL:
+                return pod_cost(pod.spec), waits_there(pod.status.phase, pod.status.reason)
+        return None

@@ -17,7 +17,7 @@ from liqod.model.crossing.allowedkeys import ALL_KEYS, key_allowed
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.conditions import set_condition
-from liqod.model.peering import nodesready
+from liqod.model.peering import freecapacity, nodesready
 from liqod.plugins import declared
 from liqod.resources import RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
@@ -131,6 +131,9 @@ def virtual_node_of(
     metadata = _metadata(found, found.name, peer)
     rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
     notes = {each.mark: labels.TRUE for each, _ in declared.opt_ins() if each.word in rules.takes}
+    free = found.metadata.annotations.get(labels.FREE_CAPACITY)
+    if free and freecapacity.read(free) is not None:
+        notes[labels.FREE_CAPACITY] = free
     if rules.waiting_gives_way:
         notes[labels.WAITING_GIVES_WAY] = labels.TRUE
     if lacks := nodesready.reported(found.metadata.annotations):

@@ -75,7 +75,9 @@ def _holds(machine: Mapping[str, int], needs: Mapping[str, int]) -> bool:
     return all(machine.get(name, 0) >= amount for name, amount in needs.items())
 
 
-def with_waiting(granted: Resources, waiting: Mapping[str, int]) -> dict[str, str]:
+def with_waiting(
+    granted: Resources, waiting: Mapping[str, int], most: Mapping[str, int] | None = None
+) -> dict[str, str]:
     """The allocatable resources of a virtual node: the grant, and what waits at the peer beside it.
 
     At most twice the grant: a peer that lets everything wait does not get more and more pods.
@@ -83,11 +85,16 @@ def with_waiting(granted: Resources, waiting: Mapping[str, int]) -> dict[str, st
     Args:
         granted: to its slice.
         waiting: the requests of its pods that no node of the peer has room for.
+        most: bounds for all of its pods together, where any of them wait.
     """
     shown = {name: str(amount) for name, amount in granted.items()}
     bounds = _amounts(granted)
     more = {name: min(n, bounds[name]) for name, n in waiting.items() if n > 0 and name in bounds}
     sums = {name: bounds[name] + amount for name, amount in more.items() if amount > 0}
+    if waiting:
+        for name, bound in (most or {}).items():
+            if name in bounds and bound < sums.get(name, bounds[name]):
+                sums[name] = bound
     return {**shown, **quantities.render_all(sums)}
 
 

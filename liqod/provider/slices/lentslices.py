@@ -5,14 +5,15 @@ differs from the verdict, and the Quota that pods are held to. A slice's certifi
 in place when it is due.
 """
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from typing import Any, NoReturn
 
 import msgspec
+import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, NODES, SECRETS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, SECRETS
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import KeptSlice
@@ -40,6 +41,7 @@ from liqod.provider.slices.allocation import (
     without_growth,
 )
 from liqod.provider.slices.cordons import Cordons
+from liqod.provider.slices.freenodes import PLACED, FreeNodes, free_nodes, trim_placed
 from liqod.provider.slices.granting import (
     class_of,
     granted_in,
@@ -141,17 +143,30 @@ class LentSlices(Controller[str]):
         self._quotas = Watched(QUOTAS, self._on_quota, within=within)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._nodes: Watched[str] = Watched(NODES)
-        watches = (self._slices, self._tenants, self._quotas, self._namespaces)
+        watches: list[Watched[str]] = [self._slices, self._tenants, self._quotas, self._namespaces]
+        tasks: list[Callable[[], Awaitable[object]]] = [self._follow_nodes, self._follow_amounts]
+        self._free: FreeNodes | None = None
+        self._free_every = timings.free_every
+        self._placed: Watched[str] = Watched(PODS, None, PLACED, trim=trim_placed, wait=False)
+        if peer.context.config.provider.show_free:
+            watches.append(self._placed)
+            tasks.append(self._follow_free)
         super().__init__(
-            *(peer, "lent", *watches, self._nodes),
+            peer,
+            "lent",
+            *watches,
+            self._nodes,
             name="lent slices",
-            tasks=(self._follow_nodes, self._follow_amounts, self._follow_machines),
+            tasks=(*tasks, self._follow_machines),
             budget=peer.work,
         )
 
     async def prepare(self) -> None:
         """Read the readiness and the capacity of this cluster's nodes."""
         self._ready = ready_nodes(self._nodes.informer)
+        settings = self._peer.context.config.provider
+        if settings.show_free:
+            self._free = free_nodes(self._nodes.informer, self._placed.informer, settings)
 
     async def _follow_nodes(self) -> NoReturn:
         await self.whenever(self._ready.word.wait_changed, self._known_names)
@@ -161,6 +176,19 @@ class LentSlices(Controller[str]):
 
     async def _follow_machines(self) -> NoReturn:
         await self.whenever(self._ready.machines.wait_changed, self._known_names)
+
+    async def _follow_free(self) -> NoReturn:
+        """Tell what is free anew, now and then, while it changes."""
+        free, told = self._free, ""
+        assert free is not None, "it is followed where it is shown"
+        while True:
+            await trio.sleep(self._free_every)
+            if self._placed.store.synced:
+                free.refresh(self._free_every)
+            if free.text.now != told:
+                told = free.text.now
+                for name in self._known_names():
+                    self.queue.add(name)
 
     def _on_slice(self, change: StoreChange) -> Iterator[str]:
         yield change.key[1]
@@ -413,6 +441,7 @@ class LentSlices(Controller[str]):
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,
             labels.GUEST_RULES: guestrules.render(rules),
             labels.NODES_READY: self._ready.word.now or None,
+            labels.FREE_CAPACITY: (self._free.text.now if self._free is not None else "") or None,
             labels.BEYOND_NODES: capacity.word(self._ready.has.now, granted) or None,
         }
         before = wanted.metadata.annotations

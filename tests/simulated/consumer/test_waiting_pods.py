@@ -3,13 +3,14 @@
 import pytest
 
 from liqod.apimachinery.kinds import NODES, PODS
-from liqod.apimachinery.labels import VIRTUAL_NODE_TAINT
+from liqod.apimachinery.labels import FREE_CAPACITY, VIRTUAL_NODE_TAINT
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
+from liqod.model.peering.freecapacity import FreeCapacity, read
 from liqod.plugins import loader
 from liqod.resources import SHADOW_PODS, VIRTUAL_NODES
-from tests.simulated.borrower import eventually, offload
-from tests.simulated.members import Member, members
+from tests.simulated.borrower import Json, eventually, offload
+from tests.simulated.members import SETTINGS, Member, members
 from tests.simulated.processes import Ended, command
 
 TOLERATED = [{"key": VIRTUAL_NODE_TAINT, "operator": "Exists"}]
@@ -85,6 +86,50 @@ async def test_a_pod_without_a_place_at_the_peer_holds_nothing_that_a_smaller_on
             for each in there
         ]
         assert sum(asked) <= quantities.parse("8")
+
+
+@pytest.mark.long
+async def test_pods_that_are_larger_than_what_is_free_on_any_machine_stay_once_one_waits() -> None:
+    plugins = loader.load(sources=loader.built_in())
+    settings = SETTINGS + '[provider]\nshow_free = true\nshow_labels = ["pool"]\n'
+    async with members("rome", "milan", plugins=plugins, settings=settings, nodes=2) as pair:
+        [rome, milan] = pair
+        own = [each["metadata"]["name"] for each in await milan.admin.list(NODES)]
+        for number, node in enumerate(own):  # three of eight CPUs are free on each
+            await milan.admin.create(PODS, pod(f"own-{number}", "5", nodeName=node), "default")
+        await milan.admin.patch(NODES, own[0], {"metadata": {"labels": {"pool": "red"}}})
+        await rome.peer(milan, resources={"cpu": "1000", "memory": "1Ti", "pods": "100"})
+
+        def free(each: Json) -> FreeCapacity | None:
+            return read(each["metadata"].get("annotations", {}).get(FREE_CAPACITY))
+
+        def two(each: Json) -> bool:
+            found = free(each)
+            groups = () if found is None else found.groups
+            return [group.free["cpu"] for group in groups] == ["3", "3"]
+
+        where = (VIRTUAL_NODES, "milan", "liqo-tenant-milan")
+        found = free(await rome.until(*where, two))
+        assert found is not None
+        assert {group.labels.get("pool") for group in found.groups} == {None, "red"}
+        await offload(rome.admin, "shop")
+        await rome.admin.create(PODS, offloaded("large-1", "4"), "shop")
+
+        async def held() -> bool:
+            return await shown_cpu(rome) == ("1000", "7")
+
+        await eventually(held, seconds=60)
+        for number in range(20):
+            await rome.admin.create(PODS, offloaded(f"other-{number}", "4"), "shop")
+        await rome.admin.create(PODS, offloaded("small", "2"), "shop")
+
+        async def runs() -> bool:
+            return (await phases(rome, "shop"))["small"] == "Running"
+
+        await eventually(runs, seconds=60)
+        pods = await rome.admin.list(PODS, Selection("shop"))
+        bound = {each["metadata"]["name"] for each in pods if each["spec"].get("nodeName")}
+        assert bound == {"large-1", "small"}
 
 
 async def test_a_provider_says_that_its_waiting_pods_give_way() -> None:

@@ -96,3 +96,13 @@ def test_only_nonces_are_signed():
     assert len(new_nonce()) == 88
     for text in (b"", b"short", b"x" * 300, b"\x30\x82" * 20, b"-----BEGIN X-----", b"a b" * 20):
         assert not is_nonce(text)
+
+
+@pytest.mark.parametrize(("told", "noted"), [('{"groups":[{"nodes":1}]}', True), ("[]", False)])
+def test_what_a_provider_tells_of_its_nodes_is_noted_where_it_can_be_read(told, noted):
+    metadata = load("resourceslices")["metadata"]
+    annotations = {**metadata["annotations"], "liqod.io/free-capacity": told}
+    made = virtual_node_of(a_slice(metadata={**metadata, "annotations": annotations}), "lz")
+    assert made is not None
+    notes = made["metadata"].get("annotations", {})
+    assert notes.get("liqod.io/free-capacity") == (told if noted else None)

@@ -101,3 +101,11 @@ def test_what_waits_at_the_peer_is_beside_the_grant_and_at_most_as_much():
     assert capacity.with_waiting(granted, waiting) == raised
     assert capacity.with_waiting({"cpu": "nonsense"}, waiting) == {"cpu": "nonsense"}
     assert capacity.with_waiting({"cpu": 2}, {"cpu": -1}) == {"cpu": "2"}
+
+
+def test_while_pods_wait_no_more_comes_than_one_machine_has_free():
+    granted, most = {"cpu": "100", "memory": "1Ti"}, parse_all({"cpu": "28", "gold": "1"})
+    waiting = parse_all({"cpu": "20"})
+    assert capacity.with_waiting(granted, waiting, most)["cpu"] == "28"
+    assert capacity.with_waiting(granted, waiting, parse_all({"cpu": "128"}))["cpu"] == "120"
+    assert capacity.with_waiting(granted, {}, most) == granted

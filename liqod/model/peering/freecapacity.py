@@ -1,0 +1,188 @@
+"""The resources that are free on a provider's nodes, as it tells them to its consumers. Pure.
+
+A sum says nothing of fragmentation: ten machines with eight free CPUs each have no room for a pod
+of twelve. So a provider may write as JSON into an annotation of the slices that it grants, for each
+group of its nodes: their number, the free resources in all, the largest pods that fit now, and how
+many nodes have at least so much free of a resource. A group has the same shown labels, architecture
+and taints; no node is named. A provider that tells nothing (Liqo's) changes nothing.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.errors import ConfigError
+from liqod.model.objects import quantities
+from liqod.model.objects.quantities import Amounts
+from liqod.model.peering import capacity
+
+LONGEST: Final = 1 << 14
+"""Bytes of an annotation that is written, or read."""
+MOST_GROUPS: Final = 8
+MOST_LABELS: Final = 8
+MOST_TAINTS: Final = 8
+MOST_NODES: Final = 1_000_000
+MOST_RESOURCES: Final = 8
+MOST_STEPS: Final = 8
+"""Steps of a histogram."""
+LARGEST_SIZES: Final = 4
+"""Sizes of the largest pods of a group."""
+DIGITS: Final = 2
+"""Digits to which what is free is rounded down, so that a small pod changes nothing."""
+_SHUT: Final = ("NoSchedule", "NoExecute")
+
+
+class FreeNode(msgspec.Struct, frozen=True):
+    """One node that takes pods: its labels and taints, and what is free on it, in billionths."""
+
+    labels: Mapping[str, str]
+    taints: tuple[str, ...]
+    free: Amounts
+
+
+class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """Nodes that have the same shown labels, architecture and taints.
+
+    Attributes:
+        nodes: their number.
+        labels: those that are shown.
+        taints: that keep pods off them, as ``key=value:effect``.
+        free: resources in all.
+        largest: sizes that no pod may exceed in every resource.
+        holes: by resource, of how many nodes at least so much is free, the most first.
+    """
+
+    nodes: int
+    labels: dict[str, str] = {}
+    taints: tuple[str, ...] = ()
+    free: dict[str, str] = {}
+    largest: tuple[dict[str, str], ...] = ()
+    holes: dict[str, dict[str, int]] = {}
+
+
+class FreeCapacity(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
+    """All groups of a provider's nodes.
+
+    Attributes:
+        groups: the largest first.
+        autoscales: whether nodes are added where pods find no place.
+    """
+
+    groups: tuple[NodeGroup, ...] = ()
+    autoscales: bool = False
+
+
+def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | None:
+    """The free resources of a Node, as JSON; None for one that takes no pods, or is virtual.
+
+    Args:
+        node: the Node.
+        used: requests of the pods on it.
+    """
+    marks = (node.get("metadata") or {}).get("labels") or {}
+    spec, status = node.get("spec") or {}, node.get("status") or {}
+    ready = any(
+        each.get("type") == "Ready" and each.get("status") == "True"
+        for each in status.get("conditions") or ()
+    )
+    if spec.get("unschedulable") or not ready:
+        return None
+    if marks.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
+        return None
+    taints = tuple(
+        sorted(
+            f"{each.get('key')}={each.get('value', '')}:{each.get('effect')}"
+            for each in spec.get("taints") or ()
+            if each.get("effect") in _SHUT
+        )
+    )
+    has = quantities.parse_all(status.get("allocatable") or {})
+    return FreeNode(marks, taints, {name: max(0, n - used.get(name, 0)) for name, n in has.items()})
+
+
+def tell(nodes: Iterable[FreeNode], shown: Sequence[str], *, autoscales: bool = False) -> str:
+    """The annotation of all nodes.
+
+    Args:
+        nodes: those that take pods.
+        shown: keys of the labels that consumers may see, beside the architecture.
+        autoscales: as of :class:`FreeCapacity`.
+    """
+    keys = (labels.ARCH, *shown[:MOST_LABELS])
+    found: dict[tuple[tuple[tuple[str, str], ...], tuple[str, ...]], list[FreeNode]] = {}
+    for each in nodes:
+        marks = tuple((key, each.labels[key]) for key in keys if key in each.labels)
+        found.setdefault((marks, each.taints[:MOST_TAINTS]), []).append(each)
+    groups = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    rest = [node for _, members in groups[MOST_GROUPS - 1 :] for node in members]
+    if len(groups) > MOST_GROUPS:  # the small ones are one, of which no label is told
+        groups = [*groups[: MOST_GROUPS - 1], (((), ()), rest)]
+    told = tuple(_group(dict(marks), taints, members) for (marks, taints), members in groups)
+    text = msgspec.json.encode(FreeCapacity(told, autoscales)).decode()
+    return text if len(text) <= LONGEST else ""
+
+
+def read(text: str | None) -> FreeCapacity | None:
+    """The groups in a provider's annotation; None for none, or what cannot be believed."""
+    if not text or len(text) > LONGEST:
+        return None
+    try:
+        found = msgspec.json.decode(text, type=FreeCapacity)
+        for each in found.groups:
+            for amounts in (each.free, *each.largest, dict.fromkeys(each.labels, "0")):
+                if min(quantities.parse_all(amounts).values(), default=0) < 0:
+                    return None
+    except (msgspec.MsgspecError, ConfigError):
+        return None
+    counts = [n for each in found.groups for h in each.holes.values() for n in h.values()]
+    counts += [each.nodes for each in found.groups]
+    sound = len(found.groups) <= MOST_GROUPS and all(0 <= n <= MOST_NODES for n in counts)
+    return found if sound else None
+
+
+def largest(found: FreeCapacity | None) -> Amounts:
+    """The most that is free of each resource on one node; empty where it is not told."""
+    if found is None:
+        return {}
+    sizes = (size for each in found.groups for size in each.largest)
+    return quantities.largest(quantities.parse_all(each) for each in sizes)
+
+
+def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]) -> NodeGroup:
+    free = [{name: _rounded(amount) for name, amount in each.free.items()} for each in nodes]
+    total = quantities.total(free)
+    names = sorted(total, key=lambda name: (name.startswith("hugepages-"), "." in name, name))
+    kept = {name: total[name] for name in names[:MOST_RESOURCES]}
+    free = [{name: amount for name, amount in each.items() if name in kept} for each in free]
+    sizes = capacity.largest_machines(free)
+    if len(sizes) > LARGEST_SIZES:
+        sizes = (*sizes[: LARGEST_SIZES - 1], quantities.largest(sizes[LARGEST_SIZES - 1 :]))
+    return NodeGroup(
+        len(nodes),
+        marks,
+        taints,
+        quantities.render_all(kept),
+        tuple(quantities.render_all(each) for each in sizes),
+        {name: _histogram(name, [each.get(name, 0) for each in free]) for name in kept},
+    )
+
+
+def _histogram(name: str, amounts: list[int]) -> dict[str, int]:
+    """How many nodes have at least so much, in steps of half."""
+    steps: dict[str, int] = {}
+    step = max(amounts)
+    while step > 0 and len(steps) < MOST_STEPS:
+        text = quantities.render_all({name: step})[name]
+        steps[text] = sum(1 for each in amounts if each >= step)
+        if steps[text] == len(amounts):
+            break
+        step = _rounded(step // 2)
+    return steps
+
+
+def _rounded(amount: int) -> int:
+    """An amount, rounded down to a few digits."""
+    scale = int("1" + "0" * max(0, len(str(amount)) - DIGITS))
+    return amount - amount % scale

@@ -1,0 +1,123 @@
+"""The free resources that a provider tells: groups, bounds, and what a consumer believes."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from liqod.model.objects.quantities import parse_all
+from liqod.model.peering import freecapacity
+from liqod.model.peering.freecapacity import FreeCapacity, FreeNode, free_node, largest, read, tell
+
+ARCH = "kubernetes.io/arch"
+ZONE = "topology.kubernetes.io/zone"
+READY = [{"type": "Ready", "status": "True"}]
+
+
+def node(number: int = 0, *, taints: Any = (), **status: Any) -> dict[str, Any]:
+    has = {"cpu": "16", "memory": "64Gi", "pods": "110"}
+    marks = {ARCH: "amd64", ZONE: f"z{number % 3}", "kubernetes.io/hostname": f"secret-{number}"}
+    return {
+        "metadata": {"name": f"secret-{number}", "labels": marks},
+        "spec": {"taints": list(taints)},
+        "status": {"allocatable": has, "conditions": READY, **status},
+    }
+
+
+def free(number: int = 0, **used: str) -> FreeNode:
+    found = free_node(node(number), parse_all(used))
+    assert found is not None
+    return found
+
+
+def told(*nodes: FreeNode, shown: tuple[str, ...] = ()) -> FreeCapacity:
+    found = read(tell(nodes, shown))
+    assert found is not None
+    return found
+
+
+def test_a_sum_that_is_in_pieces_is_told_as_pieces():
+    found = told(*(free(number, cpu="8") for number in range(10)))
+    [group] = found.groups
+    assert (group.nodes, group.free["cpu"]) == (10, "80")
+    assert [each["cpu"] for each in group.largest] == ["8"]
+    assert group.holes["cpu"] == {"8": 10}
+    assert largest(found)["cpu"] == parse_all({"cpu": "8"})["cpu"]
+
+
+def test_nodes_are_grouped_by_the_labels_that_are_shown_and_none_is_named():
+    nodes = [free(number, cpu=str(number)) for number in range(9)]
+    text = tell(nodes, (ZONE,), autoscales=True)
+    assert "secret" not in text
+    found = read(text)
+    assert found is not None
+    assert found.autoscales
+    assert [each.labels[ZONE] for each in found.groups] == ["z0", "z1", "z2"]
+    assert {each.labels[ARCH] for each in found.groups} == {"amd64"}
+    assert [ZONE in each.labels for each in told(*nodes).groups] == [False]
+
+
+def test_devices_of_two_kinds_and_nodes_that_take_no_pods():
+    gpu: dict[str, Any] = {"allocatable": {"cpu": "8", "nvidia.com/gpu": "4"}}
+    taint = {"key": "gpu", "value": "a100", "effect": "NoSchedule"}
+    first, second = (free_node(node(taints=[taint], **gpu), {}), free_node(node(**gpu), {}))
+    assert first is not None
+    assert second is not None
+    groups = told(first, second).groups
+    assert sorted(each.taints for each in groups) == [(), ("gpu=a100:NoSchedule",)]
+    assert all(each.largest == ({"cpu": "8", "nvidia.com/gpu": "4"},) for each in groups)
+    assert free_node(node(conditions=[]), {}) is None
+    shut = node()
+    shut["spec"]["unschedulable"] = True
+    assert free_node(shut, {}) is None
+    virtual = node()
+    virtual["metadata"]["labels"]["liqo.io/type"] = "virtual-node"
+    assert free_node(virtual, {}) is None
+    full = free_node(node(), parse_all({"cpu": "40"}))
+    assert full is not None
+    assert full.free["cpu"] == 0
+
+
+def test_a_thousand_nodes_of_a_hundred_kinds_are_little_text():
+    def one(number: int) -> FreeNode:
+        resources = {f"vendor{each}.example.com/device": number % 7 for each in range(12)}
+        has = {
+            "cpu": 64 - number % 61,
+            "memory": f"{256 - number % 199}Gi",
+            "pods": 110,
+            **resources,
+        }
+        body = node(number, allocatable=has)
+        body["metadata"]["labels"]["pool"] = f"pool-{number % 100}"
+        found = free_node(body, parse_all({"cpu": f"{number}m"}))
+        assert found is not None
+        return found
+
+    text = tell([one(number) for number in range(1000)], ("pool", ZONE))
+    assert 0 < len(text) <= freecapacity.LONGEST
+    found = read(text)
+    assert found is not None
+    assert sum(each.nodes for each in found.groups) == 1000
+    assert found.groups[-1].labels == {}
+
+
+def test_small_changes_are_rounded_away():
+    before, after = (tell([free(cpu=cpu)], ()) for cpu in ("1200m", "1210m"))
+    assert before == after
+    assert before != tell([free(cpu="3")], ())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(None, "", "no JSON", "[]", '{"groups": 3}', " " * 20000),
+        '{"groups": [{"nodes": -1}]}',
+        '{"groups": [{"nodes": 1, "free": {"cpu": "many"}}]}',
+        '{"groups": [{"nodes": 1, "largest": [{"cpu": "-4"}]}]}',
+        '{"groups": [{"nodes": 1, "holes": {"cpu": {"4": 99999999}}}]}',
+        msgspec.json.encode({"groups": [{"nodes": 1}] * 9}).decode(),
+    ],
+)
+def test_nonsense_says_nothing(text: str | None):
+    assert read(text) is None
+    assert largest(None) == {}
