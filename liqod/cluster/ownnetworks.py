@@ -44,7 +44,7 @@ class OwnNetworks:
 
     def _on_node(self, change: StoreChange) -> None:
         name = change.key[1]
-        found = (NOTHING, NOTHING) if change.new is None else _of(change.new)
+        found = (NOTHING, NOTHING) if change.new is None else networks_of(change.new)
         if found == self._nodes.get(name, (NOTHING, NOTHING)):
             return
         self._nodes[name] = found
@@ -57,7 +57,8 @@ class OwnNetworks:
             self._news.notify()
 
 
-def _of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:
+def networks_of(body: bytes) -> tuple[frozenset[str], frozenset[str]]:
+    """The addresses of a Node, given as JSON, and the networks of its pods."""
     try:
         node = _node.decode(body)
     except msgspec.DecodeError:

@@ -1,6 +1,5 @@
 """The objects of a cluster at one moment, as values: those that are, or those that would be."""
 
-from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -8,6 +7,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownnetworks import networks_of
 from liqod.cluster.tenancy import tenant_of
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.kube.cache.store import IndexedStore, Key
@@ -97,17 +97,28 @@ class ClusterObjects:
         every = self.store(VIRTUAL_NODES).values(VirtualNode)
         return tuple(sorted(each.name for each in every if each.spec.cluster_id == peer))
 
+    def node_addresses(self) -> frozenset[str]:
+        """The addresses of this cluster's own nodes."""
+        store = self.store(NODES)
+        found = (networks_of(body)[0] for each in store if (body := store.get(each)) is not None)
+        return frozenset[str]().union(*found)
+
     def labels_of(self, namespace: str) -> dict[str, str]:
         """The labels of a namespace."""
         found = self.get(NAMESPACES, ("", namespace), Partial)
         return found.metadata.labels if found is not None else {}
 
 
-async def read(client: Client, kinds: Iterable[Kind] = (*APPLIED, *READ)) -> ClusterObjects:
-    """The objects of a cluster as they are. Raises LiqodError: they cannot be read."""
+async def read(client: Client, *, real_nodes: bool) -> ClusterObjects:
+    """The objects of a cluster as they are. Raises LiqodError: they cannot be read.
+
+    Args:
+        real_nodes: whether Nodes count that are not virtual; of these there may be many.
+    """
     made = ClusterObjects()
-    for kind in dict.fromkeys(kinds):
-        for each in await client.list(kind, READ.get(kind, EVERY)):
+    how = {**READ, **({NODES: EVERY} if real_nodes else {})}
+    for kind in dict.fromkeys((*APPLIED, *READ)):
+        for each in await client.list(kind, how.get(kind, EVERY)):
             made.put(kind, each)
     return made
 

@@ -10,9 +10,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, Kind
+from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import tenant_of
+from liqod.consumer.nodes import nodeplan
 from liqod.errors import ConfigError
 from liqod.kube.cache.store import Key
 from liqod.model import ids
@@ -33,6 +34,7 @@ from liqod.resources import (
     QUOTAS,
     RESOURCE_SLICES,
     TENANTS,
+    VIRTUAL_NODES,
     Configuration,
     IncomingPeering,
     OutgoingPeering,
@@ -40,6 +42,7 @@ from liqod.resources import (
     Resource,
     ResourceSlice,
     Tenant,
+    VirtualNode,
 )
 from liqod.resources.authentication import CORDONED, DRAINED, TOLERATE_NO_HANDSHAKE
 from liqod.resources.peering import DENY
@@ -200,7 +203,27 @@ def _slice_problem(changed: Changed, wanted: ResourceSlice) -> str:
         return f"{wanted.namespace} is the tenant namespace of no peer"
     if peer != wanted.spec.provider_cluster_id:
         return f"{wanted.namespace} is the tenant namespace of {peer}"
-    return _quantity_problem(wanted.spec.resources)
+    return _node_problem(changed, wanted.name, peer) or _quantity_problem(wanted.spec.resources)
+
+
+def _node_problem(changed: Changed, name: str, peer: str) -> str:
+    """The reason why a peer can have no virtual node of a name; empty where it can."""
+    body = changed.after.store(NODES).get(("", name))
+    if body is not None and not nodeplan.is_ours(msgspec.json.decode(body), peer):
+        return f"a Node named {name} exists here that is not this peer's"
+    return ""
+
+
+def _virtual_node(changed: Changed) -> Found:
+    before, after = _pair(VIRTUAL_NODES, changed, VirtualNode)
+    known: VirtualNode = after if after is not None else before
+    peer, name = known.spec.cluster_id, known.name
+    if after is None:
+        yield Consequence("ends", peer, f"the virtual node {name} here", (name,))
+    elif problem := _node_problem(changed, name, peer):
+        yield Consequence("refused", peer, problem)
+    elif before is None:
+        yield Consequence("begins", peer, f"the virtual node {name} here stands for it")
 
 
 def _quantity_problem(found: Any) -> str:
@@ -283,7 +306,8 @@ def _configuration(changed: Changed) -> Found:
         yield Consequence("ends", peer, "the networks are joined no more")
         return
     cidr = after.spec.remote.cidr
-    problem = rangechecks.refuse_ranges(ClusterCidrs(cidr.pod, cidr.external))
+    claimed = ClusterCidrs(cidr.pod, cidr.external)
+    problem = rangechecks.refuse_ranges(claimed, changed.after.node_addresses())
     if problem or not cidr.pod:
         yield Consequence("refused", peer, problem or "spec.remote names no pod range")
     elif before is None:
@@ -317,6 +341,7 @@ JUDGES: Final[dict[Kind, Judge]] = {
     OUTGOING_PEERINGS: _outgoing,
     INCOMING_PEERINGS: _incoming,
     RESOURCE_SLICES: _slice,
+    VIRTUAL_NODES: _virtual_node,
     TENANTS: _tenant,
     QUOTAS: _quota,
     OVERRIDE_POLICIES: _override,

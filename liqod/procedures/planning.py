@@ -4,7 +4,7 @@ Nothing is changed, here or at a peer.
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -21,9 +21,17 @@ from liqod.procedures.clusterobjects import APPLIED, ClusterObjects
 from liqod.procedures.consequences import Changed, Consequence, consequences
 from liqod.procedures.dryrun import DryRun, PlannedObject, Written
 from liqod.procedures.offloadingconsequences import offloading_consequences
-from liqod.resources import NAMESPACE_OFFLOADINGS
+from liqod.resources import (
+    CONFIGURATIONS,
+    NAMESPACE_OFFLOADINGS,
+    RESOURCE_SLICES,
+    VIRTUAL_NODES,
+)
 
 Json = dict[str, Any]
+
+BY_NODES: Final = (CONFIGURATIONS, RESOURCE_SLICES, VIRTUAL_NODES)
+"""Kinds that are judged by this cluster's own Nodes."""
 
 
 class PlannedChange(msgspec.Struct, frozen=True):
@@ -70,7 +78,8 @@ class Planning:
         planned = await self._dry_run.run(manifests)
         if pruned:
             planned += await self._pruned(pruned, planned)
-        before = await clusterobjects.read(self._client)
+        judged_by_nodes = any(each.kind in BY_NODES and each.change != "same" for each in planned)
+        before = await clusterobjects.read(self._client, real_nodes=judged_by_nodes)
         after = changed_by(before, planned)
         made = judged(planned, before, after, self._here, self._own)
         return [await self._with_pods(each) for each in made]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from liqod.apimachinery.kinds import NAMESPACES, Kind
+from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.consequences import Changed, consequences
 from liqod.procedures.dryrun import PlannedObject, differences, without
@@ -19,6 +19,7 @@ from liqod.resources import (
     QUOTAS,
     RESOURCE_SLICES,
     TENANTS,
+    VIRTUAL_NODES,
 )
 
 Json = dict[str, Any]
@@ -186,6 +187,18 @@ WANTED: Json = {"class": "default", "providerClusterID": "milan", "resources": {
             ["begins milan: its pods are in 10.9.0.0/16"],
         ),
         (GATEWAY_CLIENTS, named("milan", {}), None, ["ends milan: the tunnel"]),
+        (
+            VIRTUAL_NODES,
+            None,
+            named("milan", {"clusterID": "milan"}),
+            ["begins milan: the virtual node milan here"],
+        ),
+        (
+            VIRTUAL_NODES,
+            named("milan", {"clusterID": "milan"}),
+            None,
+            ["ends milan: the virtual node milan here"],
+        ),
     ],
 )
 def test_each_kind(kind: Kind, before: Json | None, after: Json | None, told: list[str]):
@@ -201,6 +214,24 @@ def test_without_a_tenant_namespace_a_slice_and_a_tenant_are_refused():
     ]
     tenant = named("milan", {"clusterID": "milan"})
     assert of(TENANTS, None, tenant, peered=False) == [f"refused milan: {none}"]
+
+
+def test_a_node_of_this_cluster_is_no_peer_s():
+    node: Json = {"metadata": {"name": "milan"}, "status": {}}
+    node["status"]["addresses"] = [{"type": "InternalIP", "address": "10.9.0.7"}]
+    states = ClusterObjects(), ClusterObjects()
+    ranges = {"remote": {"cidr": {"pod": ["10.9.0.0/16"], "external": []}}}
+    for state in states:
+        state.put(NAMESPACES, TENANT)
+        state.put(NODES, node)
+    states[1].put(CONFIGURATIONS, named("milan", ranges))
+    states[1].put(RESOURCE_SLICES, named("milan", WANTED, **SLICE))
+    changed = Changed("rome", (PLACE, "milan"), *states)
+    [refused] = consequences(CONFIGURATIONS, changed)
+    assert refused.action == "refused"
+    assert "one of this cluster's nodes in it (10.9.0.7)" in refused.message
+    [taken] = consequences(RESOURCE_SLICES, changed)
+    assert taken.message == "a Node named milan exists here that is not this peer's"
 
 
 def test_with_a_namespace_goes_what_is_in_it():
