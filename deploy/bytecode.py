@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy.archives import Content
-from deploy.wheels import Unbuildable
+from deploy.outcome import Unbuildable
 
 FLAGS: Final = ("-Wignore", "-Xno_debug_ranges")
 """Bytecode says of which line it is, and not of which letters, which would be a quarter of it."""
@@ -43,7 +43,7 @@ class Compiler:
         """Bytecode of those of these files that are modules.
 
         Raises:
-            wheels.Unbuildable: this machine does not run that Python.
+            Unbuildable: this machine does not run that Python.
         """
         sources = {name: x for name, x in files.items() if name.endswith(".py") and not x.link}
         if not sources:

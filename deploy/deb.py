@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from deploy import environment, lock, wheels
 from deploy.archives import Content, ar, folders, link, tar_xz, text
 from deploy.environment import Named
+from deploy.outcome import Unbuildable, show
 from liqod import __version__
 from liqod.cli import completion
 
@@ -120,7 +121,7 @@ def chosen(release: str = "", architecture: str = "") -> Package:
     """The package for a release and an architecture; for this machine's where none is named.
 
     Raises:
-        wheels.Unbuildable: there is none for these.
+        Unbuildable: there is none for these.
     """
     ours = here()
     release, architecture = release or ours[0], architecture or ours[1]
@@ -129,7 +130,7 @@ def chosen(release: str = "", architecture: str = "") -> Package:
         ("ARCH", architecture, ARCHITECTURES),
     ):
         if name not in known:
-            raise wheels.Unbuildable(
+            raise Unbuildable(
                 f"there is no package for {name or 'this machine'}: name one by {what}=, of "
                 f"{', '.join(known)}"
             )
@@ -140,8 +141,8 @@ def make(package: Package, target: Path) -> Path:
     """Build a package into a folder; the file.
 
     Raises:
-        wheels.Unbuildable: liqod's own wheel could not be built.
-        lock.Undownloadable: another wheel could not be had.
+        Unbuildable: liqod's own wheel could not be built.
+        Undownloadable: another wheel could not be had.
     """
     locked = lock.wheels(lock.Target(package.python, ARCHITECTURES[package.architecture]))
     with tempfile.TemporaryDirectory(prefix="liqod-deb-") as name:
@@ -257,13 +258,7 @@ def _control(package: Package, files: Mapping[str, Content]) -> Named:
 def main(arguments: list[str]) -> int:
     """Build into the folder that is named, and print the file with its SHA-256."""
     folder, *rest = arguments
-    try:
-        file = make(chosen(*rest), Path(folder))
-    except (wheels.Unbuildable, lock.Undownloadable) as reason:
-        sys.stderr.write(f"deb: {reason}\n")
-        return 1
-    print(hashlib.sha256(file.read_bytes()).hexdigest(), file, sep="  ")
-    return 0
+    return show("deb", lambda: [make(chosen(*rest), Path(folder))])
 
 
 if __name__ == "__main__":

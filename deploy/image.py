@@ -6,7 +6,6 @@ builds it, and the wheels that are named. No builder and no rights are needed, a
 gives the same bytes. One image is for daemons that join networks, and one for those that do not.
 """
 
-import hashlib
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from deploy import deb, environment, lock, needed, oci, packages, prune, sbom, wheels
 from deploy.archives import Content, link, tar, text
 from deploy.bytecode import Compiler
+from deploy.outcome import Unbuildable, show
 from liqod import __version__
 from liqod.install.workload import IMAGE
 
@@ -102,14 +102,14 @@ def make(target: Path, architecture: str = "", *plugins: str) -> list[Path]:
         plugins: wheels that are added.
 
     Raises:
-        wheels.Unbuildable: there are none for this, or something is missing.
-        lock.Undownloadable: a package or a wheel could not be had.
+        Unbuildable: there are none for this, or something is missing.
+        Undownloadable: a package or a wheel could not be had.
     """
     architecture = architecture or deb.here()[1]
     if architecture not in deb.ARCHITECTURES:
         known = ", ".join(deb.ARCHITECTURES)
         reason = f"there is no image for {architecture or 'this machine'}: name one by ARCH=, of"
-        raise wheels.Unbuildable(f"{reason} {known}")
+        raise Unbuildable(f"{reason} {known}")
     with tempfile.TemporaryDirectory(prefix="liqod-image-") as name:
         built = wheels.make(Path(name))
         (own,) = (each for each in built if each.match("liqod-*.whl"))
@@ -123,8 +123,8 @@ def gathered(architecture: str, own: Path, plugins: Sequence[Path] = ()) -> Part
     """The parts of the images for a machine.
 
     Raises:
-        wheels.Unbuildable: a plugin needs what is not there.
-        lock.Undownloadable: a package or a wheel could not be had.
+        Unbuildable: a plugin needs what is not there.
+        Undownloadable: a package or a wheel could not be had.
     """
     locked = lock.wheels(lock.Target(PYTHON, deb.ARCHITECTURES[architecture]))
     contained = needed.of(own, locked, prune.REQUIREMENTS, PYTHON)
@@ -142,8 +142,8 @@ def layers(parts: Parts, epoch: int) -> Layers:
     """The layers of both images.
 
     Raises:
-        wheels.Unbuildable: this machine cannot make bytecode.
-        lock.Undownloadable: a package could not be had.
+        Unbuildable: this machine cannot make bytecode.
+        Undownloadable: a package could not be had.
     """
     with tempfile.TemporaryDirectory(prefix="liqod-python-") as name:
         compiler = Compiler(Path(name), _python(), PYTHON)
@@ -254,14 +254,7 @@ def _modules(found: Iterable[Path]) -> Files:
 def main(arguments: list[str]) -> int:
     """Build into the folder that is named, and print the files with their SHA-256."""
     folder, *rest = arguments
-    try:
-        made = make(Path(folder), *rest)
-    except (wheels.Unbuildable, lock.Undownloadable) as reason:
-        sys.stderr.write(f"image: {reason}\n")
-        return 1
-    for each in made:
-        print(hashlib.sha256(each.read_bytes()).hexdigest(), each, sep="  ")
-    return 0
+    return show("image", lambda: make(Path(folder), *rest))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from deploy import outcome
+from deploy.outcome import Undownloadable
+
 ROOT: Final = Path(__file__).parents[1]
 LOCK: Final = Path(__file__).with_name("requirements.lock")
 PYTHONS: Final = ("3.11", "3.13")
@@ -34,10 +37,6 @@ DIFFERS: Final = """\
 {reason}
 That is not what deploy/requirements.lock names, so it is not used. Try again after \
 `pip cache purge`; where it differs again, whoever serves it serves something else."""
-
-
-class Undownloadable(Exception):
-    """The reason why wheels cannot be had, and what to do."""
 
 
 class Target(NamedTuple):
@@ -151,15 +150,5 @@ def _resolve(target: Target) -> list[dict[str, Any]]:
         return installed
 
 
-def main() -> int:
-    """Write the lock file."""
-    try:
-        LOCK.write_text(write())
-    except Undownloadable as reason:
-        sys.stderr.write(f"lock: {reason}\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(outcome.write(LOCK, write))

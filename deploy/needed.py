@@ -9,7 +9,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from deploy.wheels import Unbuildable
+from deploy.outcome import Unbuildable
 
 
 def of(own: Path, found: Sequence[Path], without: AbstractSet[str], python: str) -> list[Path]:

@@ -16,8 +16,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from deploy import outcome
 from deploy.archives import AR_HEAD, Content
-from deploy.lock import Undownloadable, cache
+from deploy.lock import cache
+from deploy.outcome import Undownloadable
 
 LOCK: Final = Path(__file__).with_name("packages.lock")
 ARCHITECTURES: Final = ("amd64", "arm64")
@@ -187,15 +189,5 @@ def _member(package: Path, prefix: str) -> bytes:
     raise Undownloadable(f"{package} has no {prefix}: remove it, and try again")
 
 
-def main() -> int:
-    """Write the lock file."""
-    try:
-        LOCK.write_text(write())
-    except Undownloadable as reason:
-        sys.stderr.write(f"packages: {reason}\n")
-        return 1
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(outcome.write(LOCK, write))

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from deploy import archives, chart, deb, image, lock, wheels
 from deploy.archives import Content
+from deploy.outcome import Unbuildable, show
 from liqod import __version__
 
 ROOT: Final = Path(__file__).parents[1]
@@ -77,7 +78,7 @@ def helm(built: Built) -> Files:
     """The chart, as `helm package` would name it."""
     stale = [name for name, text in chart.files().items() if _read(chart.CHART / name) != text]
     if stale:
-        raise wheels.Unbuildable(f"{', '.join(stale)} of the chart is stale: `make chart` mends it")
+        raise Unbuildable(f"{', '.join(stale)} of the chart is stale: `make chart` mends it")
     files = {f"liqod/{name}": Content(data) for name, data in tree(chart.CHART).items()}
     return {f"{NAME}.tgz": archives.tar_gz(files, built.epoch)}
 
@@ -123,13 +124,13 @@ def refuse(root: Path = ROOT) -> None:
     """Raise where a release would not be of a commit.
 
     Raises:
-        wheels.Unbuildable: no commit is known, or something was changed since.
+        Unbuildable: no commit is known, or something was changed since.
     """
     if not wheels.git(root, "log", "-1", "--format=%H"):
-        raise wheels.Unbuildable("no commit is known here: `make release DIRTY=1` does without")
+        raise Unbuildable("no commit is known here: `make release DIRTY=1` does without")
     changed = wheels.git(root, "status", "--porcelain")
     if changed:
-        raise wheels.Unbuildable(
+        raise Unbuildable(
             f"since the last commit was changed:\n{changed}\ncommit it, or have it in the release "
             "by `make release DIRTY=1`"
         )
@@ -139,8 +140,8 @@ def contents(built: Built, parts: Mapping[str, Callable[[Built], Files]] = PARTS
     """All files of a release by their paths in it, with their sums.
 
     Raises:
-        wheels.Unbuildable: a part cannot be made of what there is.
-        lock.Undownloadable: a wheel cannot be had.
+        Unbuildable: a part cannot be made of what there is.
+        Undownloadable: a wheel cannot be had.
     """
     files = {
         f"{folder}/{name}" if folder else name: data
@@ -170,8 +171,8 @@ def make(target: Path) -> Path:
     """Build a release into a folder; the archive.
 
     Raises:
-        wheels.Unbuildable: something could not be built.
-        lock.Undownloadable: a wheel could not be had.
+        Unbuildable: something could not be built.
+        Undownloadable: a wheel could not be had.
     """
     with tempfile.TemporaryDirectory(prefix="liqod-release-") as name:
         folder = Path(name)
@@ -184,15 +185,13 @@ def make(target: Path) -> Path:
 def main(arguments: list[str]) -> int:
     """Build into the folder that is named, and print the archive with its SHA-256."""
     folder = next(each for each in arguments if each != DIRTY)
-    try:
+
+    def made() -> list[Path]:
         if DIRTY not in arguments:
             refuse()
-        archive = make(Path(folder))
-    except (wheels.Unbuildable, lock.Undownloadable) as reason:
-        sys.stderr.write(f"release: {reason}\n")
-        return 1
-    print(hashlib.sha256(archive.read_bytes()).hexdigest(), archive, sep="  ")
-    return 0
+        return [make(Path(folder))]
+
+    return show("release", made)
 
 
 if __name__ == "__main__":

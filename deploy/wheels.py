@@ -6,7 +6,6 @@ same tools make the same bytes of one commit each time.
 """
 
 import gzip
-import hashlib
 import io
 import os
 import shutil
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from deploy import manual
+from deploy.outcome import Unbuildable, show
 
 ROOT: Final = Path(__file__).parents[1]
 SHIPPED: Final = (
@@ -35,10 +35,6 @@ LEFTOVERS: Final = ("__pycache__", "*.pyc", "*.egg-info", "build", "dist", ".*")
 EPOCH: Final = "SOURCE_DATE_EPOCH"
 EARLIEST: Final = 315532800
 """The beginning of 1980, before which a wheel, which is a ZIP file, has no dates."""
-
-
-class Unbuildable(Exception):
-    """The reason why nothing can be built here, and what to do."""
 
 
 def make(target: Path) -> list[Path]:
@@ -182,13 +178,7 @@ def _say(text: str) -> None:
 
 def main(arguments: list[str]) -> int:
     """Build into the folder that is named, and print the files with their SHA-256."""
-    try:
-        for file in make(Path(*arguments[:1])):
-            print(hashlib.sha256(file.read_bytes()).hexdigest(), file, sep="  ")
-    except Unbuildable as reason:
-        _say(str(reason))
-        return 1
-    return 0
+    return show("wheels", lambda: make(Path(*arguments[:1])))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from deploy import deb, lock
-from deploy.wheels import Unbuildable
+from deploy.outcome import Unbuildable, Undownloadable
 from tests.testbed import packages, programs, wheels
 from tests.testbed.errors import TestbedError, Unavailable
 
@@ -106,7 +106,7 @@ def _assemble(installation: wheels.Installation, built: Path) -> None:
     target = lock.Target(package.python, deb.ARCHITECTURES[package.architecture])
     try:
         locked = lock.wheels(target)
-    except lock.Undownloadable as reason:
+    except Undownloadable as reason:
         raise Unavailable(str(reason)) from reason
     newer = package._replace(version=NEWER)
     for made, folder, each in (

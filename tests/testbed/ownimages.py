@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from deploy import image, lock, wheels
+from deploy import image, wheels
 from deploy.deb import here
+from deploy.outcome import Unbuildable
 from tests.testbed import image as busybox
 from tests.testbed import programs
 from tests.testbed import wheels as distributions
@@ -84,7 +85,7 @@ def _make(installation: distributions.Installation, target: Path) -> None:
             epoch = wheels.date_of(source)
             parts = image.gathered(_machine(), own)
             image.written(folder, _machine(), parts, image.layers(parts, epoch), epoch)
-    except (wheels.Unbuildable, lock.Undownloadable) as reason:
+    except Unbuildable as reason:
         raise Unavailable(str(reason)) from reason
     scratch.rename(target)
 

@@ -9,7 +9,7 @@ import pytest
 
 from deploy.archives import Content, link, text
 from deploy.bytecode import Compiler
-from deploy.wheels import Unbuildable
+from deploy.outcome import Unbuildable
 
 LOADER = "usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
 STARTS = f'#!/bin/sh\nshift 3; unset PYTHONHOME; exec {sys.executable} "$@"\n'

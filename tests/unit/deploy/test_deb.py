@@ -11,6 +11,7 @@ import pytest
 
 from deploy import deb, environment, lock, wheels
 from deploy.archives import AR_HEAD
+from deploy.outcome import Unbuildable, Undownloadable
 
 EPOCH = 1_700_000_000
 SITE = "./usr/lib/liqod/lib/python3.11/site-packages"
@@ -158,9 +159,7 @@ def test_what_there_is_no_package_for_is_named(
 
 def test_on_another_system_a_release_has_to_be_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(deb, "here", lambda: ("", "amd64"))
-    with pytest.raises(
-        wheels.Unbuildable, match="no package for this machine: name one by RELEASE="
-    ):
+    with pytest.raises(Unbuildable, match="no package for this machine: name one by RELEASE="):
         deb.chosen()
     assert deb.chosen("trixie") == deb.Package("trixie", "amd64")
 
@@ -169,7 +168,7 @@ def test_wheels_that_cannot_be_had_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     def refuse(_: lock.Target) -> list[Path]:
-        raise lock.Undownloadable("PyPI is away")
+        raise Undownloadable("PyPI is away")
 
     monkeypatch.setattr(lock, "wheels", refuse)
     assert deb.main([str(tmp_path / "dist"), "bookworm", "amd64"]) == 1

@@ -10,6 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from deploy import lock
+from deploy.outcome import Undownloadable
 
 PINNED = re.compile(r"^(\S+)==(\S+?)(?: \\)?$", re.MULTILINE)
 HERE = lock.Target("3.11", "x86_64")
@@ -61,14 +62,14 @@ def test_a_wheel_that_was_changed_is_not_used(kept: Path, monkeypatch: pytest.Mo
 
     name_in_lock("0" * 64)
     monkeypatch.setattr(lock, "_download", download)
-    with pytest.raises(lock.Undownloadable, match=r"was changed .*: remove .*kept"):
+    with pytest.raises(Undownloadable, match=r"was changed .*: remove .*kept"):
         lock.wheels(HERE, kept)
 
 
 def test_a_wheel_with_another_hash_is_refused(kept: Path, monkeypatch: pytest.MonkeyPatch):
     name_in_lock("0" * 64)
     answer(monkeypatch, "Expected sha256 00\n             Got        ff")
-    with pytest.raises(lock.Undownloadable, match=r"not what deploy/requirements\.lock names"):
+    with pytest.raises(Undownloadable, match=r"not what deploy/requirements\.lock names"):
         lock.wheels(HERE, kept)
     assert list(kept.iterdir()) == []
 
@@ -78,7 +79,7 @@ def test_where_nothing_is_reached_it_says_what_to_see_to(
 ):
     name_in_lock("0" * 64)
     answer(monkeypatch, "ERROR: Could not find a version")
-    with pytest.raises(lock.Undownloadable, match=r"(?s)ERROR: Could not .* from PyPI.*try again"):
+    with pytest.raises(Undownloadable, match=r"(?s)ERROR: Could not .* from PyPI.*try again"):
         lock.wheels(HERE, kept)
 
 
@@ -95,5 +96,5 @@ def test_pip_compares_the_hashes_of_what_it_takes(kept: Path, tmp_path: Path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PIP_NO_INDEX", "1")
         patch.setenv("PIP_FIND_LINKS", str(tmp_path))
-        with pytest.raises(lock.Undownloadable, match="so it is not used"):
+        with pytest.raises(Undownloadable, match="so it is not used"):
             lock.wheels(HERE, kept)

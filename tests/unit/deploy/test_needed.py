@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy import needed
-from deploy.wheels import Unbuildable
+from deploy.outcome import Unbuildable
 
 PYTHON = "3.11"
 

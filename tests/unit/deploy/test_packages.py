@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from deploy import packages
-from deploy.lock import Undownloadable
+from deploy.outcome import Undownloadable
 from tests.unit.deploy.test_image import write_package
 
 DATA = b"a package"

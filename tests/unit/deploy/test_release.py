@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from deploy import archives, chart, release, wheels
+from deploy import archives, chart, release
 from deploy.archives import Content
+from deploy.outcome import Unbuildable
 from deploy.release import NAME, SUMS, Built, Files
 from liqod import __version__
 
@@ -81,7 +82,7 @@ def test_the_chart_is_packed_as_helm_reads_it(built: Built) -> None:
 def test_a_chart_that_is_stale_is_not_packed(built: Built, monkeypatch: pytest.MonkeyPatch) -> None:
     made = {**chart.files(), "Chart.yaml": "version: 0"}
     monkeypatch.setattr(chart, "files", lambda: made)
-    with pytest.raises(wheels.Unbuildable, match=r"Chart.yaml of the chart is stale: `make chart`"):
+    with pytest.raises(Unbuildable, match=r"Chart.yaml of the chart is stale: `make chart`"):
         release.helm(built)
 
 
@@ -97,7 +98,7 @@ def git(folder: Path, *words: str) -> None:
 
 
 def test_a_release_is_of_a_commit(tmp_path: Path) -> None:
-    with pytest.raises(wheels.Unbuildable, match="no commit is known here"):
+    with pytest.raises(Unbuildable, match="no commit is known here"):
         release.refuse(tmp_path)
     git(tmp_path, "init")
     (tmp_path / "file").write_text("one")
@@ -105,11 +106,11 @@ def test_a_release_is_of_a_commit(tmp_path: Path) -> None:
     git(tmp_path, "commit", "--message", "One")
     release.refuse(tmp_path)
     (tmp_path / "file").write_text("two")
-    with pytest.raises(wheels.Unbuildable, match=r"(?s)changed:\nM file\n.*DIRTY=1"):
+    with pytest.raises(Unbuildable, match=r"(?s)changed:\nM file\n.*DIRTY=1"):
         release.refuse(tmp_path)
     git(tmp_path, "checkout", "file")
     (tmp_path / "another").touch()
-    with pytest.raises(wheels.Unbuildable, match="another"):
+    with pytest.raises(Unbuildable, match="another"):
         release.refuse(tmp_path)
 
 
@@ -117,7 +118,7 @@ def test_of_changes_nothing_is_made_unless_that_is_wanted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def refuse() -> None:
-        raise wheels.Unbuildable("there are changes")
+        raise Unbuildable("there are changes")
 
     def make(target: Path) -> Path:
         target.mkdir()
