@@ -66,6 +66,7 @@ from liqod.network.overlay.writer import OverlayWriter
 from liqod.network.owngeneration import OwnGeneration
 from liqod.network.remotemachine import RemoteMachine
 from liqod.network.sweeping import NetworkGarbageCollector, sweep_once
+from liqod.network.yieldedtunnels import YieldedTunnels
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
@@ -154,6 +155,7 @@ class Daemon:
         self._leader: LeaderComponents | None = None
         self._leads = Observable(False)
         self._generation = OwnGeneration()
+        self._led_by = Observable("")
         self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
@@ -328,6 +330,7 @@ class Daemon:
                         waiting.start_soon(self._run_as_standby, context)
 
             def stand_by(leader: str) -> None:
+                self._led_by.set(leader)
                 self._become(f"standing by; {leader} leads")
                 if not nursery.child_tasks:
                     nursery.start_soon(wait)
@@ -351,6 +354,9 @@ class Daemon:
         if not self._role.others:
             self._machine.overlay.have(ReleaseOverlay())
             self._machine.machine.release()
+            if context.config.network.enabled:
+                yielded = YieldedTunnels(context, self._machine.machine, self._led_by)
+                await walled(yielded.name, yielded.run)
             return
         own = self._machine
         if (await own.machine.look()).problem:

@@ -130,7 +130,7 @@ async def sweep(
     return swept.marks
 
 
-async def known_peers(context: ClusterContext, working: Collection[str]) -> list[str]:
+async def known_peers(context: ClusterContext, working: Collection[str] = ()) -> list[str]:
     """The ids of all peers of which anything exists: by objects, and by tasks."""
     client, own = context.client, context.namespace
     found = [
