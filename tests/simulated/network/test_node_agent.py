@@ -237,8 +237,11 @@ async def test_what_the_kernel_refuses_is_said_and_tried_again():
         node.kernel.refuses = "the interface lqx is of liqod milan"
         await make(node.client)
         assert "is of liqod milan" in await node.says("Applied", "NotApplied")
+        # What its readiness says; its liveness asks for nothing of it.
+        assert node.states[-1] == (f"not as wanted: {node.kernel.refuses}", False)
         node.kernel.refuses = ""
         await node.says("Applied", "Applied")
+        assert node.states[-1] == ("node of the gateway one", True)
 
 
 async def test_dropped_packets_and_a_silent_gateway_are_said():
