@@ -342,6 +342,7 @@ class Daemon:
                 context.namespace,
                 identity,
                 standing_by=stand_by,
+                cut_off=self._wait,
                 on_term=self._generation.enter,
                 notes=whereabouts.noted(here),
             )

@@ -76,6 +76,7 @@ class LeaderElection:
         namespace: of the Lease.
         identity: unique among the candidates, such as host name and a random part.
         standing_by: called with the leader's identity on each change, until this one leads.
+        cut_off: called with the reason once the Lease could not be read for its duration.
         on_term: called with each term that is seen or begun, and when one of this candidate ends.
         notes: annotations that the Lease gets when this one takes it; they stay after its release.
 
@@ -92,6 +93,7 @@ class LeaderElection:
         identity: str,
         *,
         standing_by: Callable[[str], None] = lambda _: None,
+        cut_off: Callable[[str], None] = lambda _: None,
         on_term: Callable[[LeaseTerm], None] = lambda _: None,
         notes: Mapping[str, str] | None = None,
     ) -> None:
@@ -101,7 +103,8 @@ class LeaderElection:
         self._identity = identity
         self._seen: LeaseObservation | None = None
         self._version = ""
-        self._standing_by, self._on_term = standing_by, on_term
+        self._standing_by, self._cut_off, self._on_term = standing_by, cut_off, on_term
+        self._is_cut_off = False
         self._term = LeaseTerm(0, 0, False)
         self._notes = {"annotations": dict(notes)} if notes else {}
         self._complained = False
@@ -162,7 +165,16 @@ class LeaderElection:
                 await trio.sleep(PACE)
             except LiqodError as error:
                 self._complain("leader election fails", error)
+                self._doubt(error)
                 await trio.sleep(RETRY)
+
+    def _doubt(self, error: LiqodError) -> None:
+        """Say that it is not known any more who leads, where that is so."""
+        seen = self._seen
+        if self._is_cut_off or (seen is not None and trio.current_time() < seen.free_at()):
+            return
+        self._is_cut_off, self.leader = True, ""
+        self._cut_off(str(error))
 
     def _is_taken(self, seen: LeaseObservation) -> bool:
         """True if another holder may be alive. Our own name in it is from an earlier term."""
@@ -177,7 +189,7 @@ class LeaderElection:
     def _see(self, lease: Lease) -> LeaseObservation:
         self._seen = observe(self._seen, lease, trio.current_time())
         self._version = lease.metadata.resource_version
-        self._complained = False
+        self._complained = self._is_cut_off = False
         holder = lease.spec.holder_identity or ""
         if holder != self.leader and holder not in ("", self._identity):
             self._standing_by(holder)

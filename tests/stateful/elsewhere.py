@@ -115,6 +115,10 @@ ELSEWHERE = {
         "unit/install/test_manifests.py",
         "test_a_lost_node_keeps_its_daemon_for_half_a_minute",
     ),
+    "The daemon: one that stands by does not reach this cluster's API server": (
+        "simulated/daemon/test_health.py",
+        "test_a_standby_without_its_api_server_is_not_ready",
+    ),
     "The daemon: its webhook has no certificate, as before the first leader has made one": (
         "simulated/daemon/test_health.py",
         "test_a_replica_without_the_webhooks_certificate_is_not_ready",

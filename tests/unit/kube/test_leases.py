@@ -120,6 +120,7 @@ class Candidates:
             "liqo",
             name,
             standing_by=lambda leader: self.told.append((name, leader)),
+            cut_off=lambda reason: self.told.append((name, "")),
             on_term=self.terms.setdefault(name, []).append,
         )
         with self.scopes[name]:
@@ -285,6 +286,23 @@ async def test_a_standby_is_told_who_leads(autojump_clock):
         it.start("one")
         await trio.sleep(1)
         assert it.told == [("two", "one"), ("one", "two")]
+
+
+async def test_a_standby_that_is_cut_off_says_so_once_and_then_who_leads(autojump_clock):
+    async with candidates() as it:
+        it.start("one")
+        await trio.sleep(1)
+        it.start("two")
+        await trio.sleep(20)
+        it.server.cut.add("two")
+        await trio.sleep(leaderelection.DURATION - 3)
+        assert it.told == [("two", "one")]
+        await trio.sleep(120)
+        assert it.told == [("two", "one"), ("two", "")]
+        it.server.cut.clear()
+        await trio.sleep(60)
+        assert it.told == [("two", "one"), ("two", ""), ("two", "one")]
+        assert it.leading == {"one"}
 
 
 async def test_a_lease_taken_by_force_is_lost(autojump_clock):
