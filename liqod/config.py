@@ -37,6 +37,7 @@ from liqod.configsections import WebhookSettings as WebhookSettings
 from liqod.errors import ConfigError
 from liqod.model.nearest import nearest
 from liqod.model.network.apiaddress import place
+from liqod.model.objects.podreturns import ReturnTimes
 from liqod.plugins import declared
 
 Policy = Literal["DenyList", "AllowList"]
@@ -135,6 +136,11 @@ class ConsumerSettings(Table, frozen=True):
     Attributes:
         drain_timeout: seconds that pods have to leave a virtual node, or a peer that their
             namespace leaves, within their disruption budgets; then they are deleted.
+        return_unschedulable: seconds after which a pod returns that no node there has a place for.
+        return_image: the same where an image cannot be pulled there.
+        return_refused: the same where the peer does not take the pod.
+        return_back_off: seconds for which its controller's next pods then avoid that peer, at
+            first.
         max_bytes: what is kept in memory of the objects that one provider has for us; beyond, what
             changes there is not followed.
         labels_not_reflected: label keys that stay in this cluster.
@@ -142,6 +148,10 @@ class ConsumerSettings(Table, frozen=True):
     """
 
     drain_timeout: Seconds = 120.0
+    return_unschedulable: Annotated[float, Meta(ge=0)] = 600.0
+    return_image: Annotated[float, Meta(ge=0)] = 300.0
+    return_refused: Annotated[float, Meta(ge=0)] = 120.0
+    return_back_off: Annotated[float, Meta(ge=1)] = 600.0
     max_bytes: Annotated[int, Meta(ge=1 << 20)] = 32 << 20
     labels_not_reflected: tuple[str, ...] = ()
     annotations_not_reflected: tuple[str, ...] = (
@@ -157,6 +167,11 @@ class ConsumerSettings(Table, frozen=True):
         "metallb.universe.tf/loadBalancerIPs",
         "loadbalancer.openstack.org/load-balancer-id",
     )
+
+    @property
+    def returns(self) -> ReturnTimes:
+        """How long pods wait for their start at a peer."""
+        return ReturnTimes(self.return_unschedulable, self.return_image, self.return_refused)
 
 
 class CertificateSettings(Table, frozen=True):

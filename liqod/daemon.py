@@ -29,6 +29,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.podselection import select_pods
 from liqod.clusterlabels import ClusterLabels
 from liqod.config import Config, load
+from liqod.consumer import returns
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
 from liqod.consumer.identities.formerkey import FormerKey
@@ -382,6 +383,7 @@ class Daemon:
             await nursery.start(webhook.run_as_leader)
             await nursery.start(OffloadingController(context).run)
             await nursery.start(MissedPods(context, webhook.doubt).run)
+            await nursery.start(returns.run, context)
             nursery.start_soon(walled, "volumes of claims", VolumeProvisioner(context).run)
             await nursery.start(ForeignClusters(context).run)
             await nursery.start(PolicyController(context, self._components.guest_policies).run)

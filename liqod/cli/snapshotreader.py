@@ -24,6 +24,7 @@ from liqod.identity import keys
 from liqod.inspect.objectcaches import LISTED, Listed, lives
 from liqod.install import daemonpolicies, homepolicies
 from liqod.install.verbs import is_older
+from liqod.kube import times
 from liqod.kube.candidates import standbys
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -86,6 +87,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         webhook=await webhook_verdict(client),
         **listed,
         stayed=await _stayed(lists, listed["offloadings"], [node.name for node in virtual_nodes]),
+        now=times.now(),
         nodes=states,
         pods=tuple(out),
         requests_read=not lists.silent,

@@ -212,7 +212,8 @@ _NODES = (
         ("patch",),
     ),
     DaemonRule(
-        "a leaving virtual node is drained with respect to disruption budgets",
+        "a leaving virtual node is drained with respect to disruption budgets, and pods return "
+        "that a peer cannot start",
         ("",),
         ("pods/eviction",),
         ("create",),

@@ -25,6 +25,7 @@ from liqod.apimachinery.kinds import SERVICES as SERVICES
 from liqod.apimachinery.kinds import Kind as Kind
 from liqod.model.network.ranges import PeerRanges as PeerRanges
 from liqod.model.objects.homeapi import HomeApi as HomeApi
+from liqod.model.objects.podreturns import ReturnTimes as ReturnTimes
 from liqod.plugins.grants import READ as READ
 from liqod.plugins.grants import AdmissionPolicy as AdmissionPolicy
 from liqod.plugins.grants import Grant as Grant
@@ -366,6 +367,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         storage: whether claims of the virtual StorageClass follow pods.
         unreachable: why nothing gets through to what runs at the peer, a sentence; empty where it
             does, None while that is not known.
+        returns: how long pods wait there for their start before they return.
     """
 
     consumer: str
@@ -387,6 +389,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     home_api: HomeApi = HomeApi()
     storage: bool = False
     unreachable: str | None = ""
+    returns: ReturnTimes = ReturnTimes()
 
     @property
     def crosses(self) -> bool:

@@ -181,6 +181,7 @@ class Context:
             ),
             storage=context.config.storage.enabled,
             unreachable=self.peer.reach.now,
+            returns=settings.returns,
         )
         return made
 

@@ -33,15 +33,18 @@ BY_CODE = {
 }
 
 
-@pytest.fixture(scope="module")
-def pair(real_node_cluster: NodeCluster) -> Iterator[tuple[Member, Member]]:
+@contextmanager
+def borrowing(
+    real_node_cluster: NodeCluster, **settings: dict[str, Any]
+) -> Iterator[tuple[Member, Member]]:
     """A borrower and a lender: the lender has one real node, and a fake one that is cordoned."""
     plane = ControlPlane("lucca", Settings(pod_cidr=POD_CIDR))
     start_all([plane])
     made = Federation()
     gateway = real_node_cluster.machine.gateway
     try:
-        context = made.join(plane, {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED}, nodes=0)
+        own = {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED, **settings}
+        context = made.join(plane, own, nodes=0)
         lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
         naples = made.join(real_node_cluster.plane, {**lender, **ROUTED})
         schedulable(naples, spare(naples), there=False)
@@ -57,6 +60,13 @@ def pair(real_node_cluster: NodeCluster) -> Iterator[tuple[Member, Member]]:
     finally:
         made.close()
         plane.destroy()
+
+
+@pytest.fixture(scope="module")
+def pair(real_node_cluster: NodeCluster) -> Iterator[tuple[Member, Member]]:
+    """Both, for all tests here."""
+    with borrowing(real_node_cluster) as made:
+        yield made
 
 
 def spare(naples: Member) -> str:

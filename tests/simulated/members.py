@@ -19,6 +19,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
 from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
+from liqod.consumer import returns
 from liqod.consumer import timings as consumer
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
@@ -124,6 +125,7 @@ class Member:
                 self.components.former_key = FormerKey(context, self.consumer_timings)
                 await nursery.start(self.components.former_key.run)
                 await nursery.start(OffloadingController(context, self.consumer_timings).run)
+                await nursery.start(returns.run, context)
                 await nursery.start(ForeignClusters(context).run)
                 await nursery.start(PolicyController(context, self.components.guest_policies).run)
                 signing_requests = SigningRequests()

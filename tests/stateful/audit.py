@@ -11,6 +11,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model import ids
+from liqod.model.objects import podreturns
 from simulator import EmbeddedCluster
 from simulator.access.identities import REQUESTER
 from simulator.storage.storage import Change, Item
@@ -98,12 +99,15 @@ class Audit:
         self.changes = 0
         self.writes: list[Write] = []
         self.problems: list[str] = []
+        self.returned: set[str] = set()
+        """UIDs of local pods that have returned."""
         self.clusters: dict[str, EmbeddedCluster] = {}
         self.rules: tuple[Callable[[Write], str | None], ...] = (
             _people_own,
             _consumer_owns,
             _users_own,
             self._one_remote_pod,
+            self._returned_once,
             self._not_abandoned,
         )
 
@@ -163,6 +167,34 @@ class Audit:
             return None
         return f"the local pod {uid} has two remote pods"
 
+    def _returned_once(self, write: Write) -> str | None:
+        """Nothing of a pod that has returned is at a provider, or comes there again."""
+        change = write.change
+        if write.resource != "pods" or change.after is None:
+            return None
+        if write.cluster == CONSUMER:
+            if not _returned(change.after):
+                return None
+            self.returned.add(change.after.uid)
+            left = self._there(change.after.uid)
+            return f"it has returned, and {left[0].name} is there" if left else None
+        uid = seen(change.after).metadata.annotations.get(labels.LOCAL_UID)
+        if uid is None or change.before is not None:
+            return None
+        local = self.clusters[CONSUMER].registry.storage.of("pods").items()
+        back = any(item.uid == uid and _returned(item) for item in local)
+        return "it has returned, and is made there again" if back else None
+
+    def _there(self, uid: str) -> list[Item]:
+        """The remote pods of a local one, and its ShadowPods."""
+        found = self.remote_pods(uid)
+        for name, cluster in self.clusters.items():
+            if name != CONSUMER:
+                shadows = cluster.registry.storage.of("shadowpods.offloading.liqo.io").items()
+                notes = ((seen(item).metadata.annotations, item) for item in shadows)
+                found += [each for marks, each in notes if marks.get(labels.LOCAL_UID) == uid]
+        return found
+
     def _not_abandoned(self, write: Write) -> str | None:
         """A local pod is not ended or given up by the daemon while its remote pod runs."""
         if write.cluster != CONSUMER or write.resource != "pods" or write.author != "daemon":
@@ -195,6 +227,13 @@ class Audit:
             return False
         found = storage.of("namespacemaps.offloading.liqo.io").get(f"liqo-tenant-{node}", node)
         return found is not None and bool(found.decode().get("spec", {}).get("desiredMapping"))
+
+
+def _returned(pod: Item) -> bool:
+    """True if a local pod is said to have ended at its provider, to return."""
+    if labels.RETURNING.encode() not in pod.raw:
+        return False
+    return podreturns.ended_there(pod.decode())
 
 
 def _author(cluster: str, user: str) -> str:

@@ -51,6 +51,11 @@ ELSEWHERE = {
         "node/test_ends.py",
         "test_who_is_preempted_there_waits_with_the_peers_words",
     ),
+    f"{POD}: it cannot start there: for ten minutes no node has a place for it, for five its image"
+    " cannot be pulled, or for two the peer refuses it": (
+        "stateful/test_returns.py",
+        "test_whatever_happens_meanwhile_nothing_runs_twice",
+    ),
     f"{TOKENS}: the peer is away when a token is due": (
         "simulated/reflection/test_pod_tokens.py",
         "test_a_renewal_that_is_late_as_the_peer_is_away_is_said_on_the_pod",

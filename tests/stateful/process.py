@@ -11,6 +11,7 @@ from liqod.apimachinery import labels
 from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
 from liqod.cluster.preflight import RETRY
+from liqod.consumer import returns
 from liqod.consumer.foreignclusters import ForeignClusters
 from liqod.consumer.identities.clusterkeys import KeyBootstrap
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
@@ -48,6 +49,9 @@ pod_network = "routed"
 pod_cidrs = ["10.0.0.0/8"]
 [consumer]
 drain_timeout = 20.0
+return_unschedulable = 15.0
+return_image = 15.0
+return_refused = 15.0
 [certificates]
 lifetime = 604800
 """
@@ -176,6 +180,7 @@ class Process:
                 tasks = PeerTasks(self._plugins, components=self._components)
                 policies, signing = self._components.guest_policies, tasks.signing_requests
                 await nursery.start(OffloadingController(context).run)
+                await nursery.start(returns.run, context)
                 await nursery.start(ForeignClusters(context).run)
                 await nursery.start(PolicyController(context, policies).run)
                 await nursery.start(GarbageCollector(context, signing).run)

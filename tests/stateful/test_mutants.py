@@ -16,6 +16,9 @@ from liqod.identity.signingrequests import SigningRequests
 from liqod.kube import leaderelection
 from liqod.kube.client import Client
 from liqod.kube.leaderelection import LeaderElection
+from liqod.model.objects import podreturns
+from liqod.plugins import returning
+from liqod.plugins.contracts import Json, Plan, View
 from liqod.provider.tenants.renewals import Renewals
 from liqod.reflection import statuswriter
 from liqod.reflection.remotewriter import RemoteWriter, WriteResult
@@ -24,6 +27,7 @@ from liqod.runtime.supervise import leaves
 from tests.stateful.audit import Broken
 from tests.stateful.script import perform
 from tests.stateful.steps import (
+    Cordon,
     Delete,
     Deployment,
     Finish,
@@ -168,3 +172,14 @@ def test_a_pod_that_the_webhook_missed_is_forgotten(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(UnscheduledPods, "reconcile", nothing)
     assert "may not run at a peer" in broken_by(*script)
+
+
+def test_the_end_of_a_pod_that_returns_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    script = (Cordon("milan", True), Cordon("turin", True), Deployment("web", 1), Wait(35.0))
+    perform(*script)
+
+    def believed(pod: Json, view: View, *_: object) -> Plan:
+        return Plan(hold=True, status=podreturns.marked(pod, None, "True", None, view.now))
+
+    monkeypatch.setattr(returning, "withdrawal", believed)
+    assert "it has returned, and" in broken_by(*script)

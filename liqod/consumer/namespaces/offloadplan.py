@@ -20,7 +20,7 @@ from liqod.model import ids
 from liqod.model.crossing.exclusions import NAMESPACE_STAYS
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.overrides import Override
-from liqod.model.objects import selectors
+from liqod.model.objects import returnmarks, selectors
 from liqod.model.objects.conditions import all_dated, holds
 from liqod.model.objects.eligibility import Placement, Strategy
 from liqod.resources import offloading as kinds
@@ -89,15 +89,13 @@ def placement(
     providers: Mapping[str, Rules | None] = {},
     overrides: tuple[Override, ...] = (),
 ) -> Placement:
-    """The placement of its namespace's pods: its own terms, the providers' rules, and what
-    policies change on the way."""
+    """The placement of its namespace's pods: its own terms, the providers' rules, what policies
+    change on the way, and all marks of pods that returned, in force or not."""
     wanted = offloading.spec.pod_offloading_strategy
-    strategy: Strategy = "LocalAndRemote"
-    if wanted == kinds.LOCAL:
-        strategy = "Local"
-    elif wanted == kinds.REMOTE:
-        strategy = "Remote"
-    return Placement(strategy, terms(offloading), providers, overrides=overrides)
+    alone: Strategy = "Local" if wanted == kinds.LOCAL else "LocalAndRemote"
+    strategy: Strategy = "Remote" if wanted == kinds.REMOTE else alone
+    marks = returnmarks.read(offloading.metadata.annotations)
+    return Placement(strategy, terms(offloading), providers, overrides=overrides, returned=marks)
 
 
 def fails_closed(offloading: NamespaceOffloading, settings: WebhookSettings) -> bool:

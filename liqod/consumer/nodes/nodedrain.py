@@ -90,7 +90,7 @@ async def drain(
                 await delete(client, pod)
         elif silent is not None:
             for pod in staying:
-                blocked = await _evict(client, pod) or blocked
+                blocked = await evict(client, pod) or blocked
         elif staying:
             pods = [*leaving, *await _elsewhere(client, staying, node)]
             blocked, sizes = await advance(client, pods, (node,), sizes)
@@ -129,7 +129,7 @@ async def advance(
     for pod in step.go:
         group = pod.controller or pod.key
         if refused[group] < REFUSALS:
-            why = await _evict(client, pod)
+            why = await evict(client, pod)
             refused[group] += bool(why)
             blocked = why or blocked
     if step.held and not blocked:
@@ -149,8 +149,8 @@ async def _elsewhere(
     return found
 
 
-async def _evict(client: Client, pod: EvictablePod) -> str:
-    """Evict one pod; the obstacle, or an empty text."""
+async def evict(client: Client, pod: EvictablePod) -> str:
+    """Evict exactly this pod; the obstacle, or an empty text."""
     name, namespace = pod.metadata.name, pod.metadata.namespace
     eviction = {
         "apiVersion": "policy/v1",

@@ -27,7 +27,7 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.exclusions import namespace_stays
-from liqod.model.objects import conditions, eligibility, scheduling
+from liqod.model.objects import conditions, eligibility, returnmarks, scheduling
 from liqod.model.objects.eligibility import Placement, SchedulingVerdict, decide
 from liqod.model.objects.scheduling import needs_toleration
 from liqod.resources import (
@@ -41,6 +41,8 @@ from liqod.telemetry.events import MissedPod
 CONDITION: Final = labels.OFFLOADED
 """The condition's type; on pods that are bound to a virtual node their reflector writes it."""
 CONFLICT_PAUSE = 0.2
+ANOTHER = 30.0
+"""Seconds until a pod that avoids all peers is looked at again: another one may be there."""
 SCHEDULING = 0.3
 """Seconds in which nearly every pod that has a place gets it; none of those is considered."""
 
@@ -168,10 +170,12 @@ class UnscheduledPods(Controller[Key]):
         placement = self._placements.get(key[0])
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
+        now = times.now()
         placement = msgspec.structs.replace(
             placement,
             providers=rules_of(self._slices.store),
             overrides=overrides_of(self._policies.store, self._context.namespace, key[0]),
+            returned=returnmarks.in_force(placement.returned, now),
         )
         placement = await claims_of(self._context, pod, key[0], placement)
         try:
@@ -185,6 +189,9 @@ class UnscheduledPods(Controller[Key]):
                 await self._explain(key, pod, verdict)
             if verdict is not None and verdict.reason == eligibility.CLAIM_MISSING:
                 return self._timings.claim_again
+            if verdict is not None and verdict.reason == eligibility.RETURNED:
+                ends = (times.seconds(each.until) for each in placement.returned)
+                return min(max(min(ends) - times.seconds(now), 1.0), ANOTHER)
         except Conflict:
             return CONFLICT_PAUSE
         except Invalid as error:

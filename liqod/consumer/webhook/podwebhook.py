@@ -13,6 +13,7 @@ import ssl
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
 
+import msgspec
 import trio
 
 from liqod.apimachinery import labels
@@ -26,6 +27,7 @@ from liqod.consumer.webhook.pvclookup import claims_of
 from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.consumer.webhook.webhookcontroller import WebhookController
 from liqod.errors import ConfigError, ProtocolError
+from liqod.kube import times
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import IndexedStore
 from liqod.kube.http import tls
@@ -34,7 +36,7 @@ from liqod.kube.http.listener import listen, wildcard
 from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.crossing.overrides import Override
-from liqod.model.objects import webhook
+from liqod.model.objects import returnmarks, webhook
 from liqod.model.objects.eligibility import Placement
 from liqod.resources import (
     NAMESPACE_OFFLOADINGS,
@@ -191,7 +193,9 @@ class PodWebhook:
         overrides: tuple[Override, ...] = ()
         if self._policies is not None:
             overrides = overrides_of(self._policies, self._context.namespace, namespace)
-        return offloadplan.placement(offloading, providers, overrides)
+        found = offloadplan.placement(offloading, providers, overrides)
+        in_force = returnmarks.in_force(found.returned, times.now())
+        return msgspec.structs.replace(found, returned=in_force)
 
     def _certify(self, secret: bytes | None) -> None:
         """Take the certificate of the Secret, for connections to come."""

@@ -14,7 +14,8 @@ from liqod.apimachinery.kinds import PODS
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.overrides import Override, overridden
-from liqod.model.objects import podspec
+from liqod.model.objects import podspec, returnmarks
+from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.selectors import Json
 from liqod.model.objects.volumeclaims import ClaimView
 
@@ -24,6 +25,8 @@ CLAIM_MISSING = "ClaimMissing"
 """Reason of a pod that names a claim which does not exist (yet)."""
 NOT_LENT = "NotLent"
 """Reason of a pod that every provider would refuse."""
+RETURNED = "Returned"
+"""Reason of a pod that avoids a provider, which could not start others of its controller lately."""
 
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -39,6 +42,7 @@ class Placement(msgspec.Struct, frozen=True):
         storage_class: the virtual StorageClass, whose claims follow pods; empty where none do.
         claims: those that the pod names, as far as they exist.
         overrides: the policies that change its pods on their way, in the order of their use.
+        returned: the controllers whose pods a provider could not start.
     """
 
     strategy: Strategy = "LocalAndRemote"
@@ -47,6 +51,7 @@ class Placement(msgspec.Struct, frozen=True):
     storage_class: str = ""
     claims: Mapping[str, ClaimView] = {}
     overrides: tuple[Override, ...] = ()
+    returned: tuple[ReturnMark, ...] = ()
 
 
 class SchedulingVerdict(msgspec.Struct, frozen=True):
@@ -63,6 +68,7 @@ class Eligibility(msgspec.Struct, frozen=True):
         unplaced: why liqod does not place the pod at all; None where it does.
         obstacle: the first thing that it uses and that can follow it to no peer; None for nothing.
         refused: the providers that would never take it, by their ids, and why.
+        avoided: those that could not start pods of its controller lately, and why.
         everywhere: whether there are providers, and all of them are among those.
         needs_storage: whether a volume may be provisioned where it lands.
     """
@@ -70,6 +76,7 @@ class Eligibility(msgspec.Struct, frozen=True):
     unplaced: SchedulingVerdict | None = None
     obstacle: SchedulingVerdict | None = None
     refused: Mapping[str, str] = {}
+    avoided: Mapping[str, str] = {}
     everywhere: bool = False
     needs_storage: bool = False
 
@@ -78,24 +85,36 @@ class Eligibility(msgspec.Struct, frozen=True):
         """The reason against every peer: a part of the pod cannot follow, or none accepts it."""
         if self.obstacle is not None or not self.everywhere:
             return self.obstacle
+        if self.avoided.keys() - self.refused.keys():
+            return SchedulingVerdict(RETURNED, "; ".join(self.avoided.values()))
         why = next(iter(self.refused.values()))
         return SchedulingVerdict(NOT_LENT, f"{why}, which no provider takes")
 
+    @property
+    def excluded(self) -> Mapping[str, str]:
+        """The providers that the pod is not sent to, by their ids, and why."""
+        return {**self.avoided, **self.refused}
+
     def against(self, provider: str) -> SchedulingVerdict | None:
         """The reason against one provider, given by its id; None where it may have the pod."""
-        if self.obstacle is not None or provider not in self.refused:
+        if self.obstacle is not None or provider not in self.excluded:
             return self.obstacle
-        return SchedulingVerdict(NOT_LENT, self.refused[provider])
+        if provider in self.refused:
+            return SchedulingVerdict(NOT_LENT, self.refused[provider])
+        return SchedulingVerdict(RETURNED, self.avoided[provider])
 
 
 def decide(pod: Json, placement: Placement) -> Eligibility:
     """The decision about a pod: everything about it that is asked more than once."""
     refused = _refusing(pod, placement)
+    avoided = returnmarks.avoided(pod, placement.returned)
+    known = placement.providers.keys()
     return Eligibility(
         unplaced=_unplaced(pod),
         obstacle=obstacle(pod, placement),
         refused=refused,
-        everywhere=bool(refused) and len(refused) == len(placement.providers),
+        avoided=avoided,
+        everywhere=bool(known) and known <= refused.keys() | avoided.keys(),
         needs_storage=_needs_storage(pod, placement),
     )
 

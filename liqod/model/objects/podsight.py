@@ -8,16 +8,13 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects import conditions, podstatus
 from liqod.model.objects.partial import NodeStatus, PodStatus
+from liqod.model.objects.podreturns import UNPULLED, UNSCHEDULABLE
 from liqod.model.peering.quotadecision import OVER_QUOTA
 from liqod.model.view.snapshot import GuestSummary, PodSummary
 
 ORDINARY = ("ContainerCreating", "PodInitializing")
 """Reasons of waiting containers that pass by themselves."""
-UNPULLED = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
-"""Reasons of containers whose image cannot be pulled."""
-UNPLACED = "Unschedulable"
-"""Kubernetes' reason for a pod that fits on no node."""
-WAITS = (UNPLACED, OVER_QUOTA)
+WAITS = (UNSCHEDULABLE, OVER_QUOTA)
 """Reasons of a pod that uses nothing of its peer's grant: that of the scheduler there, and that of
 the quota there, where the pod gave way to a smaller one."""
 REQUIRED = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
@@ -57,8 +54,10 @@ def waits_there(phase: str, reason: str) -> bool:
 def _is_unplaced(status: PodStatus) -> bool:
     """True if a scheduler has no node for a pod: the local one, or, by its reason, the peer's."""
     scheduled = conditions.of_type(status.conditions, "PodScheduled")
-    here = scheduled is not None and scheduled.status == "False" and scheduled.reason == UNPLACED
-    return here or status.reason == UNPLACED
+    here = (
+        scheduled is not None and scheduled.status == "False" and scheduled.reason == UNSCHEDULABLE
+    )
+    return here or status.reason == UNSCHEDULABLE
 
 
 def guest_of(pod: LivePod) -> GuestSummary:

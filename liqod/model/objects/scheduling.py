@@ -134,7 +134,7 @@ def _terms(pod: Json, placement: Placement, decided: Eligibility) -> list[Json]:
     stays = decided.stays is not None
     terms = _placed_terms(pod, placement, stays=stays)
     also: list[Json] = [_STORING] if decided.needs_storage else []
-    refused = sorted(decided.refused) if placement.strategy != "Local" else []
+    refused = sorted(decided.excluded) if placement.strategy != "Local" else []
     # Of several providers those that would never take it; where all would not, it stays.
     if refused and not stays:
         also.append({"key": labels.REMOTE_CLUSTER_ID, "operator": "NotIn", "values": refused})
@@ -193,7 +193,7 @@ def _late_verdict(
         )
         return SchedulingVerdict(stays.reason, stays.message + where)
     # Rules of providers change, and bind a pod only as they are when it is made.
-    ruleless = msgspec.structs.replace(decided, refused={}, everywhere=False)
+    ruleless = msgspec.structs.replace(decided, refused={}, avoided={}, everywhere=False)
     missed = placed_affinity(pod, placement, ruleless) is not None
     if missed and not pod["spec"].get("schedulingGates"):
         return SchedulingVerdict(

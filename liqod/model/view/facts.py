@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from liqod.model.ids import IdProblem
+from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.peering.heartbeat import State
 from liqod.model.view.daemonfacts import (
     ClientFacts,
@@ -67,6 +68,13 @@ class DaemonFacts(msgspec.Struct, frozen=True, kw_only=True):
     standbys: tuple[str, ...] = ()
 
 
+class ReturnFacts(msgspec.Struct, frozen=True):
+    """A controller whose pods a peer could not start, by its mark; and their namespace."""
+
+    namespace: str
+    mark: ReturnMark
+
+
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about this cluster.
 
@@ -99,6 +107,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         overcommitted: resources granted to consumers beyond its nodes' capacity, as a clause;
             empty for none.
         stayed: pods on its own nodes, by the namespace whose pods are to run at peers only.
+        returned: controllers whose pods a peer could not start, and which avoid it now.
         pods: those on virtual nodes of unknown peers, as of :attr:`PeerFacts.pods`.
         process: the daemon's own process; None where no daemon fills these facts.
         plugins: all plugins, by ``kind/name``.
@@ -141,6 +150,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     overlay: tuple[NodeWay, ...] = ()
     overcommitted: str = ""
     stayed: dict[str, int] = {}
+    returned: tuple[ReturnFacts, ...] = ()
     pods: tuple[PodSummary, ...] = ()
     probed: Any = None
     settings: Any = None

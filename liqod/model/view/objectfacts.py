@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.model.objects import returnmarks
 from liqod.model.objects.conditions import holds
 from liqod.model.peering import capacity, healthsummary, nodesready
 from liqod.model.peering.foreigncluster import (
@@ -33,6 +34,7 @@ from liqod.model.view.facts import (
     NodeFacts,
     PeerFacts,
     ReflectionFacts,
+    ReturnFacts,
     Trip,
 )
 from liqod.model.view.networkfacts import joined, ways
@@ -86,6 +88,13 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
         overlay=ways(fabric, snapshot.internal_nodes),
         overcommitted=capacity.beyond(snapshot.capacity, lent),
         stayed=dict(snapshot.stayed),
+        returned=tuple(
+            ReturnFacts(each.namespace, mark)
+            for each in snapshot.offloadings
+            for mark in returnmarks.in_force(
+                returnmarks.read(each.metadata.annotations), snapshot.now
+            )
+        ),
         pods=tuple(each for each in snapshot.pods if each.node not in peers and _waits(each)),
     )
 

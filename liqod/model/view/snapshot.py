@@ -70,6 +70,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         standbys: the daemons that wait to take over.
         webhook: the verdict on the webhook's configuration; empty when unknown.
         stayed: number of pods on this cluster's own nodes, by namespace with the strategy Remote.
+        now: the time of it, RFC 3339.
         nodes: readiness of each virtual Node by name: empty when Ready, else its message.
         expiries: seconds of life left of each peer's certificates, by (peer, identity).
         guests: pods in this cluster that belong to a consumer.
@@ -105,6 +106,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     virtual_nodes: tuple[VirtualNode, ...] = ()
     offloadings: tuple[NamespaceOffloading, ...] = ()
     stayed: Mapping[str, int] = {}
+    now: str = ""
     nodes: Mapping[str, str] = {}
     pods: tuple[PodSummary, ...] = ()
     expiries: Mapping[tuple[str, str], float] = {}

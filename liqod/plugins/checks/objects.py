@@ -7,7 +7,8 @@ its reflectors' reasons), and has a finding of it only where something is wrong.
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Literal
 
-from liqod.model.objects import scheduling
+from liqod.apimachinery import labels
+from liqod.model.objects import returnmarks
 from liqod.model.view.daemonfacts import PLUGIN_FAILS
 from liqod.model.view.figures import counted
 from liqod.model.view.problems import HINTS, LAST
@@ -118,10 +119,28 @@ def capacity(facts: ClusterFacts) -> Iterator[Fault]:
 
 
 def stayed(facts: ClusterFacts) -> Iterator[Fault]:
-    """The hints of pods that run here although their namespace is for peers only."""
+    """The hints of pods that run here although their namespace is for peers only.
+
+    They were made before the namespace was offloaded, or while the webhook could not be reached.
+    """
+    remedy = "delete what was made before it was offloaded, or past the webhook: it is made again"
     for namespace, count in facts.stayed.items():
-        what, remedy = scheduling.stayed(namespace, count)
+        whose = f"1 pod of {namespace} runs" if count == 1 else f"{count} pods of {namespace} run"
+        what = f"{whose} on this cluster's own nodes, though its strategy is Remote"
         yield Fault(what, remedy, (namespace,), HINTS)
+
+
+def returned(facts: ClusterFacts) -> Iterator[Fault]:
+    """The faults of controllers whose pods a peer could not start, while they avoid it."""
+    for back in facts.returned:
+        mark = back.mark
+        what = f"{returnmarks.sentence(mark)}: {mark.message}"
+        remedy = (
+            "mend that; to try it at once, `kubectl annotate namespaceoffloading offloading -n "
+            f"{back.namespace} {labels.RETURNED}-`"
+        )
+        whose = f"{back.namespace}/{mark.name}"
+        yield Fault(what, remedy, (whose,), 3, mark.cluster)
 
 
 def placeless(facts: ClusterFacts) -> Iterator[Fault]:
@@ -238,6 +257,7 @@ CHECKS: Final = (
     _check("cluster", "overlay", "the nodes' ways to the gateway", overlay),
     _check("cluster", "capacity", "what is granted in all", capacity),
     _check("cluster", "stayed", "pods that are to run at peers", stayed),
+    _check("cluster", "returned", "pods that a peer could not start", returned),
     _check("cluster", "placeless", "pods of no known peer", placeless),
     *(each for each in cluster.liqod_checks() if each.name == "plugins"),
     _check("peer", "pods-there", "this cluster's pods there", pods),

@@ -30,10 +30,12 @@ from liqod.model.objects import (
     podchanges,
     podends,
     podready,
+    podreturns,
     podspec,
     podstatus,
 )
 from liqod.model.objects.eligibility import Placement
+from liqod.plugins import returning
 from liqod.plugins.contracts import (
     NOTHING,
     READ,
@@ -55,7 +57,7 @@ from liqod.plugins.contracts import (
 )
 from liqod.plugins.crossing import manifest
 from liqod.plugins.hookspecs import hookimpl
-from liqod.resources.offloading import SHADOW_PODS
+from liqod.resources.offloading import NAMESPACE_OFFLOADINGS, SHADOW_PODS
 
 UNSUPPORTED = "OffloadingUnsupported"
 REFUSED = "OffloadingRefused"
@@ -108,6 +110,9 @@ def outgoing(pod: Json, view: View) -> Plan:
         return Plan(status=podstatus.waiting(pod, daemon.reason, daemon.message))
     if view.names.absence is not Absence.MAPPED:
         return _unmapped(pod, view)
+    if _is_returning(pod):
+        made = partial(_shadow_pod, pod, view)
+        return returning.withdrawal(pod, view, made, lambda each: _is_remote_pod(pod, each, view))
     # Where claims follow pods, their volumes were judged before this one was placed.
     obstacle = eligibility.obstacle(pod, None if view.names.storage else Placement())
     if obstacle is not None:
@@ -167,6 +172,8 @@ def _is_direct(remote_pod: Json) -> bool:
 
 def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
     """The status of the pod, from that of its remote pod or from why there is none."""
+    if _is_returning(pod) and not pod["metadata"].get("deletionTimestamp"):
+        return NOTHING
     remote_pod = next((each for each in remote if _made_for(pod, each)), None)
     if _comes_home(pod, remote_pod):
         return _end(pod, view)
@@ -179,7 +186,29 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
         shown = {**pod, "status": {**(pod.get("status") or {}), **last}}
         if _comes_home(shown, None):
             return msgspec.structs.replace(_end(shown, view), status=last or None)
-    return _unseen(pod, view) if remote_pod is None else _merged(pod, remote_pod, view)
+    plan = _unseen(pod, view) if remote_pod is None else _merged(pod, remote_pod, view)
+    if not _noted(pod) and not _waits(pod, plan):
+        return plan
+    refused = remote_pod is None and _is_refused(pod, view)
+    return returning.judged(pod, plan, view, refused=refused)
+
+
+def _waits(pod: Json, plan: Plan) -> bool:
+    """True if a pod may wait for its start: it is Pending, and more is known of it."""
+    shown = {**(pod.get("status") or {}), **(plan.status or {})}
+    told = ("reason", "initContainerStatuses", "containerStatuses")
+    return shown.get("phase") in (None, "", "Pending") and any(shown.get(each) for each in told)
+
+
+def _noted(pod: Json) -> Any:
+    """The condition of a pod that its peer cannot start; None where there is none."""
+    return conditions.find((pod.get("status") or {}).get("conditions"), podreturns.RETURNING)
+
+
+def _is_returning(pod: Json) -> bool:
+    """True if a pod is being ended at its peer to return, or has been."""
+    found = _noted(pod)
+    return found is not None and found.get("status") in podreturns.BEGUN
 
 
 def _end(pod: Json, view: View) -> Plan:
@@ -327,7 +356,7 @@ def _unseen(pod: Json, view: View) -> Plan:
         reason = REFUSED if refusal.status == 403 else INVALID
         message = f"refused by {view.names.peer}: {refusal.message}"[:MESSAGE_LIMIT]
         return Plan(status=podstatus.waiting(pod, reason, message))
-    shadow = next((each for each in view.remote(SHADOW_PODS) if _made_for(pod, each)), None)
+    shadow = _shadow_of(pod, view)
     if shadow is None:
         return Plan(requeue_after=SLOW_START)
     if shadow["metadata"].get("deletionTimestamp"):
@@ -336,7 +365,7 @@ def _unseen(pod: Json, view: View) -> Plan:
     if not _has_run(pod) and age < SLOW_START:
         return Plan(requeue_after=SLOW_START - age)
     meta = shadow["metadata"]
-    asked = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
+    asked = _asked(shadow)
     told = view.fulfilled(asked)
     if told and (told.get("status") or {}).get("reason"):
         return _without(pod, told, age, view)  # its version changes once there is a pod
@@ -350,6 +379,27 @@ def _unseen(pod: Json, view: View) -> Plan:
     if _is_remote_pod(pod, remote_pod, view):
         return _merged(pod, remote_pod, view)
     return Plan(needs=(asked,)) if told is None else _without(pod, told, age, view)
+
+
+def _shadow_of(pod: Json, view: View) -> Json | None:
+    """The metadata of the pod's ShadowPod; None where none is seen."""
+    return next((each for each in view.remote(SHADOW_PODS) if _made_for(pod, each)), None)
+
+
+def _asked(shadow: Json) -> RemoteObject:
+    """The need by which a whole ShadowPod is read."""
+    meta = shadow["metadata"]
+    return RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=meta["resourceVersion"])
+
+
+def _is_refused(pod: Json, view: View) -> bool:
+    """True if the peer does not take a pod: its API server, or its daemon by the ShadowPod."""
+    if view.refusals:
+        return True
+    shadow = _shadow_of(pod, view)
+    told = (None if shadow is None else view.fulfilled(_asked(shadow))) or {}
+    there = told.get("status") or {}
+    return bool(there.get("reason")) and there.get("phase") not in podstatus.TERMINAL
 
 
 def _is_remote_pod(pod: Json, found: Json, view: View) -> bool:
@@ -476,7 +526,7 @@ REFLECTOR = Reflector(
         ),
         RemoteKind(kind=PODS, write=None, watch=Watch.FULL, fields=SEEN),
     ),
-    reads=(Reads(NODES),),
+    reads=(Reads(NODES), Reads(NAMESPACE_OFFLOADINGS, everywhere=True)),
     scope=Scope.NODE,
     policy=Policy.ALWAYS,
     concurrency=10,
@@ -489,6 +539,12 @@ REFLECTOR = Reflector(
         ),
         Right(group="", resources=("pods/status",), verbs=("patch",), why="their state at peers"),
         Right(group="", resources=("nodes",), verbs=READ, why="the virtual nodes that they are on"),
+        Right(
+            group=NAMESPACE_OFFLOADINGS.group,
+            resources=(NAMESPACE_OFFLOADINGS.plural,),
+            verbs=("list", "watch"),
+            why="whether pods return that a peer cannot start",
+        ),
     ),
     grant=Grant(quota={"count/shadowpods.offloading.liqo.io": "5000"}, pods=True),
 )

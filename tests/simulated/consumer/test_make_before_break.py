@@ -93,11 +93,13 @@ def _pods(of: Member, namespace: str) -> list[Json]:
 
 
 @asynccontextmanager
-async def shops(*peers: str, **offloading: Any) -> AsyncIterator[list[Member]]:
+async def shops(
+    *peers: str, settings: str = SETTINGS, **offloading: Any
+) -> AsyncIterator[list[Member]]:
     """Rome with a shop that runs at its peers."""
     names = ("rome", *peers)
     plugins = loader.load(sources=loader.built_in())
-    async with members(*names, nodes=1, settings=SETTINGS, plugins=plugins) as made:
+    async with members(*names, nodes=1, settings=settings, plugins=plugins) as made:
         rome = made[0]
         hook = PodWebhook(rome.context, Account())
         await rome.nursery.start(hook.run)

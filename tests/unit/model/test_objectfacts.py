@@ -2,15 +2,21 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli.report import ladders
+from liqod.model.objects import returnmarks
+from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.peering.foreigncluster import REFUSES
 from liqod.model.view import objectfacts
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, Trip
 from liqod.model.view.rows import Verdict
+from liqod.plugins import examination
 from liqod.plugins.examination import ladder
+from liqod.resources import NamespaceOffloading
 from tests.unit.inspect.faulty import denied
 from tests.unit.model.test_overview import healthy, peer
 
@@ -77,3 +83,21 @@ def test_a_server_that_does_not_accept_who_asks_is_told_from_one_that_does_not_a
     ]
     assert "credentials" in remedies[0]
     assert "address" in remedies[1]
+
+
+def test_controllers_that_avoid_a_peer_are_named_while_they_do():
+    since, until = "2026-01-02T12:00:00Z", "2026-01-02T12:10:00Z"
+    mark = ReturnMark("u", "ReplicaSet", "web", "milan", "Refused", "no more cpu", since, until)
+    notes = {labels.RETURNED: returnmarks.render([mark]) or ""}
+    meta = ObjectMeta(name="offloading", namespace="shop", annotations=notes)
+    offloading = NamespaceOffloading(metadata=meta)
+
+    def told(now: str) -> list[str]:
+        snapshot = msgspec.structs.replace(healthy(), offloadings=(offloading,), now=now)
+        return [each.what for each in examination.problems(objectfacts.cluster(snapshot), ())]
+
+    assert told("2026-01-02T12:09:00Z") == [
+        "milan could not start a pod of ReplicaSet web (Refused), and is tried again after "
+        "2026-01-02T12:10:00Z: no more cpu"
+    ]
+    assert told(until) == []

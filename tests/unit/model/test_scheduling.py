@@ -6,6 +6,7 @@ import pytest
 
 from liqod.model.objects import eligibility, scheduling
 from liqod.model.objects.eligibility import Placement, decide
+from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.scheduling import TOLERATION
 
 VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
@@ -260,3 +261,49 @@ def test_stray_without_its_affinity_is_told_so_unless_gated():
     assert gated is not None
     assert terms({"spec": gated["spec"]}) == [[EU, VIRTUAL]]
     assert gated["spec"]["tolerations"] == [dict(TOLERATION)]
+
+
+def returned(*clusters, providers=("milan", "turin"), strategy="LocalAndRemote"):
+    since, until = "2026-01-02T12:00:00Z", "2026-01-02T12:10:00Z"
+    marks = tuple(
+        ReturnMark("uid-1", "ReplicaSet", "web", each, "Unschedulable", "", since, until)
+        for each in clusters
+    )
+    return Placement(strategy, (), dict.fromkeys(providers), returned=marks)
+
+
+def owned(uid="uid-1"):
+    return pod(
+        metadata={"ownerReferences": [{"uid": uid, "controller": True, "kind": "ReplicaSet"}]}
+    )
+
+
+def avoiding(*clusters):
+    return {"key": "liqo.io/remote-cluster-id", "operator": "NotIn", "values": list(clusters)}
+
+
+def test_a_peer_that_could_not_start_its_controllers_pods_is_avoided():
+    patch = scheduling.mutate(owned(), returned("milan"))
+    assert terms(patched(owned(), patch)) == [[avoiding("milan")]]
+    assert dict(TOLERATION) in patched(owned(), patch)["spec"]["tolerations"]
+    other = scheduling.mutate(owned("uid-2"), returned("milan"))
+    assert terms(patched(owned("uid-2"), other)) is None
+    alone = pod()
+    assert terms(patched(alone, scheduling.mutate(alone, returned("milan")))) is None
+
+
+@pytest.mark.parametrize("strategy", ["LocalAndRemote", "Remote"])
+def test_where_no_other_peer_is_left_a_pod_gets_no_toleration_for_now(strategy):
+    placement = returned("milan", "turin", strategy=strategy)
+    made = patched(owned(), scheduling.mutate(owned(), placement))
+    assert "tolerations" not in made["spec"]
+    # The exclusion ends, and an affinity can never be taken back: there is none.
+    assert terms(made) == ([[VIRTUAL]] if strategy == "Remote" else None)
+    verdict = scheduling.late_verdict(made, placement)
+    assert verdict is not None
+    assert verdict.reason == "Returned"
+    assert "12:10" in verdict.message
+    over = returned(strategy=strategy)
+    late = scheduling.late_patch(made, over)
+    assert late is not None
+    assert late["spec"]["tolerations"] == [dict(TOLERATION)]

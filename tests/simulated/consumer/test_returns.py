@@ -1,0 +1,151 @@
+"""Pods that a peer cannot start return: ended there first, marked, evicted, placed elsewhere."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+
+from liqod.apimachinery.kinds import DEPLOYMENTS, EVENTS, NODES, PODS
+from liqod.kube.selection import EVERY, Selection
+from liqod.model.objects import podreturns, returnmarks
+from liqod.model.objects.returnmarks import ReturnMark
+from liqod.resources import NAMESPACE_OFFLOADINGS, SHADOW_PODS
+from simulator.faults import Fault
+from tests.simulated.borrower import Json, eventually
+from tests.simulated.consumer.test_make_before_break import (
+    CONTAINER,
+    DEPLOYMENT,
+    SETTINGS,
+    shops,
+)
+from tests.simulated.members import Member
+
+QUICK = (
+    f"{SETTINGS}[consumer]\nreturn_unschedulable = 1\nreturn_image = 1\nreturn_refused = 1\n"
+    "return_back_off = 600\n"
+)
+HERE, THERE = "shop", "shop-rome"
+ONE: Json = {
+    "metadata": DEPLOYMENT["metadata"],
+    "spec": {**dict[str, object](DEPLOYMENT["spec"]), "replicas": 1},  # type: ignore[call-overload]
+}
+
+
+async def shut(member: Member, *, on: bool = True) -> None:
+    """Cordon all real nodes of a provider, or open them again."""
+    for node in await member.admin.list(NODES, EVERY):
+        name = node["metadata"]["name"]
+        await member.admin.patch(NODES, name, {"spec": {"unschedulable": on}})
+
+
+@asynccontextmanager
+async def shop(*peers: str) -> AsyncIterator[list[Member]]:
+    """Rome with a shop at peers that have no place for anything."""
+    async with shops(*peers, settings=QUICK) as made:
+        for peer in made[1:]:
+            await shut(peer)
+        yield made
+
+
+async def begun(rome: Member, *peers: Member) -> Json:
+    """The first pod of a Deployment, bound to a peer and waiting there."""
+    await rome.admin.create(DEPLOYMENTS, ONE, HERE)
+
+    async def look() -> Json | None:
+        for pod in await rome.admin.list(PODS, Selection(HERE)):
+            for peer in peers:
+                if pod["spec"].get("nodeName") == peer.id:
+                    there = await peer.admin.find(PODS, pod["metadata"]["name"], THERE)
+                    return pod if there else None
+        return None
+
+    found: Json = await eventually(look)
+    return found
+
+
+async def next_of(rome: Member, first: Json) -> Json:
+    """The pod that its controller made in place of the first, once that is gone."""
+
+    async def look() -> Json | None:
+        found = await rome.admin.list(PODS, Selection(HERE))
+        names = [pod["metadata"]["name"] for pod in found]
+        return found[0] if len(found) == 1 and first["metadata"]["name"] not in names else None
+
+    made: Json = await eventually(look)
+    return made
+
+
+async def gone_there(milan: Member, pod: Json) -> bool:
+    """True if nothing of a pod is at milan."""
+    name = pod["metadata"]["name"]
+    left = [await milan.admin.find(kind, name, THERE) for kind in (SHADOW_PODS, PODS)]
+    return left == [None, None]
+
+
+async def marks(rome: Member) -> tuple[ReturnMark, ...]:
+    """The marks of the shop."""
+    found = await rome.admin.get(NAMESPACE_OFFLOADINGS, "offloading", HERE)
+    return returnmarks.read(found["metadata"].get("annotations"))
+
+
+def says(status: str, pod: Json) -> bool:
+    """True if the condition of a pod that returns has that status."""
+    return podreturns.noted(pod).get("status") == status
+
+
+async def codes(rome: Member) -> list[str]:
+    """The reasons of the Events about pods of the shop."""
+    return [event["reason"] for event in await rome.admin.list(EVENTS, Selection(HERE))]
+
+
+async def test_who_finds_no_node_there_is_placed_elsewhere():
+    async with shop("milan", "turin") as [rome, *peers]:
+        first = await begun(rome, *peers)
+        node = first["spec"]["nodeName"]
+        one, other = sorted(peers, key=lambda peer: peer.id != node)
+        await shut(other, on=False)
+        second = await next_of(rome, first)
+        assert await gone_there(one, first)
+        name = second["metadata"]["name"]
+        await rome.until(PODS, name, HERE, lambda pod: pod["status"].get("phase") == "Running")
+        assert await other.admin.find(PODS, name, THERE)
+        (mark,) = await marks(rome)
+        assert (mark.cluster, mark.cause, mark.kind) == (one.id, "Unschedulable", "ReplicaSet")
+        assert (await codes(rome)).count("Returning") == 1
+
+
+async def test_a_daemon_that_is_replaced_at_any_step_goes_on():
+    async with shop("milan") as [rome, milan]:
+        first = await begun(rome, milan)
+        name = first["metadata"]["name"]
+        milan.cluster.faults.add(Fault(verb="delete", status=503, times=1000))
+        for status in ("Unknown", "False"):
+            await rome.until(PODS, name, HERE, partial(says, status))
+            await rome.stop()
+            await rome.start()
+        # While it cannot be ended there it stays, and no other is made.
+        (only,) = await rome.admin.list(PODS, Selection(HERE))
+        assert only["metadata"]["name"] == name
+        assert says("False", only)
+        milan.cluster.faults.clear()
+        await next_of(rome, first)
+        assert await gone_there(milan, first)
+        assert len(await marks(rome)) == 1
+
+
+async def test_who_has_no_controller_stays_and_is_told():
+    async with shop("milan") as [rome, milan]:
+        pod = {"metadata": {"name": "alone"}, "spec": {"containers": [CONTAINER]}}
+        await rome.admin.create(PODS, pod, HERE)
+
+        async def told() -> bool:
+            return "CannotReturn" in await codes(rome)
+
+        await eventually(told)
+        assert await milan.admin.find(PODS, "alone", THERE)
+        assert await marks(rome) == ()
+        # It starts as soon as it can.
+        await shut(milan, on=False)
+        found = await rome.until(
+            PODS, "alone", HERE, lambda pod: pod["status"].get("phase") == "Running"
+        )
+        assert podreturns.noted(found) == {}

@@ -1,0 +1,74 @@
+"""Marks of controllers whose pods a peer could not start: how long they hold, what drops them."""
+
+import msgspec
+import pytest
+
+from liqod.model.objects import returnmarks
+from liqod.model.objects.returnmarks import LONGEST, MOST, ReturnMark
+
+NOON = "2026-01-02T12:00:00Z"
+MARK = ReturnMark("uid-1", "ReplicaSet", "web-5d8", "milan", "Refused", "no room", NOON, NOON)
+
+
+def added(*times: str, first: float = 600.0) -> ReturnMark:
+    """The mark after returns at these times."""
+    marks: tuple[ReturnMark, ...] = ()
+    for time in times:
+        new = msgspec.structs.replace(MARK, since=time, until=time)
+        marks = returnmarks.added(marks, new, first)
+    (found,) = marks
+    return found
+
+
+def test_it_holds_for_its_time_and_twice_as_long_the_next_time():
+    first = added(NOON)
+    assert (first.until, first.times) == ("2026-01-02T12:10:00Z", 1)
+    assert first.holds("2026-01-02T12:09:59Z")
+    assert not first.holds(first.until)
+    second = added(NOON, "2026-01-02T12:15:00Z")
+    assert (second.until, second.times) == ("2026-01-02T12:35:00Z", 2)
+
+
+def test_it_is_forgotten_after_as_long_again():
+    assert added(NOON).forgotten == "2026-01-02T12:20:00Z"
+    later = added(NOON, "2026-01-02T12:20:00Z")
+    assert (later.until, later.times) == ("2026-01-02T12:30:00Z", 1)
+
+
+def test_it_holds_for_no_longer_than_hours():
+    assert added(NOON, first=1e9).until == "2026-01-02T18:00:00Z"
+    assert LONGEST == 6 * 3600
+
+
+@pytest.mark.parametrize(
+    ("now", "owners", "clusters", "stays"),
+    [
+        ("2026-01-02T12:19:59Z", {"uid-1"}, {"milan"}, True),
+        ("2026-01-02T12:20:00Z", {"uid-1"}, {"milan"}, False),
+        (NOON, set(), {"milan"}, False),
+        (NOON, {"uid-1"}, {"turin"}, False),
+    ],
+)
+def test_it_goes_with_its_time_its_controller_and_its_peer(now, owners, clusters, stays):
+    marks = (added(NOON),)
+    assert returnmarks.kept(marks, now, owners, clusters) == (marks if stays else ())
+
+
+def test_what_is_written_is_read_and_is_bounded():
+    days = ("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z")
+    many = [
+        msgspec.structs.replace(added(NOON), owner=f"uid-{number}", until=day)
+        for day in days
+        for number in range(MOST)
+    ]
+    read = returnmarks.read({"liqod.io/returned": returnmarks.render(many) or ""})
+    assert len(read) == MOST
+    assert {each.until for each in read} == {"2026-01-03T00:00:00Z"}
+    assert returnmarks.render(()) is None
+
+
+@pytest.mark.parametrize("text", ["", "x", "{}", "[1]", '[{"owner": "a"}]', "[" * 3000, None])
+def test_what_is_none_does_not_count(text):
+    assert returnmarks.read({} if text is None else {"liqod.io/returned": text}) == ()
+    bad = msgspec.structs.replace(MARK, until="soon")
+    assert returnmarks.read({"liqod.io/returned": msgspec.json.encode([bad]).decode()}) == ()
