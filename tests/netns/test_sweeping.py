@@ -1,5 +1,6 @@
-"""Garbage of unknown peers is swept: by a daemon that leads, and by `uninstall`."""
+"""Garbage is swept: of unknown peers, of a former gateway, and by `uninstall`."""
 
+import dataclasses
 import subprocess
 import sys
 import time
@@ -8,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -20,6 +22,9 @@ from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.fence import Fence
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.yieldedtunnels import YieldedTunnels
+from liqod.resources.fabric import FABRIC, INTERNAL_FABRICS
+from liqod.runtime.observable import Observable
 from simulator import EmbeddedCluster
 from tests.netns.test_datapath import planned
 from tests.simulated.localmachine import LocalMachine
@@ -99,6 +104,33 @@ async def test_a_list_that_is_empty_by_mistake_destroys_nothing(networks: Networ
             assert await sweeping.sweep(context, local.remote, unknown_for=0.1) == ()
             nursery.cancel_scope.cancel()
         assert (state(node), await kernel.leftovers([])) == (before, left)
+        kernel.close()
+
+
+async def test_of_a_former_gateway_nothing_is_left_once_the_leader_is_elsewhere(
+    networks: Networks,
+):
+    async with leading(networks) as (context, admin, kernel, node):
+        await tenant(admin, "milan")
+        before = state(node)
+        await begin(kernel, networks, context.cluster_id, "milan", 1)
+        network = msgspec.structs.replace(context.config.network, node="here")
+        config = msgspec.structs.replace(context.config, network=network)
+        context = dataclasses.replace(context, config=config)
+        local = LocalMachine(context.cluster_id, GatewayHost(datapath=kernel))
+        async with trio.open_nursery() as nursery:
+            await nursery.start(local.run)
+            led_by = Observable("another")
+            await nursery.start(YieldedTunnels(context, local.remote, led_by).run)
+            assert await kernel.leftovers([]) != []
+            gateway = {"node": "there", "index": 1, "address": "192.168.1.11", "holder": "another"}
+            fabric = {"metadata": {"name": FABRIC}, "spec": {"gateway": gateway}}
+            await admin.create(INTERNAL_FABRICS, fabric, context.namespace)
+            with trio.fail_after(30):
+                while await kernel.leftovers([]) != []:  # noqa: ASYNC110  # the kernel
+                    await trio.sleep(0.1)
+            nursery.cancel_scope.cancel()
+        assert state(node) == before
         kernel.close()
 
 
