@@ -115,7 +115,7 @@ async def equipped(
         tunnels=tunnels,
         datapath=kernel,
         prober=partial(Prober, process),
-        gauge=KernelPathProbe(kernel),
+        gauge=KernelPathProbe(kernel, process),
         proxy=ConnectProxy(
             *(context.endpoint.server, partial(to_server, context), process, kernel),
             places=callers[PROXY],

@@ -27,6 +27,7 @@ from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.listening import Ports
 from liqod.tunnel.packets import Tun
 from liqod.tunnel.probes.attendance import ProbeAttendance
+from liqod.tunnel.probes.echoes import echo
 from liqod.tunnel.tunnel import CarriedTunnel
 from liqod.tunnel.wanted import MOST_FILES, VERSION, TunnelReport, TunnelRequest
 
@@ -132,6 +133,8 @@ class Process:
             return partial(self._attend, lead)
         if request.probe is not None:
             return partial(self._attend, ProbeAttendance(request.probe, stream).run)
+        if request.echo is not None:
+            return partial(self._attend, partial(echo, request.echo, _taken(files), stream))
         if request.do == wanted.STAY:
             return partial(self._attend, partial(stream.receive_some, 1))
         return None

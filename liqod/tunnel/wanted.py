@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from liqod.sharedport import CALLS
-from liqod.tunnel.probes.orders import ProbeOrder
+from liqod.tunnel.probes.orders import EchoOrder, ProbeOrder
 
 VERSION: Final = 4
 """Of the requests; a process of another one is replaced."""
@@ -30,8 +30,10 @@ give copies of its sockets, which only its parent may mark."""
 LEAD: Final = "lead"
 PROBE: Final = "probe"
 STAY: Final = "stay"
+ECHO: Final = "echo"
 """Requests that are done for as long as their connection lasts: to lead a caller of Liqo's proxy to
-the API server, to probe a tunnel, and to stay, for a tunnel that is to be probed soon."""
+the API server, to probe a tunnel, to stay, for a tunnel that is to be probed soon, and to request
+an echo."""
 
 Part = Literal["device", "dialling", "listening"]
 """The purpose of a descriptor that comes with a request: a TUN device, a socket to dial by, or a
@@ -109,7 +111,8 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         do: one of :data:`STATUS`, :data:`BE`, :data:`HURRY`, :data:`END`, :data:`SOCKETS`,
-            :data:`LEAD`, :data:`PROBE`, :data:`STAY`, or :data:`liqod.sharedport.CALLS`.
+            :data:`LEAD`, :data:`PROBE`, :data:`STAY`, :data:`ECHO`, or
+            :data:`liqod.sharedport.CALLS`.
         tunnel: name of the tunnel, unique on this machine.
         wanted: of :data:`BE`.
         parts: of :data:`BE`: the purposes of the descriptors beside it, in their order.
@@ -117,15 +120,17 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         lead: of :data:`LEAD`, with the caller's connection beside it.
         probe: of :data:`PROBE`, whose connection goes on with messages of its own
             (:mod:`.probes.orders`).
+        echo: of :data:`ECHO`, with the socket for it beside it.
     """
 
-    do: Literal["status", "be", "hurry", "end", "sockets", "calls", "lead", "probe", "stay"]
+    do: Literal["status", "be", "hurry", "end", "sockets", "calls", "lead", "probe", "stay", "echo"]
     tunnel: str = ""
     wanted: Wanted | None = None
     parts: tuple[Part, ...] = ()
     port: int = 0
     lead: Lead | None = None
     probe: ProbeOrder | None = None
+    echo: EchoOrder | None = None
 
     def __post_init__(self) -> None:
         if (self.do == BE) is not (self.wanted is not None):
@@ -134,6 +139,8 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError("a caller is to be led, and nothing states where")
         if (self.do == PROBE) is not (self.probe is not None):
             raise ValueError("a tunnel is to be probed, and nothing states which")
+        if (self.do == ECHO) is not (self.echo is not None):
+            raise ValueError("an echo is to be requested, and nothing states which")
         if self.do == CALLS and not self.port:
             raise ValueError("no port is named")
 

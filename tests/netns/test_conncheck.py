@@ -166,10 +166,12 @@ async def test_a_process_that_is_killed_or_hangs_kills_no_peer(
         await until(lambda: not heard[-1].alive, 4.5)
 
 
-async def test_the_largest_packet_that_passes_is_found(wire: Networks) -> None:
-    assert await largest_packet(ROME, "server", 1340) == 1340
+async def test_the_largest_packet_that_passes_is_found(
+    wire: Networks, process: MachineProcess
+) -> None:
+    assert await largest_packet(process, ROME, "server", 1340) == 1340
     # A hole: larger ones are lost, and nobody says so.
     loses("ip length > 1211 drop")
-    assert await largest_packet(ROME, "server", 1340, patience=0.05) == 1211
+    assert await largest_packet(process, ROME, "server", 1340, patience=0.05) == 1211
     loses("drop")
-    assert await largest_packet(ROME, "server", 1340, patience=0.05) is None
+    assert await largest_packet(process, ROME, "server", 1340, patience=0.05) is None

@@ -118,6 +118,7 @@ def machine_of(
 ) -> GatewayHost:
     """Returns the facts that a daemon in that node's namespace finds about its machine."""
     kernel = KernelDatapath(own, node)
+    process = MachineProcess(kernel, folder, node)
     folder.mkdir()
     services = TunnelServices(cluster_id=own, host=kernel, folder=str(folder))
     wanted = {"program": program, "kernel": False}
@@ -141,8 +142,8 @@ def machine_of(
             "vxlan": partial(build, VXLAN, VXLAN.config_type()),
         },
         datapath=kernel,
-        prober=partial(prober, MachineProcess(kernel, folder, node)),
-        gauge=KernelPathProbe(kernel),
+        prober=partial(prober, process),
+        gauge=KernelPathProbe(kernel, process),
         timings=timings,
     )
 

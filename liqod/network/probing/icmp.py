@@ -1,54 +1,102 @@
 """Echoes by ICMP inside a peer's network namespace, and the largest packet that its tunnel carries.
 
-They are sent with ``don't fragment``.
+They are sent with ``don't fragment``, by the tunnels' process, which reads the answers.
 """
 
 import os
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import trio
+
+from liqod.errors import NetworkError
+from liqod.model.text import printable
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import TUNNEL_ADDRESSES, PeerNames, Side
-from liqod.tunnel.probes.echoes import Echoes
+from liqod.plugins.network.machineprocess import MachineProcess
+from liqod.tunnel.probes import orders
+from liqod.tunnel.probes.orders import EchoOrder
+from liqod.tunnel.wanted import ECHO, TunnelRequest
 
 IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PMTUDISC_PROBE = 10, 23, 3
 SMALLEST_MTU: Final = 576
 """A tunnel that carries less is of no use."""
 PATIENCE: Final = 0.3
 """Seconds for the answer to an echo."""
+TRIES: Final = 3
+"""Packets of a size that are lost before that size is taken not to pass."""
+ANSWERED: Final = 5.0
+"""Seconds for the process's answer, besides those for echoes."""
 GROUPS: Final = Path("/proc/sys/net/ipv4/ping_group_range")
 
 
 async def opened(namespace: str | None, source: str) -> socket.socket:
-    """Open a socket for echoes; arguments and errors as :func:`echoes` has them."""
+    """Open a socket for echoes; arguments and errors as :class:`Echoes` has them."""
     # Only a peer's namespace is ours to change.
     return await namespaces.inside(namespace, partial(_opened, source, ours=namespace is not None))
 
 
-@asynccontextmanager
-async def echoes(namespace: str | None, source: str) -> AsyncIterator[Echoes]:
+class Echoes:
     """Echoes from an address in a namespace.
 
     Args:
+        process: the tunnels' process, which reads the answers.
         namespace: by its name; None for the process's own.
         source: where they come from.
-
-    Raises:
-        NetworkError: there is no such namespace.
-        OSError: there is no such address, or the right is missing.
     """
-    found = Echoes(await opened(namespace, source))
-    try:
-        yield found
-    finally:
-        found.close()
+
+    def __init__(self, process: MachineProcess, namespace: str | None, source: str) -> None:
+        self._process, self._namespace, self._source = process, namespace, source
+
+    async def ping(
+        self, target: str, size: int, patience: float, tries: int = TRIES
+    ) -> float | None:
+        """Seconds of a round trip; None where nothing came back in time, or it does not fit.
+
+        Args:
+            target: an address.
+            size: of the packet in bytes, IP's header included.
+            patience: seconds for each answer.
+            tries: packets of which one is to come back.
+
+        Raises:
+            NetworkError: there is no such namespace, or no process.
+            OSError: there is no such address, the right is missing, or it cannot be sent.
+        """
+        request = TunnelRequest(ECHO, echo=EchoOrder(target, size, patience, tries))
+        with await opened(self._namespace, self._source) as sock:
+            async with self._process.attended(request, [sock.fileno()]) as stream:
+                line = await _line(stream, patience * tries + ANSWERED)
+        try:
+            found = orders.echoed(line)
+        except ValueError as error:
+            raise NetworkError(f"the tunnels' process: {error}") from None
+        if found.why:
+            raise OSError(printable(found.why))
+        return found.took
+
+    async def passes(self, target: str, size: int, patience: float) -> bool:
+        """True if one of :data:`TRIES` packets of a size comes back. Raises as :meth:`ping`."""
+        return await self.ping(target, size, patience) is not None
+
+
+async def _line(stream: trio.SocketStream, seconds: float) -> bytes:
+    """The process's answer, as much of it as comes in time."""
+    line = b""
+    with suppress(trio.BrokenResourceError), trio.move_on_after(seconds):
+        while not line.endswith(b"\n") and len(line) <= orders.MOST:
+            part = await stream.receive_some(orders.MOST)
+            if not part:
+                break
+            line += part
+    return line
 
 
 async def largest_packet(
+    process: MachineProcess,
     names: PeerNames,
     side: Side,
     mtu: int,
@@ -61,6 +109,7 @@ async def largest_packet(
     the interface's MTU.
 
     Args:
+        process: the tunnels' process.
         names: of the peer.
         side: of this cluster.
         mtu: of the interface; nothing larger is tried.
@@ -73,20 +122,19 @@ async def largest_packet(
         NetworkError: there is no such namespace.
         OSError: no echo can be requested here.
     """
-    other = other_end(side)
-    async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
-        if await asking.passes(other, mtu, patience):
-            return mtu
-        if not await asking.passes(other, SMALLEST_MTU, patience):
-            return None
-        low, high = SMALLEST_MTU, mtu
-        while high - low > 1:
-            middle = (low + high) // 2
-            if await asking.passes(other, middle, patience):
-                low = middle
-            else:
-                high = middle
-        return low
+    other, asking = other_end(side), Echoes(process, names.namespace, TUNNEL_ADDRESSES[side])
+    if await asking.passes(other, mtu, patience):
+        return mtu
+    if not await asking.passes(other, SMALLEST_MTU, patience):
+        return None
+    low, high = SMALLEST_MTU, mtu
+    while high - low > 1:
+        middle = (low + high) // 2
+        if await asking.passes(other, middle, patience):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def other_end(side: Side) -> str:

@@ -21,7 +21,8 @@ from liqod.network.dataplane.names import (
 )
 from liqod.network.dataplane.nftables import COUNTERS
 from liqod.network.probing import packettap
-from liqod.network.probing.icmp import PATIENCE, echoes, largest_packet, other_end
+from liqod.network.probing.icmp import PATIENCE, Echoes, largest_packet, other_end
+from liqod.plugins.network.machineprocess import MachineProcess
 
 TRIP_SIZE: Final = 64
 """Bytes of a packet that goes from pod to pod and back."""
@@ -40,10 +41,11 @@ class KernelPathProbe:
 
     Args:
         kernel: of this machine, or of a namespace in its place.
+        process: the tunnels' process.
     """
 
-    def __init__(self, kernel: KernelDatapath) -> None:
-        self._kernel = kernel
+    def __init__(self, kernel: KernelDatapath, process: MachineProcess) -> None:
+        self._kernel, self._process = kernel, process
 
     async def largest(self, names: PeerNames, side: Side, mtu: int, slow: float) -> int | None:
         """Bytes of the largest packet that passes a tunnel; None where none comes back.
@@ -59,15 +61,16 @@ class KernelPathProbe:
         Raises:
             NetworkError, OSError: it cannot be tried here.
         """
-        found = await largest_packet(names, side, mtu, patience=PATIENCE + SLACK * slow)
+        patience = PATIENCE + SLACK * slow
+        found = await largest_packet(self._process, names, side, mtu, patience=patience)
         if found is not None and found < mtu and await self.passes(names, side, mtu, slow):
             return mtu
         return found
 
     async def passes(self, names: PeerNames, side: Side, size: int, slow: float) -> bool:
         """True if a packet of a size passes a tunnel. Raises as :meth:`largest`."""
-        async with echoes(names.namespace, TUNNEL_ADDRESSES[side]) as asking:
-            return await asking.passes(other_end(side), size, PATIENCE + SLACK * slow)
+        asking = Echoes(self._process, names.namespace, TUNNEL_ADDRESSES[side])
+        return await asking.passes(other_end(side), size, PATIENCE + SLACK * slow)
 
     async def answering(self, pods: Sequence[str]) -> str:
         """This node's own address among its pods' ranges; empty where it has none.
@@ -100,12 +103,11 @@ class KernelPathProbe:
         Raises:
             NetworkError, OSError: it cannot be tried here; EADDRNOTAVAIL where the address is gone.
         """
-        async with echoes(self._kernel.node, source) as asking:
-            for _ in range(TRIP_TRIES):
-                took = await asking.ping(target, TRIP_SIZE, TRIP_PATIENCE + SLACK * slow)
-                if took is not None:
-                    return took
-        return None
+        asking, patience = (
+            Echoes(self._process, self._kernel.node, source),
+            TRIP_PATIENCE + SLACK * slow,
+        )
+        return await asking.ping(target, TRIP_SIZE, patience, TRIP_TRIES)
 
     async def way_to(self, endpoint: str) -> str:
         """The kernel's error for the route to the other gateway, empty for none; nothing is sent.

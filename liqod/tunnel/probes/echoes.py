@@ -12,8 +12,9 @@ from typing import Final
 
 import trio
 
-TRIES: Final = 3
-"""Packets of a size that are lost before that size is taken not to pass."""
+from liqod.tunnel.probes import orders
+from liqod.tunnel.probes.orders import Echoed, EchoOrder
+
 TOKEN: Final = 8
 """Bytes by which an answer is recognized."""
 HEADERS: Final = {socket.AF_INET: 28, socket.AF_INET6: 48}
@@ -86,16 +87,30 @@ class Echoes:
             if answer[0] == ASKS[self._family][1]:
                 return answer[8 : 8 + TOKEN], origin[0]
 
-    async def passes(self, target: str, size: int, patience: float) -> bool:
-        """True if one of :data:`TRIES` packets of a size comes back."""
-        for _ in range(TRIES):
-            if await self.ping(target, size, patience) is not None:
-                return True
-        return False
-
     def close(self) -> None:
         """Release the socket."""
         self._sock.close()
+
+
+async def echo(order: EchoOrder, sock: socket.socket, parent: trio.SocketStream) -> None:
+    """Request echoes until one is answered, and report it to the parent.
+
+    Args:
+        order: of the parent's.
+        sock: of ICMP, or a raw one; closed with this.
+        parent: a connection.
+    """
+    asking, took, why = Echoes(sock), None, ""
+    try:
+        for _ in range(order.tries):
+            took = await asking.ping(order.target, order.size, order.patience)
+            if took is not None:
+                break
+    except OSError as error:
+        why = error.strerror or str(error)
+    finally:
+        asking.close()
+    await parent.send_all(orders.encoded(Echoed(took, why)))
 
 
 def _checksum(data: bytes) -> int:

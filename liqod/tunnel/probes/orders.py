@@ -78,13 +78,42 @@ class Judged(msgspec.Struct, frozen=True, omit_defaults=True, tag="judged"):
     said: Message = Message()
 
 
+class EchoOrder(msgspec.Struct, frozen=True):
+    """An echo to be requested, as often as it takes.
+
+    Attributes:
+        target: an address.
+        size: of the packet in bytes, IP's header included.
+        patience: seconds for an answer.
+        tries: packets that are sent, one after the other, until one is answered.
+    """
+
+    target: str
+    size: int
+    patience: float
+    tries: int
+
+
+class Echoed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The answer to that.
+
+    Attributes:
+        took: seconds of the round trip; None where nothing came back, or it does not fit.
+        why: why nothing can be sent; empty where it can.
+    """
+
+    took: Seconds | None = None
+    why: Annotated[str, Meta(max_length=512)] = ""
+
+
 OfProbes = Wants | Judged
 ToProbes = Given | Told
 _of_probes: Final[msgspec.json.Decoder[OfProbes]] = msgspec.json.Decoder(OfProbes)
 _to_probes: Final[msgspec.json.Decoder[ToProbes]] = msgspec.json.Decoder(ToProbes)
+_echoed: Final = msgspec.json.Decoder(Echoed)
 
 
-def encoded(message: OfProbes | ToProbes) -> bytes:
+def encoded(message: OfProbes | ToProbes | Echoed) -> bytes:
     """As a line."""
     return msgspec.json.encode(message) + b"\n"
 
@@ -103,3 +132,11 @@ def to_probes(line: bytes) -> ToProbes:
         return _to_probes.decode(line)
     except msgspec.MsgspecError as error:
         raise ValueError(f"the parent sends what is no message: {error}") from None
+
+
+def echoed(line: bytes) -> Echoed:
+    """The answer in a line. Raises ValueError: it is none."""
+    try:
+        return _echoed.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is no answer about an echo: {error}") from None

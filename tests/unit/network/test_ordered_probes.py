@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from liqod.errors import NetworkError
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames, Side
-from liqod.network.probing import conncheck
+from liqod.network.probing import conncheck, icmp
 from liqod.network.probing.conncheck import BURST, RATE, UNJUDGED, Prober
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.sharedport import received
@@ -53,6 +54,7 @@ class Process(MachineProcess):
         async with trio.open_nursery() as nursery, near:
             nursery.start_soon(self._work, far)
             yield near
+            nursery.cancel_scope.cancel()
 
     async def _work(self, far: trio.SocketStream) -> None:
         work = self.works.pop(0) if len(self.works) > 1 else self.works[0]
@@ -249,6 +251,39 @@ async def test_sockets_without_end_are_not_opened(
     async with probing(Process(wants), []):
         await trio.sleep(10.0)
         assert len(opened) <= BURST + 2 * RATE * 10.0
+
+
+@pytest.mark.parametrize(
+    ("line", "took"),
+    [
+        (b'{"took":0.25}\n', 0.25),
+        (b"{}\n", None),
+        (b'{"took":-1}\n', NetworkError),
+        (b'{"took":true}\n', NetworkError),
+        (b'{"why":"' + b"a" * 600 + b'"}\n', NetworkError),
+        (b"[" * 5000, NetworkError),
+        (b"", NetworkError),
+        (b'{"why":"no such device"}\n', OSError),
+    ],
+    ids=range(8),
+)
+async def test_whoever_takes_the_process_over_says_of_an_echo_how_long_it_took_and_no_more(
+    monkeypatch: pytest.MonkeyPatch,
+    autojump_clock: trio.testing.MockClock,
+    line: bytes,
+    took: float | type[Exception] | None,
+) -> None:
+    async def opened(namespace: str | None, source: str) -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    monkeypatch.setattr(icmp, "opened", opened)
+    asking = icmp.Echoes(Process(sends(line)), None, OWN)
+    if isinstance(took, type):
+        with pytest.raises(took):
+            await asking.ping(OTHER, 64, 0.5)
+    else:
+        assert await asking.ping(OTHER, 64, 0.5) == took
+        assert await asking.passes(OTHER, 64, 0.5) == (took is not None)
 
 
 async def drop(far: trio.SocketStream) -> None:
