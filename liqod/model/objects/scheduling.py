@@ -18,6 +18,7 @@ from liqod.model.objects.eligibility import (
     SchedulingVerdict,
     decide,
 )
+from liqod.model.objects.nodefilters import tolerated
 from liqod.model.objects.selectors import Json
 
 TAINT: Mapping[str, str] = {
@@ -153,8 +154,8 @@ def _placed_terms(pod: Json, placement: Placement, *, stays: bool) -> list[Json]
     if placement.strategy == "Remote":
         return chosen
     if placement.strategy == "Local" or stays:
-        # Only a pod that tolerates everything would go to a virtual node.
-        return real if tolerates(pod.get("spec", {}).get("tolerations") or []) else []
+        # Only a pod that tolerates everything would go to a virtual node, if only for a time.
+        return real if tolerated(pod.get("spec", {}), dict(TAINT)) else []
     return [*chosen, *real] if placement.terms else []
 
 

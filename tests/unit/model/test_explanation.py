@@ -1,0 +1,151 @@
+"""An explanation of a pod's placement agrees with where it goes."""
+
+import copy
+
+import jsonpatch
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from liqod.apimachinery import labels
+from liqod.model.crossing import guestrules
+from liqod.model.crossing.guestrules import Rules
+from liqod.model.objects import eligibility, explanation, nodefilters, podspec, scheduling
+from liqod.model.objects.eligibility import Placement
+from simulator.nodes.scheduling import Candidate, Load, Place, obstacle
+
+EU = {"matchExpressions": [{"key": "region", "operator": "In", "values": ["eu"]}]}
+TAINTS = (
+    {"key": "gpu", "value": "a", "effect": "NoSchedule"},
+    {"key": "gpu", "effect": "PreferNoSchedule"},
+    {"key": "gone", "effect": "NoExecute"},
+)
+PEERS = ("milan", "turin")
+
+tolerations = st.lists(
+    st.sampled_from(
+        [
+            {"operator": "Exists"},
+            {"operator": "Exists", "tolerationSeconds": 60},
+            dict(scheduling.TOLERATION),
+            {**scheduling.TOLERATION, "tolerationSeconds": 60},
+            {"key": "gpu", "operator": "Exists"},
+            {"key": "gpu", "value": "a"},
+            {"key": "gone", "operator": "Exists", "effect": "NoSchedule"},
+        ]
+    ),
+    max_size=2,
+)
+terms = st.lists(
+    st.sampled_from(
+        [
+            EU,
+            {},
+            {"matchExpressions": [{"key": labels.TYPE, "operator": "DoesNotExist"}]},
+            {
+                "matchExpressions": [
+                    {"key": labels.TYPE, "operator": "In", "values": [labels.VIRTUAL_NODE_TYPE]}
+                ]
+            },
+            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+        ]
+    ),
+    max_size=2,
+)
+amounts = st.sampled_from(["0", "500m", "1", "2", "8"])
+
+
+@st.composite
+def pods(draw):
+    spec = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": draw(amounts)}}}],
+        "tolerations": draw(tolerations),
+    }
+    if draw(st.booleans()):
+        spec["nodeSelector"] = {"region": draw(st.sampled_from(["eu", "us"]))}
+    if draw(st.booleans()):
+        required = {"nodeSelectorTerms": draw(terms)}
+        spec["affinity"] = {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        }
+    if draw(st.integers(0, 4)) == 0:
+        spec["resourceClaims"] = [{"name": "gpu"}]
+    if draw(st.integers(0, 4)) == 0:
+        spec["volumes"] = [{"name": "v", "nfs": {"server": "s", "path": "/"}}]
+    if draw(st.integers(0, 6)) == 0:
+        spec["runtimeClassName"] = labels.RUNTIME_CLASS
+    metadata = {"name": "p", "namespace": "shop"}
+    if draw(st.integers(0, 6)) == 0:
+        metadata["ownerReferences"] = [
+            {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}
+        ]
+    return {"metadata": metadata, "spec": spec}
+
+
+@st.composite
+def nodes(draw):
+    peer = draw(st.sampled_from(["", *PEERS]))
+    marks = {"region": draw(st.sampled_from(["eu", "us"]))}
+    taints = draw(st.lists(st.sampled_from(TAINTS), max_size=1))
+    if peer:
+        marks |= {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: peer}
+        taints = [dict(scheduling.TAINT), *taints]
+    return {
+        "metadata": {"name": draw(st.sampled_from(["n", "m"])), "labels": marks},
+        "spec": {"taints": taints, "unschedulable": draw(st.integers(0, 4)) == 0},
+        "status": {"allocatable": {"cpu": draw(amounts), "pods": draw(st.integers(0, 2))}},
+    }
+
+
+rules = st.sampled_from([None, Rules(), Rules(volumes=("secret",)), Rules(machines=({"cpu": 1},))])
+placements = st.builds(
+    Placement,
+    strategy=st.sampled_from(["Local", "Remote", "LocalAndRemote"]),
+    terms=terms.map(tuple),
+    providers=st.fixed_dictionaries({"milan": rules, "turin": rules}),
+)
+
+
+def outcome(pod, placement, node, other):
+    """Whether a pod runs there: by the webhook's patch, another scheduler, and what follows."""
+    patch = scheduling.mutate(pod, placement) if placement is not None else []
+    admitted = jsonpatch.apply_patch(copy.deepcopy(pod), patch)
+    place = Place.of(node)
+    load = Load()
+    load.add(Candidate.of(other))
+    if obstacle(Candidate.of(admitted), place, {place.name: load}, {place.name: place}):
+        return False
+    peer = place.labels.get(labels.REMOTE_CLUSTER_ID)
+    if peer is None:
+        return True
+    if placement is None or eligibility.daemon_verdict(pod) or eligibility.obstacle(pod):
+        return False  # the reflection leaves it waiting
+    there = {**admitted["spec"], "runtimeClassName": podspec.remote_runtime_class(pod, {})}
+    return not guestrules.problems(there, {peer: placement.providers[peer]})
+
+
+@given(pods(), st.none() | placements, nodes(), pods())
+@example(
+    {
+        "metadata": {"name": "p", "namespace": "shop"},
+        "spec": {
+            "containers": [{"name": "c"}],
+            "tolerations": [{"operator": "Exists", "tolerationSeconds": 60}],
+        },
+    },
+    Placement("Local", providers={"milan": None, "turin": None}),
+    {
+        "metadata": {
+            "name": "n",
+            "labels": {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: "milan"},
+        },
+        "spec": {"taints": [dict(scheduling.TAINT)]},
+        "status": {"allocatable": {"cpu": "8", "pods": 2}},
+    },
+    {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": []}},
+)
+def test_what_is_explained_is_what_happens(pod, placement, node, other):
+    mapped = dict.fromkeys(PEERS, "shop-rome")
+    found = explanation.explained(pod, "shop", placement, mapped)
+    told = explanation.refusals(found, nodefilters.facts(node, [other]))
+    assert (not told) == outcome(pod, placement, node, other), told
+    assert all(each.message for each in told)
