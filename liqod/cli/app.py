@@ -62,6 +62,7 @@ COMMANDS = (
     "logs",
     "diff",
     "plan",
+    "explain",
     "discover",
     "plugins",
     "check",

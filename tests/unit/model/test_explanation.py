@@ -1,6 +1,7 @@
 """An explanation of a pod's placement agrees with where it goes."""
 
 import copy
+from typing import Any
 
 import jsonpatch
 from hypothesis import example, given
@@ -73,7 +74,7 @@ def pods(draw):
         spec["volumes"] = [{"name": "v", "nfs": {"server": "s", "path": "/"}}]
     if draw(st.integers(0, 6)) == 0:
         spec["runtimeClassName"] = labels.RUNTIME_CLASS
-    metadata = {"name": "p", "namespace": "shop"}
+    metadata: dict[str, Any] = {"name": "p", "namespace": "shop"}
     if draw(st.integers(0, 6)) == 0:
         metadata["ownerReferences"] = [
             {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}

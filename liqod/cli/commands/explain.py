@@ -1,0 +1,203 @@
+"""``explain``: show where a pod would go, and why not elsewhere; or a virtual node's numbers."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
+
+import msgspec
+import typer
+import yaml
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
+from liqod.cli import manifests
+from liqod.cli.frame import OUTPUTS, Frame, command
+from liqod.cli.options import LiqoNamespace
+from liqod.errors import Misuse
+from liqod.kube.client import Client
+from liqod.model.text import printable
+from liqod.model.view.figures import counted
+from liqod.procedures import explaining
+from liqod.procedures.explaining import NodeAnswer, PodAnswer
+from liqod.procedures.nodeexplaining import VirtualNodeAnswer, explain_node
+
+NOWHERE: Final = 2
+"""Exit status where a pod would go to no node."""
+NODES: Final = 8
+"""Nodes with the same answer that are named."""
+HOME: Final = "home"
+"""The title of this cluster's own nodes."""
+
+
+@command(timeout=60.0, outputs=OUTPUTS, get=True)
+async def explain(
+    frame: Frame,
+    kind: Annotated[
+        str,
+        typer.Argument(help="pod, deployment, statefulset, job, replicaset, or node."),
+    ] = "",
+    name: Annotated[str, typer.Argument(help="Its name.")] = "",
+    filename: Annotated[
+        list[str],
+        typer.Option(
+            "--filename", "-f", help="Manifests that need not be applied; - for standard input."
+        ),
+    ] = (),  # type: ignore[assignment]
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")] = "default",
+    liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
+) -> None:
+    """Show where a pod would go, and why not elsewhere.
+
+    For this cluster's nodes and each peer's it says whether the pod would go there, or which rules
+    are against it, by what evidence, and what would have to change. What OverridePolicies change
+    at the peer is shown, too. Of a workload its pods' template is explained.
+
+    Of pods' affinity to each other, spread and volumes that exist nothing is said: the scheduler
+    decides that among the nodes that are left.
+
+    `liqod explain node` shows where the numbers of a virtual node come from.
+
+    The exit status is 0 where it would go somewhere, and 2 where it would go nowhere.
+
+    \b
+    Examples:
+      liqod explain pod web-0 -n shop
+      liqod explain deployment web -n shop
+      liqod explain -f web.yaml -n shop
+      liqod explain node milan
+    """
+    if bool(filename) == bool(kind or name) or bool(kind) != bool(name):
+        raise Misuse("say KIND and NAME, such as pod web, or manifests with -f")
+    async with frame.client() as client:
+        if kind.lower() in ("node", "nodes"):
+            told = await explain_node(client, name)
+            if not frame.show(msgspec.to_builtins(told)):
+                frame.print_text("\n".join(_of_virtual_node(told)), lines=True)
+            return
+        bodies = await _bodies(client, kind, name, filename, namespace)
+        answers = [
+            await explaining.explain(client, body, place, liqo_namespace) for body, place in bodies
+        ]
+    if not frame.show([_report(each) for each in answers]):
+        lines = [line for each in answers for line in _text(each)]
+        frame.print_text("\n".join(lines), lines=True)
+    if not all(map(_goes, answers)):
+        raise SystemExit(NOWHERE)
+
+
+async def _bodies(
+    client: Client, kind: str, name: str, filename: list[str], namespace: str
+) -> list[tuple[dict[str, Any], str]]:
+    """The objects that are meant, each with its namespace."""
+    if not filename:
+        meant = explaining.kind_of(kind)
+        return [(await explaining.read(client, meant, name, namespace), namespace)]
+    found = manifests.read(filename)
+    kinds = {each.name for each in (PODS, *explaining.WORKLOADS)}
+    made = [(each.body, each.namespace or namespace) for each in found if each.kind in kinds]
+    if not made:
+        raise Misuse(f"no manifest has pods: {', '.join(sorted(each.kind for each in found))}")
+    return made
+
+
+def _goes(answer: PodAnswer) -> bool:
+    return any(not each.refusals for each in answer.nodes)
+
+
+def _report(answer: PodAnswer) -> dict[str, Any]:
+    return {
+        "kind": answer.kind,
+        "namespace": answer.namespace,
+        "name": answer.name,
+        "waits": answer.waits,
+        "goes": _goes(answer),
+        "nodes": [
+            {
+                "node": each.node,
+                "peer": each.peer,
+                "namespace": each.namespace,
+                "runs": each.runs,
+                "goes": not each.refusals,
+                "refusals": [msgspec.to_builtins(one) for one in each.refusals],
+                "policies": list(each.policies),
+                "differences": [
+                    {"path": path, "here": before, "there": after}
+                    for path, before, after in each.differences
+                ],
+            }
+            for each in answer.nodes
+        ],
+    }
+
+
+def _text(answer: PodAnswer) -> Iterable[str]:
+    yield printable(f"{answer.kind} {answer.namespace}/{answer.name}")
+    if answer.waits:
+        yield f"  the scheduler does not look at it: {printable(answer.waits)}"
+    if not answer.nodes:
+        yield "  there are no nodes"
+    for peer in dict.fromkeys(each.peer for each in answer.nodes):
+        yield from _of_peer(peer, [each for each in answer.nodes if each.peer == peer])
+
+
+def _of_peer(peer: str, nodes: list[NodeAnswer]) -> Iterable[str]:
+    open_ = [each for each in nodes if not each.refusals]
+    title = printable(peer) or HOME
+    there = f", as {printable(nodes[0].namespace)}" if nodes[0].namespace else ""
+    running = next((each.node for each in nodes if each.runs), "")
+    if running:
+        yield f"  {title}: it is on the node {printable(running)}{there}"
+    elif open_:
+        yield f"  {title}: yes, to {_named(open_)}{there}"
+    else:
+        yield f"  {title}: no"
+    if open_:
+        yield from _changes(open_[0])
+    refusing: dict[tuple[str, ...], list[NodeAnswer]] = {}
+    for each in nodes:
+        if each.refusals:
+            refusing.setdefault(tuple(one.message for one in each.refusals), []).append(each)
+    for alike in refusing.values():
+        yield f"    not to {_named(alike)}:"
+        for one in alike[0].refusals:
+            remedy = f" → {printable(one.remedy)}" if one.remedy else ""
+            yield f"      {one.reason}: {printable(one.message)}{remedy}"
+
+
+def _named(nodes: list[NodeAnswer]) -> str:
+    names = ", ".join(printable(each.node) for each in nodes[:NODES])
+    more = len(nodes) - NODES
+    return f"{names} and {counted(more, 'more node')}" if more > 0 else names
+
+
+def _changes(node: NodeAnswer) -> Iterable[str]:
+    if not node.policies:
+        return
+    yield f"    changed there by the OverridePolicies {', '.join(map(printable, node.policies))}"
+    for path, before, after in node.differences:
+        here, there = (yaml.safe_dump(each).splitlines() for each in (before, after))
+        yield f"      {printable(path)}"
+        for line in list(difflib.unified_diff(here, there, lineterm="", n=0))[2:]:
+            if not line.startswith("@@"):
+                yield f"        {printable(line)}"
+
+
+def _of_virtual_node(told: VirtualNodeAnswer) -> Iterable[str]:
+    yield printable(f"{told.node}, of {told.peer}")
+    titles = ("asked", "granted", "quota", "allocatable", "used")
+    yield f"  {'':<24}{''.join(f'{each:>12}' for each in titles)}"
+    for name in told.resources:
+        columns = (told.asked, told.granted, told.quota, told.allocatable, told.used)
+        shown = "".join(f"{printable(each.get(name, '-')):>12}" for each in columns)
+        yield f"  {printable(name):<24}{shown}"
+    for each in told.said:
+        text = f": {printable(each.message)}" if each.message else ""
+        when = f" since {printable(each.since)}" if each.since else ""
+        yield f"  {told.peer} says {printable(each.type)} {printable(each.status)}{when}{text}"
+    for machine in told.machines:
+        sizes = ", ".join(f"{name} {value}" for name, value in sorted(machine.items()))
+        yield f"  largest machine: {printable(sizes)}"
+    if not told.machines:
+        yield "  largest machine: the provider does not tell"
+    if told.warning:
+        yield f"  {printable(told.warning)}"

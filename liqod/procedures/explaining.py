@@ -1,0 +1,256 @@
+"""Explains where a pod would go, and changes nothing.
+
+The objects are read once. What they come to is decided by the functions that the webhook and the
+reflection use (:mod:`liqod.model.objects.explanation`).
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import (
+    CLAIMS,
+    DEPLOYMENTS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    STORAGE_CLASSES,
+    Kind,
+)
+from liqod.consumer.namespaces import offloadplan
+from liqod.consumer.namespaces.overridepolicies import overrides_of
+from liqod.consumer.slices.sliceobjects import rules_of
+from liqod.errors import Misuse, NotFound
+from liqod.kube.client import Client
+from liqod.model.crossing.exclusions import namespace_stays
+from liqod.model.objects import explanation, nodefilters, volumeclaims
+from liqod.model.objects.eligibility import Placement, changed_there
+from liqod.model.objects.nodefilters import NodeRefusal
+from liqod.model.text import printable
+from liqod.procedures import clusterobjects
+from liqod.procedures.clusterobjects import ClusterObjects
+from liqod.procedures.dryrun import differences
+from liqod.resources import (
+    NAMESPACE_MAPS,
+    NAMESPACE_OFFLOADINGS,
+    OVERRIDE_POLICIES,
+    RESOURCE_SLICES,
+    NamespaceMap,
+    NamespaceOffloading,
+)
+
+Json = dict[str, Any]
+
+STATEFUL_SETS: Final = Kind("apps", "v1", "StatefulSet", "statefulsets")
+JOBS: Final = Kind("batch", "v1", "Job", "jobs")
+WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS, JOBS, REPLICA_SETS)
+"""The kinds whose pods are made of a template."""
+READ: Final = (NAMESPACE_OFFLOADINGS, NAMESPACE_MAPS, OVERRIDE_POLICIES, RESOURCE_SLICES)
+
+
+class NodeAnswer(msgspec.Struct, frozen=True):
+    """The answer of one node.
+
+    Attributes:
+        node: its name.
+        peer: the id of the peer; empty for a node of this cluster.
+        namespace: the name of the pod's namespace there; empty where there is none.
+        runs: whether the pod is on it.
+        refusals: the reasons against it; none where the pod would go there.
+        policies: the OverridePolicies that change the pod on the way.
+        differences: what they change: path, here, and there.
+    """
+
+    node: str
+    peer: str
+    namespace: str
+    runs: bool
+    refusals: tuple[NodeRefusal, ...]
+    policies: tuple[str, ...] = ()
+    differences: tuple[tuple[str, Any, Any], ...] = ()
+
+
+class PodAnswer(msgspec.Struct, frozen=True):
+    """The answers of all nodes about one pod.
+
+    Attributes:
+        kind, namespace, name: the object that was asked for.
+        waits: why the scheduler does not look at the pod at all; empty where it does.
+        nodes: by node, those of this cluster first.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    waits: str
+    nodes: tuple[NodeAnswer, ...]
+
+
+def kind_of(word: str) -> Kind:
+    """The kind that a word of a command line means. Raises Misuse: none that has pods."""
+    for kind in (PODS, *WORKLOADS):
+        if word.lower() in (kind.name.lower(), kind.plural):
+            return kind
+    known = ", ".join(each.name.lower() for each in (PODS, *WORKLOADS))
+    raise Misuse(f"{word!r} has no pods that are explained; these have: {known}, node")
+
+
+def pod_in(body: Mapping[str, Any], namespace: str) -> Json:
+    """The pod that an object is, or that is made of its template.
+
+    Raises:
+        Misuse: it has none.
+    """
+    if body.get("kind") == PODS.name:
+        return {**body, "metadata": {**body["metadata"], "namespace": namespace}}
+    kind = kind_of(str(body.get("kind")))
+    template = (body.get("spec") or {}).get("template") or {}
+    meta = {"generateName": f"{body['metadata']['name']}-", **(template.get("metadata") or {})}
+    owner = {"apiVersion": kind.api_version, "kind": kind.name, "name": body["metadata"]["name"]}
+    uid = body["metadata"].get("uid")
+    owners = [{**owner, "uid": uid, "controller": True}] if uid else []
+    made = {**meta, "namespace": namespace, "ownerReferences": owners}
+    spec = template.get("spec") or {}
+    first = [
+        {"name": name, "persistentVolumeClaim": {"claimName": claim["metadata"]["name"]}}
+        for name, claim in _claims_in(body).items()
+    ]
+    return {"metadata": made, "spec": {**spec, "volumes": [*(spec.get("volumes") or ()), *first]}}
+
+
+def _claims_in(body: Mapping[str, Any]) -> dict[str, Json]:
+    """The claims that a StatefulSet makes for its first pod, by their volumes."""
+    found = {}
+    for each in (body.get("spec") or {}).get("volumeClaimTemplates") or ():
+        name = each["metadata"]["name"]
+        claim = f"{name}-{body['metadata']['name']}-0"
+        found[name] = {**each, "metadata": {**each["metadata"], "name": claim}}
+    return found
+
+
+async def explain(client: Client, body: Mapping[str, Any], namespace: str, own: str) -> PodAnswer:
+    """The answer about an object that has pods.
+
+    Args:
+        client: of the cluster.
+        body: the object, from the cluster or from a manifest.
+        namespace: its namespace.
+        own: liqod's own namespace.
+
+    Raises:
+        LiqodError: the cluster cannot be read, or the pod has nonsense in it.
+    """
+    try:
+        pod = pod_in(body, namespace)
+        return await _explain(client, body, pod, own)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        name = printable(str(body["metadata"]["name"]))
+        raise Misuse(f"{body['kind']} {name} is none that an API server would take") from error
+
+
+async def _explain(client: Client, body: Mapping[str, Any], pod: Json, own: str) -> PodAnswer:
+    namespace: str = pod["metadata"]["namespace"]
+    objects = await clusterobjects.read(client, READ)
+    placement = _placement(objects, namespace, own)
+    if placement is not None:
+        made = {each["metadata"]["name"]: each for each in _claims_in(body).values()}
+        placement = await _with_claims(client, placement, pod, made)
+    found = explanation.explained(pod, namespace, placement, _mapped(objects, namespace))
+    others = await _by_node(client, pod)
+    nodes = [
+        nodefilters.facts(each, others.get(each["metadata"]["name"], ()))
+        for each in await client.list(NODES)
+    ]
+    on = (pod.get("spec") or {}).get("nodeName") or ""
+    answers = [_answer(found, each, placement, runs=each.name == on) for each in nodes]
+    return PodAnswer(
+        str(body["kind"]),
+        namespace,
+        str(body["metadata"]["name"]),
+        _waits(pod),
+        tuple(sorted(answers, key=lambda each: (each.peer, each.node))),
+    )
+
+
+def _answer(
+    found: explanation.ExplainedPod,
+    node: nodefilters.NodeFacts,
+    placement: Placement | None,
+    *,
+    runs: bool,
+) -> NodeAnswer:
+    peer = node.labels.get(labels.REMOTE_CLUSTER_ID, "")
+    against = () if runs else tuple(explanation.refusals(found, node))
+    made = NodeAnswer(node.name, peer, found.mapped.get(peer, ""), runs, against)
+    if not peer or placement is None:
+        return made
+    named = {**found.pod, "metadata": {"name": "", **found.pod["metadata"]}}
+    mine = tuple(each for each in placement.overrides if each.concerns(PODS, named, peer))
+    changed = differences(named, changed_there(named, mine, peer))
+    return msgspec.structs.replace(
+        made, policies=tuple(each.full_name for each in mine), differences=tuple(changed)
+    )
+
+
+def _waits(pod: Json) -> str:
+    gates = [each.get("name") for each in (pod.get("spec") or {}).get("schedulingGates") or ()]
+    return f"it has the scheduling gates {', '.join(map(str, gates))}" if gates else ""
+
+
+def _placement(objects: ClusterObjects, namespace: str, own: str) -> Placement | None:
+    """The placement of a namespace, as the webhook has it."""
+    key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
+    offloading = objects.get(NAMESPACE_OFFLOADINGS, key, NamespaceOffloading)
+    if offloading is None or offloading.leaving or namespace_stays(namespace, {}, own):
+        return None
+    overrides = overrides_of(objects.store(OVERRIDE_POLICIES), own, namespace)
+    providers = rules_of(objects.store(RESOURCE_SLICES))
+    return offloadplan.placement(offloading, providers, overrides)
+
+
+async def _with_claims(
+    client: Client, placement: Placement, pod: Json, made: Mapping[str, Json]
+) -> Placement:
+    """The placement with the claims of a pod: those that are there, else those to be made."""
+    classes = await client.list(STORAGE_CLASSES)
+    ours = [each for each in classes if each.get("provisioner") == labels.STORAGE_PROVISIONER]
+    if not ours:
+        return placement
+    claims = {}
+    for name in volumeclaims.names(pod):
+        claim = await client.find(CLAIMS, name, pod["metadata"]["namespace"]) or made.get(name)
+        if claim is not None:
+            claims[name] = volumeclaims.sight(claim)
+    of = str(ours[0]["metadata"]["name"])
+    return msgspec.structs.replace(placement, storage_class=of, claims=claims)
+
+
+def _mapped(objects: ClusterObjects, namespace: str) -> dict[str, str]:
+    found = {}
+    for each in objects.store(NAMESPACE_MAPS).values(NamespaceMap):
+        entry = each.status.current_mapping.get(namespace)
+        if entry is not None and labels.REPLICATED not in each.metadata.labels:
+            found[each.name] = entry.remote_namespace
+    return found
+
+
+async def _by_node(client: Client, pod: Json) -> dict[str, list[Json]]:
+    """The other pods of the cluster, by the node that they are on."""
+    uid = (pod.get("metadata") or {}).get("uid")
+    found: dict[str, list[Json]] = {}
+    for each in await client.list(PODS):
+        node = each["spec"].get("nodeName")
+        if node and (uid is None or each["metadata"].get("uid") != uid):
+            found.setdefault(node, []).append(each)
+    return found
+
+
+async def read(client: Client, kind: Kind, name: str, namespace: str) -> Json:
+    """The object that is asked for. Raises NotFound: it is not there."""
+    found = await client.find(kind, name, namespace)
+    if found is None:
+        text = f"there is no {kind.name} {name} in the namespace {namespace}"
+        raise NotFound(f"{text}; explain a manifest with -f before it is applied")
+    return {"kind": kind.name, **found}
