@@ -1,7 +1,7 @@
-"""Explains where a pod would go, and changes nothing.
+"""Explains the nodes that would have a pod, and changes nothing.
 
-The objects are read once. What they come to is decided by the functions that the webhook and the
-reflection use (:mod:`liqod.model.objects.explanation`).
+The objects are read once, and judged by the functions that the webhook and the reflection use
+(:mod:`liqod.model.objects.explanation`).
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,6 @@ from liqod.model.objects import explanation, nodefilters, volumeclaims
 from liqod.model.objects.eligibility import Placement, changed_there
 from liqod.model.objects.nodefilters import NodeRefusal
 from liqod.model.text import printable
-from liqod.procedures import clusterobjects
 from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.dryrun import differences
 from liqod.resources import (
@@ -152,7 +151,10 @@ async def explain(client: Client, body: Mapping[str, Any], namespace: str, own: 
 
 async def _explain(client: Client, body: Mapping[str, Any], pod: Json, own: str) -> PodAnswer:
     namespace: str = pod["metadata"]["namespace"]
-    objects = await clusterobjects.read(client, READ)
+    objects = ClusterObjects()
+    for kind in READ:
+        for each in await client.list(kind):
+            objects.put(kind, each)
     placement = _placement(objects, namespace, own)
     if placement is not None:
         made = {each["metadata"]["name"]: each for each in _claims_in(body).values()}

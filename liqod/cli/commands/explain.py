@@ -1,4 +1,4 @@
-"""``explain``: show where a pod would go, and why not elsewhere; or a virtual node's numbers."""
+"""``explain``: show the nodes that would have a pod, or the origin of a virtual node's numbers."""
 
 import difflib
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from liqod.procedures import explaining
 from liqod.procedures.explaining import NodeAnswer, PodAnswer
 from liqod.procedures.nodeexplaining import VirtualNodeAnswer, explain_node
 
-NOWHERE: Final = 2
+NOWHERE: Final = 3
 """Exit status where a pod would go to no node."""
 NODES: Final = 8
 """Nodes with the same answer that are named."""
@@ -46,18 +46,18 @@ async def explain(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Its namespace.")] = "default",
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
-    """Show where a pod would go, and why not elsewhere.
+    """Show the nodes for a pod, and the rules against others.
 
-    For this cluster's nodes and each peer's it says whether the pod would go there, or which rules
-    are against it, by what evidence, and what would have to change. What OverridePolicies change
-    at the peer is shown, too. Of a workload its pods' template is explained.
+    For this cluster's nodes and each peer's it shows the rules against the pod, their evidence, and
+    the change that it takes. Changes by OverridePolicies on the way to a peer are shown, too. Of a
+    workload the template of its pods is explained.
 
     Of pods' affinity to each other, spread and volumes that exist nothing is said: the scheduler
     decides that among the nodes that are left.
 
-    `liqod explain node` shows where the numbers of a virtual node come from.
+    `liqod explain node` shows the origin of a virtual node's numbers.
 
-    The exit status is 0 where it would go somewhere, and 2 where it would go nowhere.
+    The exit status is 0 where it would go somewhere, and 3 where it would go nowhere.
 
     \b
     Examples:
