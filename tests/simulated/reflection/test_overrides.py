@@ -9,7 +9,7 @@ import trio
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, INGRESSES, PODS, SERVICES
 from liqod.plugins.reflectors.pods import CHANGED
 from liqod.reflection.overridecontroller import OverrideController
-from liqod.resources import OVERRIDE_POLICIES, SHADOW_PODS
+from liqod.resources import OVERRIDE_POLICIES, SHADOW_PODS, VIRTUAL_NODES
 from tests.simulated.borrower import eventually
 from tests.simulated.lendingpods import here as running
 from tests.simulated.lendingpods import lending
@@ -129,6 +129,21 @@ async def test_a_missing_path_is_told_on_the_policy_and_the_object_and_stops_not
 
         await eventually(said)
         await both.here.patch(OVERRIDE_POLICIES, "mirror", {"spec": {"patch": None}}, SHOP)
+        await condition(both, "Applied", "True", "")
+
+
+async def test_a_peer_that_is_none_is_told_on_the_policy() -> None:
+    async with reflecting() as (both, nursery):
+        engine = await both.start(nursery)
+        await nursery.start(OverrideController(both.context, engine.context.problems).run)
+        await policy(both, image={"tag": "1"}, peers=["milan", "milano"])
+        text = "there is no peer with the id milano; those with nodes here: milan"
+        await condition(both, "Applied", "False", text)
+        await both.pod("web")
+        await shadow(both, "nginx:1")
+        node = await both.here.get(VIRTUAL_NODES, "milan", "liqo-tenant-milan")
+        other = {"metadata": {"name": "milano"}, "spec": {**node["spec"], "clusterID": "milano"}}
+        await both.here.create(VIRTUAL_NODES, other, "liqo-tenant-milan")
         await condition(both, "Applied", "True", "")
 
 
