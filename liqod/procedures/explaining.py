@@ -23,9 +23,11 @@ from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.overridepolicies import overrides_of
 from liqod.consumer.slices.sliceobjects import rules_of
 from liqod.errors import Misuse, NotFound
+from liqod.kube import times
 from liqod.kube.client import Client
+from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
-from liqod.model.objects import explanation, nodefilters, volumeclaims
+from liqod.model.objects import explanation, nodefilters, returnmarks, volumeclaims
 from liqod.model.objects.eligibility import Placement, changed_there
 from liqod.model.objects.nodefilters import NodeRefusal
 from liqod.model.text import printable
@@ -142,11 +144,34 @@ async def explain(client: Client, body: Mapping[str, Any], namespace: str, own: 
         LiqodError: the cluster cannot be read, or the pod has nonsense in it.
     """
     try:
-        pod = pod_in(body, namespace)
+        pod = await _controlled(client, pod_in(body, namespace), namespace)
         return await _explain(client, body, pod, own)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         name = printable(str(body["metadata"]["name"]))
         raise Misuse(f"{body['kind']} {name} is none that an API server would take") from error
+
+
+async def _controlled(client: Client, pod: Json, namespace: str) -> Json:
+    """The pod of a Deployment as one of its newest ReplicaSet, which marks of returns name."""
+    owner = next(iter(pod["metadata"].get("ownerReferences") or ()), None)
+    if owner is None or owner.get("kind") != DEPLOYMENTS.name:
+        return pod
+    sets = [
+        each["metadata"]
+        for each in await client.list(REPLICA_SETS, Selection(namespace))
+        if owner in (_owned(one) for one in each["metadata"].get("ownerReferences") or ())
+    ]
+    if not sets:
+        return pod
+    newest = max(sets, key=lambda each: str(each.get("creationTimestamp") or ""))
+    reference = {"apiVersion": REPLICA_SETS.api_version, "kind": REPLICA_SETS.name}
+    made = {**reference, "name": newest["name"], "uid": newest["uid"], "controller": True}
+    return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [made]}}
+
+
+def _owned(reference: Json) -> Json:
+    """A reference to a controller, as :func:`pod_in` writes it."""
+    return {key: each for key, each in reference.items() if key != "blockOwnerDeletion"}
 
 
 async def _explain(client: Client, body: Mapping[str, Any], pod: Json, own: str) -> PodAnswer:
@@ -209,7 +234,9 @@ def _placement(objects: ClusterObjects, namespace: str, own: str) -> Placement |
         return None
     overrides = overrides_of(objects.store(OVERRIDE_POLICIES), own, namespace)
     providers = rules_of(objects.store(RESOURCE_SLICES))
-    return offloadplan.placement(offloading, providers, overrides)
+    made = offloadplan.placement(offloading, providers, overrides)
+    in_force = returnmarks.in_force(made.returned, times.now())
+    return msgspec.structs.replace(made, returned=in_force)
 
 
 async def _with_claims(

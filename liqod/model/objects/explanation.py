@@ -132,6 +132,10 @@ def _by_pod(found: ExplainedPod, peer: str) -> NodeRefusal | None:
     told = found.decided.against(peer)
     if told is None:
         return None
+    if told.reason == eligibility.RETURNED:
+        if is_made(found.pod) or found.decided.unplaced is not None:
+            return None  # marks count when the webhook places a pod, and never later
+        return NodeRefusal(told.reason, printable(told.message), "mend the cause, or wait")
     if told is found.decided.obstacle:
         return NodeRefusal(told.reason, told.message, "leave that out of the pod")
     text = f"{printable(peer)} takes no such pod: {printable(told.message)}"

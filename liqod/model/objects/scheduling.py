@@ -136,8 +136,10 @@ def _terms(pod: Json, placement: Placement, decided: Eligibility) -> list[Json]:
     terms = _placed_terms(pod, placement, stays=stays)
     also: list[Json] = [_STORING] if decided.needs_storage else []
     refused = sorted(decided.excluded) if placement.strategy != "Local" else []
-    # Of several providers those that would never take it; where all would not, it stays.
-    if refused and not stays:
+    # Of several providers those that would never take it; where all would not, it stays, unless it
+    # tolerates virtual nodes by itself and may be on no others.
+    bound = placement.strategy == "Remote" and tolerated(pod.get("spec", {}), dict(TAINT))
+    if refused and (bound or not stays):
         also.append({"key": labels.REMOTE_CLUSTER_ID, "operator": "NotIn", "values": refused})
     if not also:
         return terms

@@ -12,6 +12,7 @@ from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import eligibility, explanation, nodefilters, podspec, scheduling
 from liqod.model.objects.eligibility import Placement
+from liqod.model.objects.returnmarks import ReturnMark
 from simulator.nodes.scheduling import Candidate, Load, Place, obstacle
 
 EU = {"matchExpressions": [{"key": "region", "operator": "In", "values": ["eu"]}]}
@@ -79,6 +80,9 @@ def pods(draw):
         metadata["ownerReferences"] = [
             {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}
         ]
+    elif draw(st.booleans()):
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "2"}
+        metadata["ownerReferences"] = [{**owner, "controller": True}]
     return {"metadata": metadata, "spec": spec}
 
 
@@ -97,13 +101,28 @@ def nodes(draw):
     }
 
 
+def mark(peer):
+    since, until = "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"
+    return ReturnMark("2", "ReplicaSet", "r", peer, "Image", "no such image", since, until)
+
+
 rules = st.sampled_from([None, Rules(), Rules(volumes=("secret",)), Rules(machines=({"cpu": 1},))])
 placements = st.builds(
     Placement,
     strategy=st.sampled_from(["Local", "Remote", "LocalAndRemote"]),
     terms=terms.map(tuple),
     providers=st.fixed_dictionaries({"milan": rules, "turin": rules}),
+    returned=st.sets(st.sampled_from(PEERS)).map(lambda found: tuple(map(mark, found))),
 )
+
+
+def virtual_node(peer):
+    marks = {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: peer}
+    return {
+        "metadata": {"name": "n", "labels": marks},
+        "spec": {"taints": [dict(scheduling.TAINT)]},
+        "status": {"allocatable": {"cpu": "8", "pods": 2}},
+    }
 
 
 def outcome(pod, placement, node, other):
@@ -134,14 +153,22 @@ def outcome(pod, placement, node, other):
         },
     },
     Placement("Local", providers={"milan": None, "turin": None}),
+    virtual_node("milan"),
+    {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": []}},
+)
+@example(
     {
         "metadata": {
-            "name": "n",
-            "labels": {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: "milan"},
+            "name": "p",
+            "namespace": "shop",
+            "ownerReferences": [
+                {"apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": "2", "controller": True}
+            ],
         },
-        "spec": {"taints": [dict(scheduling.TAINT)]},
-        "status": {"allocatable": {"cpu": "8", "pods": 2}},
+        "spec": {"containers": [{"name": "c"}], "tolerations": [{"operator": "Exists"}]},
     },
+    Placement("Remote", providers={"milan": None}, returned=(mark("milan"),)),
+    virtual_node("milan"),
     {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": []}},
 )
 def test_what_is_explained_is_what_happens(pod, placement, node, other):
