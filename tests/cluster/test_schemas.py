@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 OTHERS = ("ServiceMonitor", "PrometheusRule", "ClusterProfile")
 """Kinds of other projects, whose definitions are not in the cluster."""
 EVERY_SWITCH = (
-    *("storage=true", "clusterProfiles=true", "replicas=2", "podDisruptionBudget=true"),
+    *("storage=true", "clusterProfiles=true", "replicas=2"),
     *("networkPolicy=true", "monitoring.dashboard=true", "monitoring.serviceMonitor=true"),
     *("monitoring.prometheusRule=true", "config.health.host=0.0.0.0"),
 )
