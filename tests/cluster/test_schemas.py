@@ -21,7 +21,7 @@ from tests.testbed.federation import Member
 pytestmark = [pytest.mark.cluster, pytest.mark.release]
 
 ROOT = Path(__file__).parents[2]
-OTHERS = ("ServiceMonitor", "PrometheusRule", "ClusterProfile")
+OTHERS = ("ServiceMonitor", "PrometheusRule", "ClusterProfile", "Kustomization")
 """Kinds of other projects, whose definitions are not in the cluster."""
 EVERY_SWITCH = (
     *("storage=true", "clusterProfiles=true", "replicas=2"),
