@@ -17,7 +17,7 @@ from liqod.cli.frame import Frame
 from liqod.errors import Conflict, LiqodError, Misuse
 from liqod.kube.client import Client
 from liqod.model.objects import quantities
-from liqod.procedures import overcommit, peeringrequest
+from liqod.procedures import overcommit, peeringrequest, spreadwarning
 from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IncomingPeering, OutgoingPeering
@@ -85,6 +85,7 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
                 await peeringrequest.take_back(client, namespace, request.name)
             raise
         beyond = await overcommit.beyond_there(client, done.status.cluster_id, request.slice)
+        hurt = await spreadwarning.hurt(client, request.slice or done.status.cluster_id)
     status = done.status
     result = {
         "clusterID": status.cluster_id,
@@ -99,8 +100,8 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
         alone = f"; without a network, since {result['withoutNetwork']}"
         network = alone if result["withoutNetwork"] else ""
         frame.print_text(f"peered: {status.cluster_id} is the node {node} here{network}")
-    if beyond:
-        terminal.note(f"warning: {beyond}")
+    for each in filter(None, (beyond, hurt)):
+        terminal.note(f"warning: {each}")
 
 
 class _Person:

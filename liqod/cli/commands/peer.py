@@ -14,7 +14,7 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
 from liqod.kube.client import Client
-from liqod.procedures import networkobjects, overcommit
+from liqod.procedures import networkobjects, overcommit, spreadwarning
 from liqod.procedures.resourcerequest import ResourceRequest
 
 if TYPE_CHECKING:
@@ -300,8 +300,9 @@ async def _report(
     """Print the result of a peering by kubeconfig, and of the networks."""
     node = asked.name or provider
     beyond = await overcommit.beyond_there(local, provider, asked.name)
-    if beyond:
-        terminal.note(f"warning: {beyond}")
+    hurt = await spreadwarning.hurt(local, node) if asked.node else ""
+    for each in filter(None, (beyond, hurt)):
+        terminal.note(f"warning: {each}")
     if frame.show({"clusterID": provider, "node": node}):
         return
     network = ""

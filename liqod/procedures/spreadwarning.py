@@ -1,0 +1,36 @@
+"""Looks for workloads of this cluster that a new virtual node would hurt, for a warning."""
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, STATEFUL_SETS
+from liqod.apimachinery.meta import Partial
+from liqod.errors import Forbidden, NotFound
+from liqod.kube.client import Client
+from liqod.kube.selection import Selection
+from liqod.model.objects import spreading
+
+
+async def hurt(client: Client, node: str) -> str:
+    """The warning about workloads whose pods may wait because of a virtual node; empty for none.
+
+    Pods of offloaded namespaces are left out: they mostly tolerate it.
+
+    Args:
+        client: its rights may not be enough to look; then the result is empty.
+        node: the virtual node.
+    """
+    try:
+        live = await client.find(NODES, node, decode=Partial)
+        if live is None:
+            return ""
+        which = Selection(labels=f"{labels.SCHEDULING_ENABLED}={labels.TRUE}", metadata_only=True)
+        offloaded = await client.list(NAMESPACES, which, decode=Partial)
+        names = {each.metadata.name for each in offloaded}
+        found = [
+            (kind.name, each)
+            for kind in (DEPLOYMENTS, STATEFUL_SETS)
+            for each in await client.list(kind)
+            if each["metadata"].get("namespace") not in names
+        ]
+    except (Forbidden, NotFound):
+        return ""
+    return spreading.warning(node, live.metadata.labels, found)

@@ -1,0 +1,58 @@
+"""Workloads whose spread would count a virtual node on which they may not run."""
+
+from typing import Any
+
+import pytest
+
+from liqod.model.objects.scheduling import TOLERATION
+from liqod.model.objects.spreading import broken_key, warning
+
+HOST = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+NODE = {HOST: "milan", "liqo.io/type": "virtual-node"}
+
+
+def template(constraint: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    usual = {"topologyKey": HOST, "whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}
+    return {"spec": {"topologySpreadConstraints": [{**usual, **(constraint or {})}], **spec}}
+
+
+REQUIRED: dict[str, Any] = {
+    "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}
+}
+AFFINITY = {"nodeAffinity": REQUIRED}
+
+
+@pytest.mark.parametrize(
+    ("pods", "key"),
+    [
+        (template(), HOST),
+        (template({"topologyKey": ZONE}), ""),
+        (template({"whenUnsatisfiable": "ScheduleAnyway"}), ""),
+        (template({"nodeTaintsPolicy": "Honor"}), ""),
+        (template(tolerations=[TOLERATION]), ""),
+        (template(nodeSelector={"disk": "ssd"}), ""),
+        (template(nodeSelector={"liqo.io/type": "virtual-node"}), HOST),
+        (template({"nodeAffinityPolicy": "Ignore"}, nodeSelector={"disk": "ssd"}), HOST),
+        (template(affinity=AFFINITY), ""),
+        ({"spec": {}}, ""),
+        ({}, ""),
+    ],
+)
+def test_who_counts_the_node_and_may_not_run_there(pods: dict[str, Any], key: str) -> None:
+    assert broken_key(pods, NODE) == key
+
+
+def test_a_zone_counts_where_the_node_shows_one() -> None:
+    assert broken_key(template({"topologyKey": ZONE}), {**NODE, ZONE: "eu-1"}) == ZONE
+
+
+def test_a_few_are_named_and_the_others_counted() -> None:
+    def workload(name: str, **more: Any) -> tuple[str, dict[str, Any]]:
+        meta = {"namespace": "shop", "name": name}
+        return "Deployment", {"metadata": meta, "spec": {"template": template(), **more}}
+
+    said = warning("milan", NODE, [workload(name) for name in "edcba"])
+    assert f"of Deployment shop/a ({HOST}), Deployment shop/b" in said
+    assert "and 2 more, whose pods may not run there" in said
+    assert warning("milan", NODE, [workload("x", template={})]) == ""
