@@ -14,6 +14,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import LiqodError, NotFound
 from liqod.install import removal
 from liqod.kube import leases
@@ -50,7 +51,7 @@ async def depart(
     """
     if not await _uninstalls(client, namespace):
         return ["Helm uninstalls no release here: every peer stays"]
-    if undefined := await _undefined(client):
+    if undefined := await _undefined(client, namespace):
         return [undefined]
     peers = await removal.peers_left(client)
     if (peers or await _offloaded(client)) and not await _works(client, namespace):
@@ -101,7 +102,7 @@ async def _works(client: Client, namespace: str) -> bool:
     return False
 
 
-async def _undefined(client: Client) -> str:
+async def _undefined(client: Client, namespace: str) -> str:
     """A sentence where somebody has deleted the definitions, and all peerings with them."""
     try:
         await client.list(TENANTS, decode=Partial)
@@ -111,8 +112,9 @@ async def _undefined(client: Client) -> str:
         peers = sorted(each.metadata.labels[labels.REMOTE_CLUSTER_ID] for each in found)
         if peers:
             return (
-                "liqod's definitions are deleted, and every peering with them: `liqod unpeer` at "
-                f"{', '.join(peers)} ends what is there of this cluster"
+                "liqod's definitions are deleted, and every peering with them: "
+                f"`liqod unpeer {await own_cluster_id(client, namespace)}` at {', '.join(peers)} "
+                "ends what is there of this cluster"
             )
     return ""
 

@@ -262,7 +262,7 @@ def test_without_definitions_nothing_is_held_up(helm: Helm, federation: Federati
     kubectl("delete", "customresourcedefinitions", *names, "--wait=false")
     said, took = uninstall(helm, rome)
     rome.daemon.stop()
-    assert "`liqod unpeer` at milan ends what is there of this cluster" in said
+    assert "`liqod unpeer rome` at milan ends what is there of this cluster" in said
     assert took < DEADLINE
     milan.liqod("unpeer", "rome", "--yes")
     taken_out(rome)

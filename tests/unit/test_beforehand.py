@@ -26,7 +26,8 @@ def test_every_program_is_built_before_the_tests(monkeypatch: pytest.MonkeyPatch
     built = set()
     for name in finders - several:
         monkeypatch.setattr(programs, name, lambda *_, name=name: built.add(name))
-    for step in (*programs.beside(["1.35"]), programs.find_helms):
+    of_releases = (programs.find_helms, programs.find_kubeconform)
+    for step in (*programs.beside(["1.35"]), *of_releases):
         step()
     assert built == finders - several
 

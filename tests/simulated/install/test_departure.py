@@ -96,14 +96,16 @@ async def test_what_is_not_defined_any_more_is_not_missed():
 
 
 @pytest.mark.long
-async def test_peers_whose_objects_went_with_their_definitions_are_named():
+async def test_peers_whose_objects_went_with_their_definitions_are_named(tmp_path: Path):
     async with members("rome", "milan", leads=True) as [rome, milan]:
         await rome.peer(milan)
         await rome.stop()
         for each in await rome.admin.list(CUSTOM_RESOURCES):
             await rome.admin.delete(CUSTOM_RESOURCES, each["metadata"]["name"])
         [line] = await departed(rome)
-        assert "`liqod unpeer` at milan ends" in line
+        assert "` at milan ends what is there of this cluster" in line
+        ended = await run(milan, tmp_path, *taken(line, "unpeer x"), "--yes")
+        assert ended.status == 0, ended.err
 
 
 @pytest.mark.long
