@@ -9,10 +9,13 @@ import trio
 import yaml
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS
+from liqod.apimachinery.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, REPLICA_SETS
 from liqod.consumer.webhook.podwebhook import PodWebhook
-from liqod.model.objects import webhook
-from liqod.resources import OVERRIDE_POLICIES
+from liqod.kube import times
+from liqod.kube.selection import Selection
+from liqod.model.objects import returnmarks, webhook
+from liqod.model.objects.returnmarks import ReturnMark
+from liqod.resources import NAMESPACE_OFFLOADINGS, OVERRIDE_POLICIES
 from liqod.runtime.account import Account
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.meeting import lead, run
@@ -135,6 +138,16 @@ async def test_a_pod_goes_where_it_was_explained_to_go(tmp_path: Path, nursery: 
         assert "    changed there by the OverridePolicies shop/mirror" in text.out
         assert "        +  image: mirror.milan.example/web:1" in text.out.replace("+- ", "+  ")
         assert "      StrategyRemote: the strategy of shop is Remote" in text.out
+
+        [made] = await rome.admin.list(REPLICA_SETS, Selection("shop"))
+        mark = ReturnMark(
+            *(made["metadata"]["uid"], "ReplicaSet", "web", "milan", "Image", "no such image"),
+            *(times.now(), "2999-01-01T00:00:00Z"),
+        )
+        notes = {"metadata": {"annotations": {labels.RETURNED: returnmarks.render([mark])}}}
+        await rome.admin.patch(NAMESPACE_OFFLOADINGS, "offloading", notes, "shop")
+        status, avoiding = await explained(rome, tmp_path, of=("deployment", "web"))
+        assert (status, why(avoiding[virtual])) == (3, ["Returned"])
 
         for words, said in (
             (("pod", "none", "-n", "shop"), "there is no Pod none in the namespace shop"),
