@@ -170,7 +170,11 @@ async def test_one_that_is_made_anew_while_it_ends_stands_in_the_end(monkeypatch
         both.local.late = 0.2
         admin = both.site.lender.admin
         await admin.delete(PUBLIC_KEYS, "rome", TENANT)
-        await trio.sleep(0.1)
+
+        async def ends() -> bool:
+            return both.count(EndTunnel) == 1
+
+        await eventually(ends)
         await both.site.make(PUBLIC_KEYS, key())
         await eventually(both.site.machine.listens)
 
