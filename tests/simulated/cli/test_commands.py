@@ -339,7 +339,8 @@ async def test_manifests_are_printed_instead_of_applied():
     assert {"Namespace", "CustomResourceDefinition", "ClusterRole", "RuntimeClass"} <= kinds
     assert "Service" not in kinds
     own = list(yaml.safe_load_all((await command(*words, "--in-cluster")).out))
-    assert {one["kind"] for one in own} == {"Secret", "DaemonSet", "Deployment", "Service"}
+    workloads = {"DaemonSet", "Deployment", "PodDisruptionBudget", "Secret", "Service"}
+    assert {one["kind"] for one in own} == workloads
     both = list(yaml.safe_load_all((await command(*words, "--in-cluster", "--dry-run")).out))
     # Where the daemon runs elsewhere, a Deployment without pods stands for it.
     assert len(both) == len(whole) - 1 + len(own)
