@@ -64,6 +64,7 @@ def test_whatever_happens_meanwhile_nothing_runs_twice() -> None:
     assert sum(each > 0 for each in found) > SCHEDULES / 2
 
 
+@pytest.mark.long
 def test_all_return_and_their_successors_too_after_a_pause() -> None:
     assert returned(*SHUT, Wait(DUE + 10.0)) == 2
     assert returned(*SHUT, Wait(DUE + 10.0), Cordon("turin", on=False), Wait(700.0)) >= 2

@@ -96,6 +96,7 @@ def container_of(name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["liqod", "liqod-node"])
 def test_only_a_loop_that_stays_blocked_is_begun_anew(name: str):
     """By the liveness of its pod: a loop that is late answers in time."""

@@ -244,6 +244,7 @@ async def test_a_daemon_that_ends_on_another_node_changes_nothing():
         assert nodes.one.fence.held[-1] != 0.0
 
 
+@pytest.mark.long
 async def test_a_machine_without_a_daemon_stays_the_gateway_and_the_next_daemon_goes_on():
     async with pair() as nodes:
         await nodes.begin()

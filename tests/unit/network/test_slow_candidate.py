@@ -77,6 +77,7 @@ def candidate(fence: SlowFence, port: int, sent: list[ReadLease | WriteLease]) -
     )
 
 
+@pytest.mark.long
 async def test_one_that_waits_for_its_kernel_takes_nothing():
     """It asks nothing meanwhile, so that no silence is the gateway's."""
     seconds = 4 * SILENCE
