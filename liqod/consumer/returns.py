@@ -30,6 +30,8 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
 
 AGAIN: Final = 0.2
 """Seconds until the mark is looked for that was just written."""
+LOOKS: Final = 10
+"""Looks for it at the most: a namespace with too many marks may not have kept it."""
 BLOCKED: Final = 10.0
 """Seconds until the next try at an eviction that a budget does not allow."""
 PACE: Final = 60.0
@@ -58,6 +60,7 @@ class ReturnedPods(Controller[Key]):
 
     def __init__(self, context: ClusterContext) -> None:
         self._context, self._client = context, context.client
+        self._looks: dict[Key, int] = {}
         self._pods = Watched(PODS, _returning, context.own_pods.selection)
         self._offloadings = Watched(NAMESPACE_OFFLOADINGS, _with_marks)
         super().__init__(context, "returned", self._pods, self._offloadings, name="returned pods")
@@ -72,10 +75,11 @@ class ReturnedPods(Controller[Key]):
     async def _send(self, key: Key) -> float | None:
         """Mark the controller of a pod, then evict the pod."""
         pod = self._pods.store.decode(key, dict[str, Any])
-        if pod is None or pod["metadata"].get("deletionTimestamp"):
+        owner = None if pod is None else podreturns.owner(pod)
+        if pod is None or owner is None or pod["metadata"].get("deletionTimestamp"):
+            self._looks.pop(key, None)
             return None
-        owner = podreturns.owner(pod)
-        if owner is None or not podreturns.ended_there(pod):
+        if not podreturns.ended_there(pod):
             return None
         cluster = await self._cluster(pod)
         offloading = self._offloading(key[0])
@@ -83,12 +87,16 @@ class ReturnedPods(Controller[Key]):
             marks = returnmarks.read(offloading.metadata.annotations)
             now = times.now()
             known = returnmarks.find(marks, str(owner["uid"]), cluster)
-            if known is None or not known.holds(now):
-                new = _mark(pod, owner, cluster, now)
-                first = self._context.config.consumer.return_back_off
-                await self._write(offloading, returnmarks.added(marks, new, first))
+            looks = self._looks.get(key, 0)
+            if looks < LOOKS and (known is None or not known.holds(now)):
+                if not looks:
+                    new = _mark(pod, owner, cluster, now)
+                    first = self._context.config.consumer.return_back_off
+                    await self._write(offloading, returnmarks.added(marks, new, first))
+                self._looks[key] = looks + 1
                 return AGAIN
         blocked = await nodedrain.evict(self._client, msgspec.convert(pod, EvictablePod))
+        self._looks.pop(key, None)
         return BLOCKED if blocked else None
 
     async def _cluster(self, pod: dict[str, Any]) -> str:

@@ -41,7 +41,7 @@ def judged(pod: Json, plan: Plan, view: View, *, refused: bool) -> Plan:
     if plan.needs or plan.end_local or pod["metadata"].get("deletionTimestamp"):
         return plan
     status = {**(pod.get("status") or {}), **(plan.status or {})}
-    found = podreturns.fault(status, refused=refused)
+    found = podreturns.fault(pod["spec"], status, refused=refused)
     limit = 0.0 if found is None else view.names.returns.of(found.cause)
     if found is None or not limit or podreturns.stays(pod["metadata"].get("annotations")):
         known = podreturns.noted(pod)
@@ -68,12 +68,25 @@ def _due(pod: Json, plan: Plan, found: StartFault, limit: float, view: View) -> 
     notes = (offloading.get("metadata") or {}).get("annotations")
     if podreturns.stays(notes):
         return plan
+    if podreturns.is_of_job(pod) and not any(
+        map(podreturns.is_asked, (notes, pod["metadata"].get("annotations")))
+    ):
+        told = f"{text}; its Job would count it as failed, so it stays without {labels.RETURN}=true"
+        return _told(plan, CANNOT_RETURN, told)
     mark = returnmarks.find(returnmarks.read(notes), str(owner.get("uid")), peer)
     made = str(pod["metadata"].get("creationTimestamp") or "")
     if mark is not None and mark.holds(view.now) and made >= mark.since:
         # It was bound to this peer all the same: to send it back at once would be a loop.
         told = f"{text}; others of {mark.kind} {mark.name} returned at {mark.since}"
         return _again(_told(plan, CANNOT_RETURN, told), _seconds(view.now, mark.until))
+    # What is known may be from before an outage of the peer: it is asked once more.
+    meta, since = pod["metadata"], str(podreturns.noted(pod).get(conditions.SINCE))
+    need = RemoteObject(kind=SHADOW_PODS, name=meta["name"], version=since, lasts=SOON)
+    read = view.fulfilled(need)
+    if read is None:
+        return msgspec.structs.replace(plan, needs=(need,))
+    if found.cause == podreturns.REFUSED and not view.refusals and not podreturns.is_refused(read):
+        return _again(plan, SOON)
     status = podreturns.marked(pod, plan.status, "False", found, view.now)
     return msgspec.structs.replace(plan, status=status, debounce=0.0)
 
@@ -95,8 +108,10 @@ def withdrawal(
         f"another: {known.get('reason')}: {known.get('message')}"
     )
     told = Plan(reasons=(Reason(RETURNS, text[:MESSAGE_LIMIT]),))
+    alone = podreturns.owner(pod) is None
     if podreturns.ended_there(pod):
-        return told
+        # Nobody would make another any more: without the condition it is made there again.
+        return Plan(status=podreturns.unmarked(pod, None)) if alone else told
     pods = [each for each in view.remote(PODS) if _made_for(pod, each)]
     shadows = view.remote(SHADOW_PODS)
     last = view.gone(PODS)
@@ -105,7 +120,7 @@ def withdrawal(
         message = "it ran to its end at the peer while it was to return"
         status = podstatus.ended(pod, "Succeeded", podstatus.REMOTE_GONE, message, now=view.now)
         return Plan(status=podreturns.unmarked(pod, status))
-    if pods and shadows and not any(map(_goes, (*pods, *shadows))):
+    if alone or (pods and shadows and not any(map(_goes, (*pods, *shadows)))):
         # What is watched is not Pending: it has started after all.
         return Plan(remote=(shadow(),), status=podreturns.unmarked(pod, None))
     if view.remote(PODS) or shadows:

@@ -15,6 +15,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model.objects import conditions
+from liqod.model.objects.podstatus import TERMINAL
 
 Json = dict[str, Any]
 
@@ -28,7 +29,10 @@ IMAGE: Final = "ImageUnavailable"
 REFUSED: Final = "Refused"
 """Cause: the peer's API server, a policy or its quota does not let the pod in."""
 BEGUN: Final = ("False", "True")
+JOB: Final = ("batch", "Job")
+"""Group and kind of controllers that count each deleted pod as one that failed."""
 _GROUPS: Final = ("initContainerStatuses", "containerStatuses")
+_BEGAN: Final = ("running", "terminated")
 
 
 class ReturnTimes(msgspec.Struct, frozen=True):
@@ -51,14 +55,17 @@ class StartFault(msgspec.Struct, frozen=True):
     message: str
 
 
-def fault(status: Mapping[str, Any], *, refused: bool) -> StartFault | None:
+def fault(
+    spec: Mapping[str, Any], status: Mapping[str, Any], *, refused: bool
+) -> StartFault | None:
     """The fault of a pod that waits at a peer; None for one that starts, or waits for another.
 
     Args:
+        spec: of the local pod.
         status: of the local pod, as it is to be.
         refused: whether the peer does not take the pod, which then is the status's reason.
     """
-    if status.get("phase") not in (None, "", "Pending"):
+    if status.get("phase") not in (None, "", "Pending") or _has_begun(spec, status):
         return None
     message = str(status.get("message") or "")
     if refused:
@@ -72,6 +79,35 @@ def fault(status: Mapping[str, Any], *, refused: bool) -> StartFault | None:
                 text = waits.get("message") or waits["reason"]
                 return StartFault(IMAGE, f"{each.get('name')}: {text}")
     return None
+
+
+def is_refused(shadow: Mapping[str, Any]) -> bool:
+    """True if a ShadowPod, read at the peer, says that the daemon there does not take it."""
+    there = shadow.get("status") or {}
+    return bool(there.get("reason")) and there.get("phase") not in TERMINAL
+
+
+def _has_begun(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """True if a container or a sidecar runs or has run: its work is not to be lost for another."""
+    inits = spec.get("initContainers") or ()
+    sidecars = {each.get("name") for each in inits if each.get("restartPolicy") == "Always"}
+    shown = [
+        *(status.get("containerStatuses") or ()),
+        *(
+            each
+            for each in status.get("initContainerStatuses") or ()
+            if each.get("name") in sidecars
+        ),
+    ]
+    return any(
+        each.get("restartCount")
+        or any(
+            (each.get(when) or {}).get(how) is not None
+            for when in ("state", "lastState")
+            for how in _BEGAN
+        )
+        for each in shown
+    )
 
 
 def noted(pod: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -136,6 +172,18 @@ def unmarked(pod: Mapping[str, Any], patch: Mapping[str, Any] | None) -> Json:
 def stays(notes: Mapping[str, Any] | None) -> bool:
     """True if annotations, of a pod or of its NamespaceOffloading, keep pods from returning."""
     return (notes or {}).get(labels.RETURN) == labels.FALSE
+
+
+def is_asked(notes: Mapping[str, Any] | None) -> bool:
+    """True if annotations, of a pod or of its NamespaceOffloading, have a Job's pods return too."""
+    return (notes or {}).get(labels.RETURN) == labels.TRUE
+
+
+def is_of_job(pod: Mapping[str, Any]) -> bool:
+    """True if a Job makes a pod anew, which fails after too many, and ends those that run."""
+    found = owner(pod) or {}
+    group = str(found.get("apiVersion") or "").rpartition("/")[0]
+    return (group, found.get("kind")) == JOB
 
 
 def owner(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -22,6 +22,10 @@ TEXT: Final = 256
 """Characters of a peer's words that a mark keeps."""
 
 
+TIMES: Final = 10**6
+"""Returns in a row that are believed."""
+
+
 class ReturnMark(msgspec.Struct, frozen=True):
     """The word that pods of one controller have returned from one peer.
 
@@ -53,6 +57,12 @@ class ReturnMark(msgspec.Struct, frozen=True):
         start, end = datetime.fromisoformat(self.since), datetime.fromisoformat(self.until)
         return _text(end + (end - start))
 
+    @property
+    def is_sound(self) -> bool:
+        """True if its numbers can be those of a mark; who may write there may write any."""
+        start, end = datetime.fromisoformat(self.since), datetime.fromisoformat(self.until)
+        return 1 <= self.times <= TIMES and 0 <= (end - start).total_seconds() <= LONGEST
+
     def holds(self, now: str) -> bool:
         """True if no pod of the controller is sent to the peer at that time."""
         return now < self.until
@@ -65,7 +75,7 @@ def read(annotations: Mapping[str, str] | None) -> tuple[ReturnMark, ...]:
     """The marks in the annotations of a NamespaceOffloading; what is none does not count."""
     try:
         found = _MARKS.decode((annotations or {}).get(labels.RETURNED) or "[]")
-        return tuple(each for each in found if each.forgotten)
+        return tuple(each for each in found if each.is_sound and each.forgotten)
     except (msgspec.DecodeError, ValueError, TypeError, OverflowError):
         return ()
 
@@ -90,7 +100,7 @@ def added(marks: Iterable[ReturnMark], new: ReturnMark, first: float) -> tuple[R
         first: seconds for which the first mark is in force.
     """
     before = find(marks, new.owner, new.cluster)
-    times = 1 if before is None or before.forgotten <= new.since else before.times + 1
+    times = 1 if before is None or before.forgotten <= new.since else min(before.times + 1, TIMES)
     seconds = min(first * 2.0 ** min(times - 1, 30), LONGEST)
     until = _text(datetime.fromisoformat(new.since) + timedelta(seconds=seconds))
     made = msgspec.structs.replace(new, times=times, until=until, message=new.message[:TEXT])

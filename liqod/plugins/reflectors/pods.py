@@ -398,8 +398,7 @@ def _is_refused(pod: Json, view: View) -> bool:
         return True
     shadow = _shadow_of(pod, view)
     told = (None if shadow is None else view.fulfilled(_asked(shadow))) or {}
-    there = told.get("status") or {}
-    return bool(there.get("reason")) and there.get("phase") not in podstatus.TERMINAL
+    return podreturns.is_refused(told)
 
 
 def _is_remote_pod(pod: Json, found: Json, view: View) -> bool:

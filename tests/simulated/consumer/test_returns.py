@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, EVENTS, NODES, PODS
+from liqod.kube import times
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.objects import podreturns, returnmarks
 from liqod.model.objects.returnmarks import ReturnMark
@@ -130,6 +132,20 @@ async def test_a_daemon_that_is_replaced_at_any_step_goes_on():
         await next_of(rome, first)
         assert await gone_there(milan, first)
         assert len(await marks(rome)) == 1
+
+
+async def test_who_returns_to_a_namespace_full_of_marks_is_evicted_all_the_same():
+    async with shop("milan") as [rome, milan]:
+        first = await begun(rome, milan)
+        now, late = times.now(), times.of(times.seconds(times.now()) + 3600.0)
+        full = [
+            ReturnMark(f"uid-{number}", "ReplicaSet", "web", milan.id, "Refused", "", now, late)
+            for number in range(returnmarks.MOST)
+        ]
+        notes = {labels.RETURNED: returnmarks.render(full)}
+        patch = {"metadata": {"annotations": notes}}
+        await rome.admin.patch(NAMESPACE_OFFLOADINGS, "offloading", patch, HERE)
+        await next_of(rome, first)
 
 
 async def test_who_has_no_controller_stays_and_is_told():

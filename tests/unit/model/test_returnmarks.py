@@ -57,7 +57,7 @@ def test_it_goes_with_its_time_its_controller_and_its_peer(now, owners, clusters
 def test_what_is_written_is_read_and_is_bounded():
     days = ("2026-01-02T00:00:00Z", "2026-01-03T00:00:00Z")
     many = [
-        msgspec.structs.replace(added(NOON), owner=f"uid-{number}", until=day)
+        msgspec.structs.replace(added(NOON), owner=f"uid-{number}", since=day, until=day)
         for day in days
         for number in range(MOST)
     ]
@@ -65,6 +65,16 @@ def test_what_is_written_is_read_and_is_bounded():
     assert len(read) == MOST
     assert {each.until for each in read} == {"2026-01-03T00:00:00Z"}
     assert returnmarks.render(()) is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"times": 0}, {"times": -1000000}, {"times": 10**18}, {"since": "2020-01-01T12:00:00Z"}],
+)
+def test_a_mark_with_nonsense_does_not_count_and_the_others_do(wrong):
+    bad = msgspec.structs.replace(added(NOON), **wrong)
+    text = msgspec.json.encode([bad, added(NOON)]).decode()
+    assert returnmarks.read({"liqod.io/returned": text}) == (added(NOON),)
 
 
 @pytest.mark.parametrize("text", ["", "x", "{}", "[1]", '[{"owner": "a"}]', "[" * 3000, None])

@@ -84,6 +84,12 @@ def refused() -> dict[RemoteObject, Json]:
     return {NEED: {"status": said}}
 
 
+def asked_again(since: str = EARLY, **status: Any) -> dict[RemoteObject, Json]:
+    """The answer to the last question before a pod returns, whose time began then."""
+    need = RemoteObject(kind=SHADOW_PODS, name="web", version=since, lasts=2.0)
+    return {need: {"status": status}}
+
+
 CASES = [
     (podreturns.UNSCHEDULABLE, pending(UNPLACED)),
     (podreturns.IMAGE, pending(WAITS)),
@@ -104,12 +110,12 @@ def test_the_time_of_each_cause_begins_when_it_is_first_seen(cause: str, answers
 @pytest.mark.parametrize(("cause", "answers"), CASES)
 def test_it_returns_when_the_time_is_over_and_not_before(cause: str, answers: Any):
     limit = TIMES.of(cause)
-    options: Json = {"remote": [shadow()], "fulfilled": answers}
 
     def after(seconds: float) -> Plan:
-        since = datetime.fromisoformat(NOW) - timedelta(seconds=seconds)
-        here = returning("Unknown", cause, since.isoformat())
-        return pods.incoming(here, (), shown(**options))
+        since = (datetime.fromisoformat(NOW) - timedelta(seconds=seconds)).isoformat()
+        here = returning("Unknown", cause, since)
+        known = {**answers, **asked_again(since, reason="QuotaExceeded")}
+        return pods.incoming(here, (), shown(remote=[shadow()], fulfilled=known))
 
     early = after(limit - 1)
     assert early.requeue_after == 1
@@ -159,7 +165,8 @@ def marks(*, since: str, until: str) -> Json:
 )
 def test_who_stays(here: Json, there: Any):
     source = returning("Unknown", podreturns.UNSCHEDULABLE, EARLY, **here)
-    options: Json = {"remote": [shadow()], "fulfilled": pending(UNPLACED), "local": there}
+    known = {**pending(UNPLACED), **asked_again()}
+    options: Json = {"remote": [shadow()], "fulfilled": known, "local": there}
     plan = pods.incoming(source, (), shown(**options))
     after = (plan.status or {}).get("conditions")
     assert not conditions.is_status(after, "liqod.io/Returning", "False")
@@ -174,10 +181,77 @@ def test_who_has_no_controller_is_told():
     assert "no controller" in plan.reasons[0].message
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "returns"),
+    [
+        ({}, {}, False),
+        ({"liqod.io/return": "true"}, {}, True),
+        ({}, {"liqod.io/return": "true"}, True),
+        ({"liqod.io/return": "true"}, {"liqod.io/return": "false"}, False),
+    ],
+)
+def test_a_jobs_pod_returns_where_that_is_asked_for_only(here: Json, there: Json, returns: bool):
+    job = {"apiVersion": "batch/v1", "kind": "Job", "name": "sum", "uid": "1", "controller": True}
+    meta: Json = {"ownerReferences": [job], "annotations": here}
+    source = returning("Unknown", podreturns.UNSCHEDULABLE, EARLY, **meta)
+    known = {**pending(UNPLACED), **asked_again()}
+    options: Json = {"fulfilled": known, "local": [offloading(**there)]}
+    plan = pods.incoming(source, (), shown(remote=[shadow()], **options))
+    after = (plan.status or {}).get("conditions")
+    assert conditions.is_status(after, "liqod.io/Returning", "False") is returns
+    if not returns and not there:
+        assert [each.code for each in plan.reasons] == ["CannotReturn"]
+        assert "liqod.io/return=true" in plan.reasons[0].message
+
+
+def test_what_was_read_before_an_outage_is_not_judged():
+    source = returning("Unknown", podreturns.REFUSED, EARLY)
+
+    def judged(**known: Any) -> Plan:
+        answers = {**refused(), **known.get("answers", {})}
+        return pods.incoming(source, (), shown(remote=[shadow()], fulfilled=answers))
+
+    (need,) = asked_again()
+    assert judged().needs == (need,)
+    since = judged(answers=asked_again(phase="Pending"))
+    assert not since.needs
+    assert not conditions.is_status(
+        (since.status or {}).get("conditions"), "liqod.io/Returning", "False"
+    )
+    still = judged(answers=asked_again(phase="Pending", reason="QuotaExceeded"))
+    assert condition(still)["status"] == "False"
+
+
+BEGAN: list[Json] = [
+    {"state": {"running": {}}},
+    {"state": {"running": {"startedAt": NOW}}},
+    {"state": {"terminated": {"exitCode": 0}}},
+    {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "restartCount": 1},
+    {"lastState": {"terminated": {"exitCode": 0}}},
+]
+
+
+@pytest.mark.parametrize("began", BEGAN)
+@pytest.mark.parametrize("unable", [False, True])
+def test_no_work_that_has_begun_is_ended_for_another_container(began: Json, unable: bool):
+    waits = WAITS["containerStatuses"]
+    sidecar: Json = {"initContainers": [{"name": "other", "restartPolicy": "Always"}]}
+    init: Json = {"initContainers": [{"name": "other"}]}
+    other = {"name": "other", **began}
+
+    def found(spec: Json, **status: Any) -> object:
+        return podreturns.fault(spec, {"phase": "Pending", **status}, refused=unable)
+
+    assert found({}, containerStatuses=[other, *waits]) is None
+    assert found(sidecar, initContainerStatuses=[other], containerStatuses=waits) is None
+    assert found(init, initContainerStatuses=[other], containerStatuses=waits) is not None
+
+
 def test_those_of_before_the_mark_return_like_the_first():
     source = returning("Unknown", podreturns.UNSCHEDULABLE, EARLY)
     mark = marks(since="2026-01-02T03:00:00Z", until=LATER)
-    options: Json = {"remote": [shadow()], "fulfilled": pending(UNPLACED), "local": [mark]}
+    known = {**pending(UNPLACED), **asked_again()}
+    options: Json = {"remote": [shadow()], "fulfilled": known, "local": [mark]}
     assert condition(pods.incoming(source, (), shown(**options)))["status"] == "False"
 
 
@@ -214,6 +288,16 @@ def test_who_starts_at_the_last_moment_stays_there():
     plan = pods.outgoing(LEAVES, shown(remote=[shadow(), remote_pod()]))
     assert [each["kind"] for each in plan.remote] == ["ShadowPod"]
     assert condition(plan) == {}
+
+
+@pytest.mark.parametrize("status", ["False", "True"])
+def test_who_has_lost_its_controller_is_made_there_again(status: str):
+    alone = returning(status, podreturns.IMAGE, AGO, ownerReferences=[])
+    plan = pods.outgoing(alone, shown())
+    assert condition(plan) == {}
+    assert plan.status is not None
+    again = {**alone, "status": {**alone["status"], **plan.status}}
+    assert [each["kind"] for each in pods.outgoing(again, shown()).remote] == ["ShadowPod"]
 
 
 def test_who_has_started_while_it_is_ended_there_ends():
