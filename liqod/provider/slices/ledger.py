@@ -14,7 +14,8 @@ from liqod.model import ids
 from liqod.model.objects import quantities
 from liqod.model.peering.quota import Running, complaint, pod_cost
 from liqod.model.peering.quotadecision import QuotaDecision
-from liqod.provider.slices.quotas import Demand, Ledger, UserGrant
+from liqod.provider.slices.demands import Demand, UserGrant
+from liqod.provider.slices.quotas import Ledger
 from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.shadow import GuestPod, Shadow
 from liqod.resources import Quota
@@ -128,8 +129,13 @@ class QuotaLedger:
         return self._ledger.displaced(key)
 
     def ready(self) -> list[Key]:
-        """The pods that wait and would be admitted now."""
+        """The pods that wait and would be admitted now, as far as one call looks."""
         return self._ledger.ready()
+
+    @property
+    def unfinished(self) -> bool:
+        """True if another call of :meth:`ready` has more to look at."""
+        return self._ledger.unfinished
 
     def waiting(self) -> list[Key]:
         """All pods that wait."""

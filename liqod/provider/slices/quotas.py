@@ -22,8 +22,6 @@ from collections.abc import Collection, Iterator, Mapping
 from heapq import nlargest
 from typing import Final
 
-import msgspec
-
 from liqod.model.peering.quotadecision import (
     ADMITTED,
     CORDONED,
@@ -34,47 +32,23 @@ from liqod.model.peering.quotadecision import (
     QuotaDecision,
     fits,
 )
+from liqod.provider.slices.demands import Amounts, Demand, Key, Offer, UserGrant, add, beyond
 from liqod.resources.offloading import ENFORCE_HARD, ENFORCE_NONE, ENFORCE_SOFT
-
-Key = tuple[str, str]
-"""Namespace and name of a ShadowPod."""
-Amounts = tuple[tuple[str, int], ...]
-"""Billionths by resource name (:mod:`liqod.model.objects.quantities`), sorted."""
 
 MOST_DISPLACED: Final = 64
 """Pods that give way to one other at most."""
-
-
-class UserGrant(msgspec.Struct, frozen=True):
-    """The resources that one user of a consumer may use.
-
-    Attributes:
-        user: the user, as its certificate names it.
-        amounts: billionths by resource name.
-        enforcement: ``None``, ``Soft`` or ``Hard``.
-        cordoned: nothing new is admitted.
-    """
-
-    user: str
-    amounts: Mapping[str, int]
-    enforcement: str = "None"
-    cordoned: bool = False
-
-
-class Demand(msgspec.Struct, frozen=True):
-    """The resources that one pod requests.
-
-    Attributes:
-        user: the user it is booked on, empty where only the consumer is known.
-        amounts: the requested amounts.
-    """
-
-    user: str
-    amounts: Amounts
+MOST_JUDGED: Final = 500
+"""Demands that one :meth:`Ledger.ready` judges."""
+MOST_TRIES: Final = 16
+"""Demands for which it looks for pods that give way: that costs as much as many judgements."""
 
 
 class Ledger:
-    """The bookings of one consumer."""
+    """The bookings of one consumer.
+
+    Attributes:
+        unfinished: the last :meth:`ready` has left demands untried; another call goes on there.
+    """
 
     def __init__(self) -> None:
         self._grants: dict[str, UserGrant] = {}
@@ -86,6 +60,11 @@ class Ledger:
         self._waiting_requests: dict[Key, Demand] = {}
         self._unplaced: dict[Key, float] = {}
         """Booked pods that no node has room for, with their shares of all grants."""
+        self._tried: set[Demand] = set()
+        """Demands that have no room, as the calls of an unfinished round have found."""
+        self._freed = False
+        """True if something was freed since the round began."""
+        self.unfinished = False
 
     def grant(self, grant: UserGrant) -> None:
         """Set what a user may use; pods that are booked stay booked."""
@@ -117,7 +96,7 @@ class Ledger:
             self._book(held, -1)
         self._booked[key] = demand
         self._book(demand, 1)
-        return held is not None and bool(_beyond(held.amounts, demand.amounts))
+        return held is not None and bool(beyond(held.amounts, demand.amounts))
 
     def grow(self, key: Key, amounts: Amounts, complaint: str = "") -> QuotaDecision:
         """Book the growth of a booked pod, or give the reason that it may not grow.
@@ -135,7 +114,7 @@ class Ledger:
             return QuotaDecision(False, NOTHING_GRANTED, "the pod is not booked")
         if complaint:
             return QuotaDecision(False, LIMITS_NOT_SET, f"the slice enforces limits: {complaint}")
-        more = _beyond(amounts, held.amounts)
+        more = beyond(amounts, held.amounts)
         if not more:
             return ADMITTED
         grown = Demand(held.user, tuple(sorted({**dict(held.amounts), **more}.items())))
@@ -156,6 +135,7 @@ class Ledger:
             demand: its requested amounts.
             complaint: why it lacks limits that its user's grant enforces; empty if it has them.
         """
+        self._unplaced.pop(key, None)  # that was the pod before it
         held = self._booked.get(key)
         if held == demand:
             return ADMITTED
@@ -194,6 +174,7 @@ class Ledger:
             return False
         known = key in self._unplaced
         self._unplaced[key] = self._share(held)
+        self._freed = self._freed or not known
         return not known
 
     def displaced(self, key: Key) -> list[Key]:
@@ -221,24 +202,54 @@ class Ledger:
         return [key for key in (*self._booked, *self._waiting_requests) if key[0] == namespace]
 
     def ready(self) -> list[Key]:
-        """The pods that wait and would be admitted now, as many as fit together; books nothing."""
-        used = {user: dict(sums) for user, sums in self._used.items()}
-        total = dict(self._total)
-        unplaced = self._largest_unplaced()
+        """The pods that wait and would be admitted now, as many as fit together; books nothing.
+
+        A round over a great many demands takes several calls.
+        """
+        again = bool(self._tried)
+        self._freed = self._freed and again
+        self.unfinished = False
+        offer = Offer(self._used, self._total, self._largest_unplaced())
         found: list[Key] = []
         for demand, keys in self._waiting.items():
-            for key in keys:
-                gone: list[Key] = []
-                if not self._judge(demand, used, total).admitted:
-                    gone = self._give_way(demand, unplaced, used, total)
-                    if not gone:
-                        break
-                found.append(key)
-                for each in gone:
-                    self._move(self._booked[each], used, total, -1)
-                unplaced = [each for each in unplaced if each not in gone]
-                self._move(demand, used, total, 1)
+            if demand in self._tried:
+                continue
+            if offer.judged == MOST_JUDGED:
+                self.unfinished = True
+                break
+            offer.judged += 1
+            found += self._offer(demand, keys, offer)
+        if not self.unfinished:
+            self._tried.clear()
+            self.unfinished = again and self._freed  # the first ones may have room meanwhile
         return found
+
+    def _offer(self, demand: Demand, keys: Collection[Key], offer: Offer) -> Iterator[Key]:
+        """The pods of one demand that have room in an offer, as many as fit."""
+        for key in keys:
+            gone: list[Key] = []
+            if not self._judge(demand, offer.used, offer.total).admitted:
+                gone = self._try(demand, offer)
+                if not gone:
+                    return
+            yield key
+            for each in gone:
+                self._move(self._booked[each], offer.used, offer.total, -1)
+            self._move(demand, offer.used, offer.total, 1)
+
+    def _try(self, demand: Demand, offer: Offer) -> list[Key]:
+        """The pods that give way to one of an offer, while that may look for more of them."""
+        if offer.unplaced and not offer.is_hopeless(demand):
+            if offer.tries == MOST_TRIES:
+                self.unfinished = True
+                return []
+            offer.tries += 1
+            gone = self._give_way(demand, offer.unplaced, offer.used, offer.total)
+            offer.tried(demand, gone)
+            if gone:
+                return gone
+        self._tried.add(demand)
+        return []
 
     def usage(self) -> dict[str, dict[str, int]]:
         """The booked amounts, billionths by user and resource; the empty name for no user."""
@@ -276,8 +287,8 @@ class Ledger:
         granted, taken = dict(self._granted), dict(total)
         for grant in self._grants.values():
             if grant.cordoned:
-                _add(granted, tuple(grant.amounts.items()), -1)
-                _add(taken, tuple(used.get(grant.user, {}).items()), -1)
+                add(granted, tuple(grant.amounts.items()), -1)
+                add(taken, tuple(used.get(grant.user, {}).items()), -1)
         if all(grant.cordoned for grant in self._grants.values()):
             return QuotaDecision(False, CORDONED, "all slices of the consumer are cordoned")
         whose = "the consumer, without the slices that are cordoned,"
@@ -312,17 +323,22 @@ class Ledger:
         """
         if self._judge(demand, used, total).reason != OVER_QUOTA:
             return []
-        mine = {user: dict(sums) for user, sums in used.items()}
-        rest, share, gone = dict(total), self._share(demand), list[Key]()
-        for key in unplaced:
-            if self._unplaced[key] <= share:
-                return []
-            self._move(self._booked[key], mine, rest, -1)
-            gone.append(key)
-            if self._judge(demand, mine, rest).admitted:
-                break
-        else:
+        share = self._share(demand)
+        larger = [key for key in unplaced if self._unplaced[key] > share]
+        if not larger:
             return []
+        mine = {user: dict(sums) for user, sums in used.items()}
+        rest, gone = dict(total), list[Key]()
+        for key in larger:
+            self._move(self._booked[key], mine, rest, -1)
+        if not self._judge(demand, mine, rest).admitted:
+            return []
+        for key in reversed(larger):  # as long as the larger ones are enough
+            self._move(self._booked[key], mine, rest, 1)
+            if not self._judge(demand, mine, rest).admitted:
+                self._move(self._booked[key], mine, rest, -1)
+                gone = larger[: larger.index(key) + 1]
+                break
         for key in list(gone):  # one that has nothing of what is short stays
             self._move(self._booked[key], mine, rest, 1)
             if self._judge(demand, mine, rest).admitted:
@@ -340,15 +356,16 @@ class Ledger:
     def _move(
         demand: Demand, used: dict[str, dict[str, int]], total: dict[str, int], sign: int
     ) -> None:
-        _add(used.setdefault(demand.user, {}), demand.amounts, sign)
-        _add(total, demand.amounts, sign)
+        add(used.setdefault(demand.user, {}), demand.amounts, sign)
+        add(total, demand.amounts, sign)
 
     def _book(self, demand: Demand, sign: int) -> None:
+        self._freed = self._freed or sign < 0
         used = self._used.setdefault(demand.user, {})
-        _add(used, demand.amounts, sign)
+        add(used, demand.amounts, sign)
         if not used:
             del self._used[demand.user]
-        _add(self._total, demand.amounts, sign)
+        add(self._total, demand.amounts, sign)
 
     def _stop_waiting(self, key: Key) -> None:
         demand = self._waiting_requests.pop(key, None)
@@ -360,21 +377,7 @@ class Ledger:
             self._waiting.pop(demand, None)
 
     def _sum_grants(self) -> None:
+        self._freed = True
         self._granted = {}
         for grant in self._grants.values():
-            _add(self._granted, tuple(grant.amounts.items()), 1)
-
-
-def _beyond(amounts: Amounts, others: Amounts) -> dict[str, int]:
-    """The amounts that are larger than the others."""
-    known = dict(others)
-    return {name: amount for name, amount in amounts if amount > known.get(name, 0)}
-
-
-def _add(sums: dict[str, int], amounts: Amounts, sign: int) -> None:
-    for name, amount in amounts:
-        value = sums.get(name, 0) + sign * amount
-        if value:
-            sums[name] = value
-        else:
-            sums.pop(name, None)
+            add(self._granted, tuple(grant.amounts.items()), 1)

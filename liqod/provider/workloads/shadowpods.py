@@ -46,6 +46,8 @@ from liqod.resources import QUOTAS, SHADOW_PODS
 WORKERS: Final = 8
 WAKE: Final[Key] = ("", "wake")
 """The key that stands for "something was freed"."""
+NEXT_TURN: Final = 1.0
+"""Seconds until the rest of a great many waiting pods is looked at."""
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +173,7 @@ class ShadowPods(Controller[Key]):
         if key == WAKE:
             for ready in self._ledger.ready():
                 self.queue.add(ready)
-            return None
+            return NEXT_TURN if self._ledger.unfinished else None
         return await self._edit_limiter.meter(key, self._follow_shadow(key))
 
     async def _follow_shadow(self, key: Key) -> float | None:
@@ -309,14 +311,17 @@ class ShadowPods(Controller[Key]):
     async def _make_room(self, key: Key) -> bool:
         """Delete pods that no node has room for, for a smaller one; True if any gave way.
 
-        Of the version that has no node: one that the scheduler has just placed stays. Its ShadowPod
-        stays, too, and waits for the quota.
+        None, unless all that have to are without a node still: fewer would not be enough. Of the
+        version that has none: one that the scheduler has just placed stays. Its ShadowPod stays,
+        too, and waits for the quota.
         """
         gave_way = False
-        for each in self._ledger.displaced(key):
-            pod = self._pods.store.decode(each, GuestPod)
-            if pod is None or not rules.is_unplaced(pod):
-                continue
+        displaced = self._ledger.displaced(key)
+        pods = [self._pods.store.decode(each, GuestPod) for each in displaced]
+        found = [pod for pod in pods if pod is not None and rules.is_unplaced(pod)]
+        if len(found) < len(displaced):
+            return False
+        for each, pod in zip(displaced, found, strict=True):
             meta = pod.metadata
             with contextlib.suppress(Conflict):
                 await self._client.delete(

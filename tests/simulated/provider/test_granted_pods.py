@@ -5,6 +5,7 @@ import trio
 
 from liqod.apimachinery.kinds import PODS
 from liqod.model import ids
+from liqod.provider.slices.ledger import QuotaLedger
 from liqod.resources import QUOTAS, SHADOW_PODS
 from simulator import EmbeddedCluster
 from tests.simulated.lender import CONSUMER, SHOP, TENANT, USER
@@ -109,4 +110,25 @@ async def test_a_quota_that_goes_admits_nothing_new(cluster):
         await made.settled()
         await made.ask_for("web-2")
         await made.told("web-2", "reason", "NothingGranted")
+        assert await made.pod("web-1") is not None
+
+
+async def test_no_pod_gives_way_where_another_one_that_had_to_has_a_node_meanwhile(
+    cluster, monkeypatch
+):
+    async with lending(cluster) as made, at_work(made, SOON):
+        await made.grant(cpu="2")
+        for name in ("web-1", "web-2"):
+            await made.ask_for(name)
+            await made.made(name)
+        found = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        status = {"status": {"phase": "Pending", "conditions": [found]}}
+        await made.admin.patch(PODS, "web-1", status, SHOP, subresource="status")
+        await made.set_phase("web-2", "Running")
+        await made.settled()
+        both = [(SHOP, "web-1"), (SHOP, "web-2")]
+        monkeypatch.setattr(QuotaLedger, "displaced", lambda *_: both)
+        await made.ask_for("web-3")
+        await made.told("web-3", "reason", "OverQuota")
+        await made.settled()
         assert await made.pod("web-1") is not None

@@ -11,7 +11,8 @@ from liqod.model.peering.quotadecision import (
     OVER_QUOTA,
     UNKNOWN_USER,
 )
-from liqod.provider.slices.quotas import Demand, Ledger, UserGrant
+from liqod.provider.slices.demands import Demand, UserGrant
+from liqod.provider.slices.quotas import MOST_JUDGED, MOST_TRIES, Ledger
 
 USER = "slice-0a1b2c3d4e5f"
 GI = 2**30 * 1000
@@ -306,3 +307,75 @@ def test_one_that_lacks_limits_displaces_nobody():
     unplaced(books, 1)
     assert not books.book(key(2), demand(1000), "no limits").admitted
     assert books.displaced(key(2)) == []
+
+
+def test_a_pod_made_anew_under_a_name_has_a_node_until_it_is_known_that_it_has_none():
+    books = ledger()
+    assert books.book(key(1), demand(3000)).admitted
+    unplaced(books, 1)
+    assert not books.book(key(1), demand(9000)).admitted
+    assert books.book(key(2), demand(4000)).admitted
+    assert not books.book(key(3), demand(1000)).admitted
+    assert (books.ready(), books.displaced(key(3))) == ([], [])
+    books.release(key(2))
+    assert books.book(key(1), demand(2000)).admitted
+    assert not books.book(key(4), demand(3000)).admitted
+    assert books.displaced(key(3)) == []
+
+
+def crowded(*waiting: Demand) -> Ledger:
+    """All CPUs are used, and pods without a node hold memory only."""
+    books = ledger(cpu=10_000, memory=100_000)
+    books.hold(key(0), demand(10_000))
+    for number in range(1, 65):
+        books.hold(key(number), demand(0, memory=90_000))
+    unplaced(books, *range(1, 65))
+    for number, each in enumerate(waiting, 100):
+        assert not books.book(key(number), each).admitted
+    return books
+
+
+def test_one_call_tries_few_demands_and_the_next_ones_come_to_all():
+    smaller = [demand(2000 - number, memory=10) for number in range(100)]
+    books = crowded(*smaller, demand(0, memory=20))
+    found, calls = list(books.ready()), 1
+    assert (found, books.unfinished) == ([], True)
+    while books.unfinished:
+        found += books.ready()
+        calls += 1
+    assert found == [key(200)]
+    assert calls == 101 // MOST_TRIES + 1
+
+
+def test_one_that_requests_no_less_than_one_tried_in_vain_is_not_tried():
+    larger = [demand(1000 + number, memory=10) for number in range(100)]
+    books = crowded(*larger, demand(0, memory=20))
+    assert books.ready() == [key(200)]
+    assert not books.unfinished
+
+
+def test_a_round_that_something_was_freed_in_is_followed_by_another():
+    books = crowded(*(demand(2000 - number, memory=10) for number in range(100)))
+    assert books.ready() == []
+    assert books.unfinished
+    assert books.release(key(0))
+    found = list[tuple[str, str]]()
+    for _ in range(20):
+        found += books.ready()
+        if not books.unfinished:
+            break
+    assert not books.unfinished
+    assert key(100) in found
+
+
+def test_a_great_many_demands_are_judged_by_turns():
+    books = ledger(cpu=10_000)
+    books.hold(key(0), demand(10_000))
+    for number in range(1, MOST_JUDGED + 100):
+        books.book(key(number), demand(number))
+    books.release(key(0))
+    books.hold(key(0), demand(10_000))
+    assert books.ready() == []
+    assert books.unfinished
+    assert books.ready() == []
+    assert not books.unfinished
