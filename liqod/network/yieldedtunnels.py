@@ -14,6 +14,7 @@ import msgspec
 
 from liqod.apimachinery.kinds import NODES
 from liqod.cluster.context import ClusterContext
+from liqod.errors import NetworkError
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
@@ -66,8 +67,21 @@ class YieldedTunnels(Controller[str]):
             return None
         for peer in await known_peers(self._context):
             await self._machine.end(peer)
+        await self._sweep()
         log.info("the gateway is %s: this machine has no tunnels any more", gateway.node)
         return None
+
+    async def _sweep(self) -> None:
+        """End the tunnels of peers that are not known any more.
+
+        Raises:
+            NetworkError: something is left.
+        """
+        swept = await self._machine.sweep(await self._machine.unknown(()), ())
+        if swept.problem:
+            raise NetworkError(swept.problem)
+        if left := await self._machine.unknown(()):
+            raise NetworkError(f"tunnels are left on this machine: {', '.join(left)}")
 
     async def _own_node(self) -> str:
         """Name of the Node that this machine is; empty for none."""

@@ -17,8 +17,10 @@ from liqod.network.orders.tunnels import (
     MachineFacts,
     MachineRead,
     ReadMachine,
+    SweepUnknown,
     TunnelEnded,
     UnknownFound,
+    UnknownSwept,
 )
 from liqod.network.remotemachine import RemoteMachine
 from liqod.network.yieldedtunnels import YieldedTunnels
@@ -33,12 +35,13 @@ class Machine:
     """A machine that carries out orders at once.
 
     Attributes:
-        left: the networks on it, before anything ended.
+        left: the networks on it, by the peers' names.
+        fails: sweeps that fail before one does not.
         orders: all that it was sent.
     """
 
     def __init__(self, *left: str) -> None:
-        self.left, self.orders = left, list[Any]()
+        self.left, self.fails, self.orders = left, 0, list[Any]()
         self.remote = RemoteMachine(self._receive)
 
     def _receive(self, order: Any) -> None:
@@ -51,7 +54,19 @@ class Machine:
                 self.remote.receive(UnknownFound(order.number, self.left))
             case EndTunnel():
                 self.remote.receive(TunnelEnded(order.number))
-                self.left = ()
+                self.left = tuple(each for each in self.left if each != order.peer)
+            case SweepUnknown():
+                assert order.known == ()
+                self._sweep(order)
+
+    def _sweep(self, order: SweepUnknown) -> None:
+        if self.fails:
+            self.fails -= 1
+            self.remote.receive(UnknownSwept(order.number, (), "it is busy"))
+            return
+        gone = tuple(each for each in self.left if each in order.found)
+        self.left = tuple(each for each in self.left if each not in gone)
+        self.remote.receive(UnknownSwept(order.number, gone))
 
     @property
     def ended(self) -> list[str]:
@@ -95,7 +110,7 @@ async def standing_by(
 
 @pytest.mark.parametrize(("node", "address"), [("two", ""), ("", "192.168.1.11")])
 async def test_tunnels_end_where_the_leader_is_at_another_node(node: str, address: str):
-    async with standing_by("hash", node=node, address=address) as it:
+    async with standing_by("milan", node=node, address=address) as it:
         await until(lambda: so(it.machine.ended == ["milan", "turin"]))
 
 
@@ -103,13 +118,13 @@ async def test_tunnels_end_where_the_leader_is_at_another_node(node: str, addres
     ("node", "address"), [("one", ""), ("", "192.168.1.10"), ("", "192.168.77.1")]
 )
 async def test_they_stand_at_the_leader_s_own_node_and_at_none(node: str, address: str):
-    async with standing_by("hash", node=node, address=address) as it:
+    async with standing_by("milan", node=node, address=address) as it:
         await trio.sleep(0.5)
         assert it.machine.orders == []
 
 
 async def test_they_stand_until_the_gateway_is_the_present_leader_s():
-    async with standing_by("hash", node="two", leader="next") as it:
+    async with standing_by("milan", node="two", leader="next") as it:
         await trio.sleep(0.5)
         assert it.machine.orders == []
         it.leader.set(LEADER)
@@ -122,3 +137,12 @@ async def test_where_there_are_none_nothing_is_ordered():
         await it.asks(1)
         await trio.sleep(0.2)
         assert it.machine.ended == []
+
+
+@pytest.mark.parametrize("fails", [0, 1])
+async def test_those_of_peers_that_are_not_known_any_more_end_too(fails: int):
+    async with standing_by("milan", "gone", node="two", leader="next") as it:
+        it.machine.fails = fails
+        it.leader.set(LEADER)
+        await until(lambda: so(not it.machine.left))
+        assert it.machine.ended[:2] == ["milan", "turin"]
