@@ -1,6 +1,8 @@
 """Echoes by ICMP inside a peer's network namespace, and the largest packet that its tunnel carries.
 
-They are sent with ``don't fragment``, by the tunnels' process, which reads the answers.
+They are sent with ``don't fragment``, by the tunnels' process, which reads the answers. It gets no
+raw socket, by which packets of any source can be forged: where the node's network allows no other
+(``net.ipv4.ping_group_range``), echoes are sent from here.
 """
 
 import os
@@ -17,7 +19,7 @@ from liqod.model.text import printable
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import TUNNEL_ADDRESSES, PeerNames, Side
 from liqod.plugins.network.machineprocess import MachineProcess
-from liqod.tunnel.probes import orders
+from liqod.tunnel.probes import echoes, orders
 from liqod.tunnel.probes.orders import EchoOrder
 from liqod.tunnel.wanted import ECHO, TunnelRequest
 
@@ -66,10 +68,18 @@ class Echoes:
             NetworkError: there is no such namespace, or no process.
             OSError: there is no such address, the right is missing, or it cannot be sent.
         """
-        request = TunnelRequest(ECHO, echo=EchoOrder(target, size, patience, tries))
+        order = EchoOrder(target, size, patience, tries)
         with await opened(self._namespace, self._source) as sock:
-            async with self._process.attended(request, [sock.fileno()]) as stream:
-                line = await _line(stream, patience * tries + ANSWERED)
+            if sock.type == socket.SOCK_RAW:
+                sock.connect((target, 0))  # packets of others are not read here
+                return await echoes.answered(order, sock)
+            return await self._ordered(order, sock)
+
+    async def _ordered(self, order: EchoOrder, sock: socket.socket) -> float | None:
+        """The same by the tunnels' process."""
+        request = TunnelRequest(ECHO, echo=order)
+        async with self._process.attended(request, [sock.fileno()]) as stream:
+            line = await _line(stream, order.patience * order.tries + ANSWERED)
         try:
             found = orders.echoed(line)
         except ValueError as error:

@@ -84,7 +84,7 @@ class Echoes:
                 continue  # an error of ICMP that is about another packet
             if self._whole:
                 answer = answer[(answer[0] & 15) * 4 :]
-            if answer[0] == ASKS[self._family][1]:
+            if answer[:1] == bytes([ASKS[self._family][1]]):
                 return answer[8 : 8 + TOKEN], origin[0]
 
     def close(self) -> None:
@@ -92,24 +92,40 @@ class Echoes:
         self._sock.close()
 
 
+async def answered(order: EchoOrder, sock: socket.socket) -> float | None:
+    """Request echoes until one is answered; seconds of its round trip, None where none is.
+
+    Args:
+        order: which.
+        sock: of ICMP, or a raw one; closed with this.
+
+    Raises:
+        OSError: it cannot be sent.
+    """
+    asking = Echoes(sock)
+    try:
+        for _ in range(order.tries):
+            took = await asking.ping(order.target, order.size, order.patience)
+            if took is not None:
+                return took
+        return None
+    finally:
+        asking.close()
+
+
 async def echo(order: EchoOrder, sock: socket.socket, parent: trio.SocketStream) -> None:
     """Request echoes until one is answered, and report it to the parent.
 
     Args:
         order: of the parent's.
-        sock: of ICMP, or a raw one; closed with this.
+        sock: of ICMP; closed with this.
         parent: a connection.
     """
-    asking, took, why = Echoes(sock), None, ""
+    took, why = None, ""
     try:
-        for _ in range(order.tries):
-            took = await asking.ping(order.target, order.size, order.patience)
-            if took is not None:
-                break
+        took = await answered(order, sock)
     except OSError as error:
         why = error.strerror or str(error)
-    finally:
-        asking.close()
     await parent.send_all(orders.encoded(Echoed(took, why)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -284,6 +285,17 @@ async def test_whoever_takes_the_process_over_says_of_an_echo_how_long_it_took_a
     else:
         assert await asking.ping(OTHER, 64, 0.5) == took
         assert await asking.passes(OTHER, 64, 0.5) == (took is not None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="raw sockets are root's")
+async def test_a_raw_socket_is_not_handed_to_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def opened(namespace: str | None, source: str) -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+
+    monkeypatch.setattr(icmp, "opened", opened)
+    process = Process(dies)
+    assert await icmp.Echoes(process, None, OWN).ping(OTHER, 64, 2.0) is not None
+    assert process.requests == []
 
 
 async def drop(far: trio.SocketStream) -> None:
