@@ -31,6 +31,7 @@ from liqod.runtime.connectionlimit import (
     address_of,
 )
 from liqod.runtime.unixpeer import unix_peer
+from liqod.runtime.unixstream import connected
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ class SharedPort:
         request = json.dumps({"do": CALLS, "tunnel": "", "port": self._port}).encode() + b"\n"
         for path in self._folder.glob(PROCESSES):
             with suppress(OSError, trio.BrokenResourceError, trio.TooSlowError):
-                stream = await trio.open_unix_socket(path)
+                stream = await connected(path, NAMED_WITHIN)
                 listens = False
                 try:
                     listens = await _asked(stream, request)
@@ -263,7 +264,7 @@ async def asked_for(folder: Path, port: int) -> socket.socket | None:
         port: the port.
     """
     with suppress(OSError, trio.TooSlowError):
-        async with await trio.open_unix_socket(_place(folder, port)) as stream:
+        async with await connected(_place(folder, port), NAMED_WITHIN) as stream:
             with trio.fail_after(NAMED_WITHIN):
                 if unix_peer(stream.socket).trusted:
                     _, files = await received(stream.socket, 1, 1)

@@ -20,8 +20,10 @@ import trio
 from liqod.plugins.network import processes, uapi
 from liqod.plugins.providers import Host
 from liqod.runtime.unixpeer import unix_peer
+from liqod.runtime.unixstream import connected
 from liqod.sharedport import HANDED, received
 from liqod.tunnel import wanted
+from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.wanted import MOST_FILES, TunnelReport, TunnelRequest
 
 MODULE: Final = "liqod.tunnel"
@@ -29,6 +31,8 @@ READY_DEADLINE: Final = 10.0
 """Seconds for the process to answer, once it is begun."""
 PATIENCE: Final = 5.0
 """Seconds for its answer."""
+AT_ONCE: Final = 16
+"""Orders that wait to be taken: fewer than the backlog of its socket holds."""
 
 
 class MachineProcess:
@@ -49,6 +53,7 @@ class MachineProcess:
         among = f"-{underlay}" if underlay else ""
         self.control = folder / f"tunnels{among}.socket"
         self.turn = _turns.setdefault(str(self.control), trio.Lock())
+        self._orders = _orders.setdefault(str(self.control), trio.CapacityLimiter(AT_ONCE))
 
     async def process(self) -> int | None:
         """Id of the process that there is; None where nobody listens."""
@@ -87,13 +92,19 @@ class MachineProcess:
         process = await self.process()
         if process is not None:
             await processes.end(process, named=str(self.control))
+        else:
+            # It may be there, and accept nothing: without its socket nobody would find it again.
+            await processes.end_named(MODULE, str(self.control))
         self.control.unlink(missing_ok=True)
 
     async def ask(
         self, request: TunnelRequest, files: Sequence[int] = ()
     ) -> tuple[TunnelReport, list[int]]:
-        """The process's answer, and descriptors with it. Raises OSError, without the request."""
-        answer, along = b"", list[int]()
+        """The process's answer, and descriptors with it. Raises OSError, without the request.
+
+        The descriptors are of the answer to :data:`.wanted.SOCKETS`; others are closed.
+        """
+        answer, along, kept = b"", list[int](), list[int]()
         try:
             with trio.fail_after(PATIENCE):
                 async with await self._open() as stream:
@@ -104,11 +115,16 @@ class MachineProcess:
                         answer += part
                         if not part:
                             break
-            return wanted.report(answer), along
+            found = wanted.report(answer)
+            if request.do == wanted.SOCKETS:
+                along, kept = [], along
+            return found, kept
         except trio.TooSlowError:
             raise TimeoutError(f"no answer of its process within {PATIENCE:.0f} s") from None
         except (trio.BrokenResourceError, ValueError):
             raise ConnectionError("its process ends, or gives no answer") from None
+        finally:
+            close_all(along)
 
     @asynccontextmanager
     async def attended(
@@ -137,6 +153,12 @@ class MachineProcess:
         self, request: TunnelRequest, files: Sequence[int]
     ) -> trio.SocketStream | None:
         """A connection by which the process does what is ordered; None where it does not."""
+        async with self._orders:
+            return await self._handed(request, files)
+
+    async def _handed(
+        self, request: TunnelRequest, files: Sequence[int]
+    ) -> trio.SocketStream | None:
         with (
             suppress(OSError, trio.BrokenResourceError, trio.TooSlowError),
             trio.fail_after(PATIENCE),
@@ -153,7 +175,7 @@ class MachineProcess:
 
     async def _open(self) -> trio.SocketStream:
         """A connection to the process. Raises OSError: it is not there, or somebody else's."""
-        stream = await trio.open_unix_socket(self.control)
+        stream = await connected(self.control, PATIENCE)
         if not unix_peer(stream.socket).trusted:
             await trio.aclose_forcefully(stream)
             raise PermissionError("somebody else listens where the process is to")
@@ -164,6 +186,7 @@ class MachineProcess:
 
 
 _turns: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
+_orders: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
 
 
 async def send(stream: trio.SocketStream, line: bytes, files: Sequence[int] = ()) -> None:

@@ -162,6 +162,26 @@ async def end(process: int, *, named: str) -> None:
         reap()
 
 
+async def end_named(*words: str) -> None:
+    """End the programs of any starter that have all these words in their command line.
+
+    It is for those whose id nobody states, since they accept no connection.
+
+    Raises:
+        NetworkError: the keeper, where there is one, does not answer.
+    """
+    if keeper() is not None:
+        await end(0, named=words[-1])
+        return
+    for process in await trio.to_thread.run_sync(_named, words):
+        await end(process, named=words[-1])
+
+
+def _named(words: Sequence[str]) -> list[int]:
+    found = (int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal())
+    return [each for each in found if set(words) <= set(command_line(each))]
+
+
 def command_line(process: int) -> list[str]:
     """The words that a process was begun with; none where there is no such process."""
     try:

@@ -14,6 +14,7 @@ import trio
 
 from liqod.plugins.network.device import Change, WireGuardDevice, WireGuardPeer, same_key
 from liqod.runtime.unixpeer import unix_peer
+from liqod.runtime.unixstream import connected
 
 FOLDER = Path("/var/run/wireguard")
 """The folder of every implementation's sockets: the machine's, in every namespace."""
@@ -47,11 +48,13 @@ async def write(place: Path, change: Change) -> None:
 
 
 async def process(place: Path) -> int | None:
-    """Id of the process that listens at a socket; None where none of root's or this user's does."""
+    """Id of the process that listens at a socket; None where none of root's or this user's does.
+
+    None also of one that accepts nothing.
+    """
     try:
-        with trio.fail_after(PATIENCE):
-            stream = await trio.open_unix_socket(place)
-    except (OSError, trio.TooSlowError):
+        stream = await connected(place, PATIENCE)
+    except OSError:
         return None
     async with stream:
         peer = unix_peer(stream.socket)
@@ -137,7 +140,7 @@ async def _request(place: Path, text: str) -> str:
     interface = place.stem
     try:
         with trio.fail_after(PATIENCE):
-            async with await trio.open_unix_socket(place) as stream:
+            async with await connected(place, PATIENCE) as stream:
                 if not unix_peer(stream.socket).trusted:
                     # An unknown process is not to receive keys.
                     raise PermissionError(errno.EPERM, f"{interface}: somebody else listens there")

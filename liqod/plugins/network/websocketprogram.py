@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from liqod.errors import NetworkError
 from liqod.plugins.network import processes, uapi
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.plugins.providers import Place, TunnelServices
@@ -124,15 +125,33 @@ class TunnelProcess:
         await self.machine.ask(TunnelRequest(wanted.HURRY, self.name))
 
     async def end(self) -> None:
-        """End the tunnel, and with the last one the process. Idempotent."""
+        """End the tunnel, and with the last one the process. Idempotent.
+
+        Raises:
+            NetworkError: it does not end.
+        """
         await self._retire()
         async with self.machine.turn:
-            try:
-                left, _ = await self.machine.ask(TunnelRequest(wanted.END, self.name))
-            except OSError:
-                left = TunnelReport()
+            left = await self._left()
             if not left.tunnels:
                 await self.machine.end()
+
+    async def _left(self) -> TunnelReport:
+        """How the process is once the tunnel has ended; an empty report of one that is to end.
+
+        Raises:
+            NetworkError: it answers, and has the tunnel yet.
+        """
+        try:
+            left, _ = await self.machine.ask(TunnelRequest(wanted.END, self.name))
+        except OSError as error:
+            try:
+                left, _ = await self.machine.ask(TunnelRequest(wanted.STATUS, self.name))
+            except OSError:
+                return TunnelReport()  # it is gone, or it hangs, and all its tunnels with it
+            if left.digest is not None:
+                raise NetworkError(f"the tunnel {self.name} does not end: {error}") from error
+        return left
 
     async def _retire(self) -> None:
         """End the process that an older release began for this tunnel alone."""
