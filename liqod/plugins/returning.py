@@ -15,7 +15,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.model.crossing.adoption import made_for
-from liqod.model.objects import conditions, podends, podreturns, podstatus, returnmarks
+from liqod.model.objects import conditions, eligibility, podends, podreturns, podstatus, returnmarks
 from liqod.model.objects.podreturns import StartFault
 from liqod.model.view.figures import span
 from liqod.plugins.contracts import Json, Plan, Reason, RemoteObject, View
@@ -73,6 +73,11 @@ def _due(pod: Json, plan: Plan, found: StartFault, limit: float, view: View) -> 
     ):
         told = f"{text}; its Job would count it as failed, so it stays without {labels.RETURN}=true"
         return _told(plan, CANNOT_RETURN, told)
+    selector = (offloading.get("spec") or {}).get("clusterSelector") or {}
+    claims = any("persistentVolumeClaim" in each for each in pod["spec"].get("volumes") or ())
+    if claims or eligibility.is_fixed(pod, selector.get("nodeSelectorTerms") or ()):
+        why = "a volume of its own is there" if claims else "it chooses its nodes itself"
+        return _told(plan, CANNOT_RETURN, f"{text}; {why}, so it stays")
     mark = returnmarks.find(returnmarks.read(notes), str(owner.get("uid")), peer)
     made = str(pod["metadata"].get("creationTimestamp") or "")
     if mark is not None and mark.holds(view.now) and made >= mark.since:

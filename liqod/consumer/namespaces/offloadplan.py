@@ -95,7 +95,15 @@ def placement(
     alone: Strategy = "Local" if wanted == kinds.LOCAL else "LocalAndRemote"
     strategy: Strategy = "Remote" if wanted == kinds.REMOTE else alone
     marks = returnmarks.read(offloading.metadata.annotations)
-    return Placement(strategy, terms(offloading), providers, overrides=overrides, returned=marks)
+    shown = offloading.status.remote_namespaces_conditions
+    return Placement(
+        strategy,
+        terms(offloading),
+        providers,
+        overrides=overrides,
+        returned=marks,
+        mapped=frozenset(peer for peer, found in shown.items() if holds(found, READY)),
+    )
 
 
 def fails_closed(offloading: NamespaceOffloading, settings: WebhookSettings) -> bool:

@@ -4,8 +4,8 @@ Pure. :func:`decide` makes one value for a pod and the placement of its namespac
 its patch of that value (:mod:`liqod.model.objects.scheduling`), and ``liqod explain`` shows it.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,13 +14,20 @@ from liqod.apimachinery.kinds import PODS
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.overrides import Override, overridden
-from liqod.model.objects import podspec, returnmarks
+from liqod.model.objects import podspec, returnmarks, volumeclaims
+from liqod.model.objects.nodefilters import tolerated
 from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.selectors import Json
 from liqod.model.objects.volumeclaims import ClaimView
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
 
+TAINT: Final[Mapping[str, str]] = {
+    "key": labels.VIRTUAL_NODE_TAINT,
+    "value": "true",
+    "effect": "NoExecute",
+}
+"""The taint of every virtual node."""
 CLAIM_MISSING = "ClaimMissing"
 """Reason of a pod that names a claim which does not exist (yet)."""
 NOT_LENT = "NotLent"
@@ -29,6 +36,8 @@ RETURNED = "Returned"
 """Reason of a pod that avoids a provider, which could not start others of its controller lately."""
 
 
+_COMMON = frozenset({labels.TYPE, labels.OS, labels.ARCH, labels.STORAGE_AVAILABLE})
+"""Labels by which pods choose that keep none at one place."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -43,6 +52,7 @@ class Placement(msgspec.Struct, frozen=True):
         claims: those that the pod names, as far as they exist.
         overrides: the policies that change its pods on their way, in the order of their use.
         returned: the controllers whose pods a provider could not start.
+        mapped: the peers that have the namespace, by their ids; None: all are taken to have it.
     """
 
     strategy: Strategy = "LocalAndRemote"
@@ -52,6 +62,7 @@ class Placement(msgspec.Struct, frozen=True):
     claims: Mapping[str, ClaimView] = {}
     overrides: tuple[Override, ...] = ()
     returned: tuple[ReturnMark, ...] = ()
+    mapped: frozenset[str] | None = None
 
 
 class SchedulingVerdict(msgspec.Struct, frozen=True):
@@ -69,7 +80,8 @@ class Eligibility(msgspec.Struct, frozen=True):
         obstacle: the first thing that it uses and that can follow it to no peer; None for nothing.
         refused: the providers that would never take it, by their ids, and why.
         avoided: those that could not start pods of its controller lately, and why.
-        everywhere: whether there are providers, and all of them are among those.
+        everywhere: whether there are providers, and none is left besides those that has the
+            namespace.
         needs_storage: whether a volume may be provisioned where it lands.
     """
 
@@ -107,16 +119,66 @@ class Eligibility(msgspec.Struct, frozen=True):
 def decide(pod: Json, placement: Placement) -> Eligibility:
     """The decision about a pod: everything about it that is asked more than once."""
     refused = _refusing(pod, placement)
-    avoided = returnmarks.avoided(pod, placement.returned)
     known = placement.providers.keys()
+    avoided = _avoided(pod, placement, known - refused.keys())
+    left = known - refused.keys() - avoided.keys()
+    if placement.mapped is not None and (avoided.keys() - refused.keys()) & known:
+        left &= placement.mapped
     return Eligibility(
         unplaced=_unplaced(pod),
         obstacle=obstacle(pod, placement),
         refused=refused,
         avoided=avoided,
-        everywhere=bool(known) and known <= refused.keys() | avoided.keys(),
+        everywhere=bool(known) and not left,
         needs_storage=_needs_storage(pod, placement),
     )
+
+
+def _avoided(pod: Json, placement: Placement, takers: Collection[str]) -> dict[str, str]:
+    """The providers that a pod avoids for a while by the marks of its controller, and why.
+
+    None where it has no other place: an affinity is never taken back, and would keep it away for
+    good.
+    """
+    found = returnmarks.avoided(pod, placement.returned)
+    claims = (placement.claims.get(name) for name in volumeclaims.names(pod))
+    bound = any(each is not None and each.bound for each in claims)
+    if not found or bound or is_fixed(pod, placement.terms):
+        return {}
+    others = set(takers) - found.keys()
+    if placement.mapped is not None:
+        others &= placement.mapped
+    alone = placement.strategy == "Remote" and not others
+    return {} if alone and tolerated(pod.get("spec", {}), dict(TAINT)) else found
+
+
+def is_fixed(pod: Json, terms: Sequence[Json]) -> bool:
+    """True if a pod chooses nodes itself, so that it may have no other place than one peer.
+
+    Args:
+        terms: of the cluster selector of its namespace, whose labels do not count.
+    """
+    chosen = (each.get("key") for term in terms for each in term.get("matchExpressions") or ())
+    known = (_COMMON | set(chosen)) - {labels.REMOTE_CLUSTER_ID}
+    spec = pod.get("spec", {})
+    if not known.issuperset(spec.get("nodeSelector") or {}):
+        return True
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    asked = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    return bool(asked) and all(
+        term.get("matchFields")
+        or any(_chooses(each, known) for each in term.get("matchExpressions") or ())
+        for term in asked
+    )
+
+
+def _chooses(expression: Json, known: Collection[str]) -> bool:
+    key, operator = expression.get("key"), expression.get("operator")
+    if key in known or operator in ("NotIn", "DoesNotExist"):
+        return False
+    if key == labels.REMOTE_CLUSTER_ID:
+        return operator == "In" and len(expression.get("values") or ()) < 2
+    return True
 
 
 def _unplaced(pod: Json) -> SchedulingVerdict | None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.objects import selectors
+from liqod.model.objects import eligibility, selectors
 from liqod.model.objects.eligibility import (
     Eligibility,
     Placement,
@@ -21,11 +21,7 @@ from liqod.model.objects.eligibility import (
 from liqod.model.objects.nodefilters import tolerated
 from liqod.model.objects.selectors import Json
 
-TAINT: Mapping[str, str] = {
-    "key": labels.VIRTUAL_NODE_TAINT,
-    "value": "true",
-    "effect": "NoExecute",
-}
+TAINT: Mapping[str, str] = eligibility.TAINT
 """The taint of every virtual node."""
 TOLERATION: Mapping[str, str] = {
     "effect": "NoExecute",

@@ -113,6 +113,7 @@ placements = st.builds(
     terms=terms.map(tuple),
     providers=st.fixed_dictionaries({"milan": rules, "turin": rules}),
     returned=st.sets(st.sampled_from(PEERS)).map(lambda found: tuple(map(mark, found))),
+    mapped=st.none() | st.sets(st.sampled_from(PEERS)).map(frozenset),
 )
 
 

@@ -2,12 +2,14 @@
 
 import copy
 
+import msgspec
 import pytest
 
 from liqod.model.objects import eligibility, scheduling
 from liqod.model.objects.eligibility import Placement, decide
 from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.scheduling import TOLERATION
+from liqod.model.objects.volumeclaims import ClaimView
 
 VIRTUAL = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
 REAL = {"key": "liqo.io/type", "operator": "NotIn", "values": ["virtual-node"]}
@@ -290,6 +292,30 @@ def test_a_peer_that_could_not_start_its_controllers_pods_is_avoided():
     assert terms(patched(owned("uid-2"), other)) is None
     alone = pod()
     assert terms(patched(alone, scheduling.mutate(alone, returned("milan")))) is None
+
+
+def test_one_with_no_other_place_than_the_avoided_peer_is_not_kept_away():
+    placement = returned("milan", strategy="Remote")
+    alone = msgspec.structs.replace(placement, mapped=frozenset({"milan"}))
+    both = msgspec.structs.replace(placement, mapped=frozenset({"milan", "turin"}))
+    # Turin lacks the namespace: it waits for the end of the mark, and has no affinity against it.
+    made = patched(owned(), scheduling.mutate(owned(), alone))
+    assert terms(made) == [[VIRTUAL]]
+    assert "tolerations" not in made["spec"]
+    assert terms(patched(owned(), scheduling.mutate(owned(), both))) == [
+        [VIRTUAL, avoiding("milan")]
+    ]
+    everything = {**owned(), "spec": {**owned()["spec"], "tolerations": [{"operator": "Exists"}]}}
+    assert terms(patched(everything, scheduling.mutate(everything, alone))) == [[VIRTUAL]]
+    named = {**owned(), "spec": {**owned()["spec"], "nodeSelector": {"region": "eu"}}}
+    assert terms(patched(named, scheduling.mutate(named, both))) == [[VIRTUAL]]
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    stored = {**owned(), "spec": {**owned()["spec"], "volumes": [volume]}}
+    for bound, expected in ((True, [[VIRTUAL]]), (False, None)):
+        claims = {"data": ClaimView("liqo", bound=bound)}
+        placed = msgspec.structs.replace(both, storage_class="liqo", claims=claims)
+        found = terms(patched(stored, scheduling.mutate(stored, placed)))
+        assert found == expected or (not bound and avoiding("milan") in found[0])
 
 
 @pytest.mark.parametrize("strategy", ["LocalAndRemote", "Remote"])

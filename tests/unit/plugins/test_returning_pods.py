@@ -204,6 +204,47 @@ def test_a_jobs_pod_returns_where_that_is_asked_for_only(here: Json, there: Json
         assert "liqod.io/return=true" in plan.reasons[0].message
 
 
+MILAN: Json = {"key": "liqo.io/remote-cluster-id", "operator": "In", "values": ["milan"]}
+
+
+def asking(*terms: list[Json]) -> Json:
+    required = {"nodeSelectorTerms": [{"matchExpressions": each} for each in terms]}
+    return {
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    }
+
+
+EU: Json = {"key": "region", "operator": "In", "values": ["eu"]}
+VIRTUAL: Json = {"key": "liqo.io/type", "operator": "In", "values": ["virtual-node"]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "selected", "returns"),
+    [
+        ({"volumes": [{"name": "a", "persistentVolumeClaim": {"claimName": "a"}}]}, [], False),
+        ({"volumes": [{"name": "a", "emptyDir": {}}]}, [], True),
+        ({"nodeSelector": {"liqo.io/remote-cluster-id": "milan"}}, [], False),
+        ({"nodeSelector": {"kubernetes.io/os": "linux"}}, [], True),
+        (asking([MILAN]), [], False),
+        (asking([EU, VIRTUAL]), [], False),
+        (asking([EU, VIRTUAL]), [EU], True),
+        (asking([MILAN], [VIRTUAL]), [], True),
+    ],
+)
+def test_who_has_no_other_place_stays(spec: Json, selected: list[Json], returns: bool):
+    source = returning("Unknown", podreturns.UNSCHEDULABLE, EARLY)
+    source = {**source, "spec": {**source["spec"], **spec}}
+    known = {**pending(UNPLACED), **asked_again()}
+    space = offloading()
+    if selected:
+        terms = [{"matchExpressions": selected}]
+        space["spec"] = {"clusterSelector": {"nodeSelectorTerms": terms}}
+    plan = pods.incoming(source, (), shown(remote=[shadow()], fulfilled=known, local=[space]))
+    after = (plan.status or {}).get("conditions")
+    assert conditions.is_status(after, "liqod.io/Returning", "False") is returns
+    assert [each.code for each in plan.reasons] == ([] if returns else ["CannotReturn"])
+
+
 def test_what_was_read_before_an_outage_is_not_judged():
     source = returning("Unknown", podreturns.REFUSED, EARLY)
 
