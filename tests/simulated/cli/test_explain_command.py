@@ -142,7 +142,7 @@ async def test_a_pod_goes_where_it_was_explained_to_go(tmp_path: Path, nursery: 
         [made] = await rome.admin.list(REPLICA_SETS, Selection("shop"))
         mark = ReturnMark(
             *(made["metadata"]["uid"], "ReplicaSet", "web", "milan", "Image", "no such image"),
-            *(times.now(), "2999-01-01T00:00:00Z"),
+            *(times.now(), times.of(times.seconds(times.now()) + 3600.0)),
         )
         notes = {"metadata": {"annotations": {labels.RETURNED: returnmarks.render([mark])}}}
         await rome.admin.patch(NAMESPACE_OFFLOADINGS, "offloading", notes, "shop")
