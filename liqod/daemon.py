@@ -361,8 +361,8 @@ class Daemon:
                 await walled(yielded.name, yielded.run)
             return
         own = self._machine
-        if (await own.machine.look()).problem:
-            return
+        await own.machine.look()
+        await own.machine.wait_usable()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Takeover(context, own.role, own.overlay, self._identity).run)
             tasks = PeerTasks(self._plugins, own.machine, self._components)
@@ -396,10 +396,9 @@ class Daemon:
             await nursery.start(OverrideController(context, problems).run)
             machine = self._machine.machine
             facts = await machine.look()
-            if not facts.problem:
-                overlay = partial(self._keep_overlay, context, machine)
-                nursery.start_soon(walled, "the nodes' overlay", overlay)
-                nursery.start_soon(sweep_once, context, machine, self._components.peers.keys())
+            overlay = partial(self._keep_overlay, context, machine)
+            nursery.start_soon(walled, "the nodes' overlay", overlay)
+            nursery.start_soon(sweep_once, context, machine, self._components.peers.keys())
             # An installation from before may lack the rights: nothing else waits for them, and
             # nothing else ends with them.
             nursery.start_soon(walled, "addresses of networks", partial(ipam.run, context))
@@ -435,8 +434,9 @@ class Daemon:
             nursery.start_soon(leader.notify_systemd)
 
     async def _keep_overlay(self, context: ClusterContext, machine: RemoteMachine) -> NoReturn:
-        """Lead from the other nodes to this one, which is the gateway."""
+        """Lead from the other nodes to this one, which is the gateway, once it can be."""
         own = self._machine
+        await machine.wait_usable()
         await OverlayWriter(context, machine, own.role, own.overlay, self._identity).run()
         raise AssertionError("controllers end by cancellation only")
 

@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.config import Config
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.dataplane.names import PROXY_PORT
 from liqod.network.gateway import gatewayplan, keysecrets, publickeys
 from liqod.network.gateway.connections import Connections
@@ -75,9 +76,20 @@ async def _run(peer: Peer, machine: RemoteMachine, api: Callable[[], str], leads
     """Join by the machine's capabilities, and begin anew when these change."""
     while True:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_join, peer, machine, api, leads)
+            if machine.facts.now.unknown:
+                _await_machine(peer, machine)
+            else:
+                nursery.start_soon(_join, peer, machine, api, leads)
             await machine.facts.wait_changed()
             nursery.cancel_scope.cancel()
+
+
+def _await_machine(peer: Peer, machine: RemoteMachine) -> None:
+    """Report that nothing is known of this machine: what is there stays as it is until then."""
+    problem = machine.facts.now.problem
+    peer.network.tunnel = lambda: NetworkFacts(problem=problem)
+    peer.network.set_connected(None, problem)
+    peer.network.looked.set()
 
 
 async def _join(peer: Peer, machine: RemoteMachine, api: Callable[[], str], leads: bool) -> None:

@@ -7,6 +7,7 @@ each request that is not answered yet.
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any, Final, TypeVar
 
 import trio
@@ -41,6 +42,8 @@ PATIENCE: Final = 300.0
 """Seconds for a request: each backend may take a minute to end a tunnel."""
 LOOKED: Final = 30.0
 """Seconds for the machine's side to find its capabilities."""
+AGAIN: Final = 30.0
+"""Seconds until it is asked again for those that are not known."""
 SILENT: Final = "this machine's side has not answered"
 
 
@@ -100,7 +103,7 @@ class RemoteMachine:
 
     Attributes:
         role: the same.
-        facts: its capabilities, as reported last.
+        facts: its capabilities, as known last: where it does not answer any more they stay.
         nodes: how the other nodes reach it.
     """
 
@@ -121,6 +124,8 @@ class RemoteMachine:
         self._released = False
         self._looks = False
         """True if the capabilities were ever asked for."""
+        self._known = False
+        """True if they were ever found."""
 
     def receive(self, report: TunnelNews) -> None:
         """Take a report of the machine; one of a peer that nobody follows counts for nothing."""
@@ -129,7 +134,7 @@ class RemoteMachine:
                 self._tunnels[report.peer].receive(report)
             return
         if isinstance(report, MachineRead):
-            self.facts.set(report.facts)
+            self._find(report.facts)
         if report.number in self._requests:
             self._requests[report.number].take(report)
 
@@ -151,9 +156,23 @@ class RemoteMachine:
         try:
             found = await self._ask(ReadMachine(self._next()), MachineRead, LOOKED)
         except NetworkError as error:
-            self.facts.set(MachineFacts(problem=str(error)))
-            return self.facts.now
+            unknown = MachineFacts(problem=str(error), unknown=True)
+            self._find(unknown)
+            return unknown
         return found.facts
+
+    async def wait_usable(self) -> None:
+        """Wait until networks can be joined on it; asks again while that is not known."""
+        while self.facts.now.problem:
+            with trio.move_on_after(AGAIN if self.facts.now.unknown else inf) as waiting:
+                await self.facts.wait_changed()
+            if waiting.cancelled_caught:
+                await self.look()
+
+    def _find(self, facts: MachineFacts) -> None:
+        if not (facts.unknown and self._known):
+            self._known = not facts.unknown
+            self.facts.set(facts)
 
     def release(self) -> None:
         """Leave all tunnels as they are, attended by nobody, until one is ordered again."""

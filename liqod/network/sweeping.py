@@ -146,7 +146,8 @@ async def known_peers(context: ClusterContext, working: Collection[str] = ()) ->
 async def sweep_once(
     context: ClusterContext, machine: RemoteMachine, working: Collection[str]
 ) -> None:
-    """As :func:`sweep`, until it was done."""
+    """As :func:`sweep`, until it was done; it begins once networks can be joined here."""
+    await machine.wait_usable()
     while True:
         try:
             await sweep(context, machine, working)

@@ -53,7 +53,7 @@ class LocalMachine:
         await trio.testing.wait_all_tasks_blocked()
 
     async def _serve(self, *, task_status: trio.TaskStatus[None]) -> None:
-        known = (self._cluster, self._role, self._report, self._look)
+        known = (self._cluster, self._role, self._report, lambda: self.look())
         with trio.CancelScope() as self._serving:
             self._service = service = TunnelService(*known)
             self.remote.tell()
@@ -64,7 +64,8 @@ class LocalMachine:
                 self._service = None
         await trio.sleep_forever()
 
-    async def _look(self) -> GatewayHost:
+    async def look(self) -> GatewayHost:
+        """Its capabilities."""
         return self.host
 
     def _order(self, order: Any) -> None:

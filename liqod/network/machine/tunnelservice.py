@@ -243,7 +243,8 @@ class TunnelService:
             host = await self._look()
         except Exception as error:
             log.exception("this machine cannot be looked at")
-            self._send(MachineRead(request.number, MachineFacts(problem=explain(error))))
+            facts = MachineFacts(problem=explain(error), unknown=True)
+            self._send(MachineRead(request.number, facts))
             return
         self._host.set(host)
         self._send(MachineRead(request.number, host.facts))

@@ -174,6 +174,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         problem: what it lacks, by name, a clause; empty where networks can be joined.
+        unknown: nothing of it is known, and ``problem`` says why: networks stay as they are.
         addresses: where peers reach it, the preferred one first.
         backends: those that may be used and work here, and how their servers listen.
         stands_by: the backends whose tunnels can be quiet on a standby.
@@ -181,6 +182,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     problem: str = ""
+    unknown: bool = False
     addresses: tuple[str, ...] = ()
     backends: Mapping[str, Listening] = {}
     stands_by: frozenset[str] = frozenset()

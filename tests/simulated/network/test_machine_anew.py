@@ -16,6 +16,7 @@ from liqod.network.joining import join
 from liqod.network.orders.candidacy import GatewayState
 from liqod.network.orders.tunnels import (
     EndTunnel,
+    MachineFacts,
     ReadMachine,
     ReleaseTunnels,
     TunnelOrder,
@@ -223,6 +224,54 @@ async def test_what_the_machine_can_do_from_now_on_is_taken_up(monkeypatch):
         await site.make(PUBLIC_KEYS, key())
         await site.configure()
         await site.machine.until(*DONE)
+
+
+async def test_a_daemon_that_does_not_know_its_machine_takes_nothing_down(monkeypatch):
+    async with apart(monkeypatch) as both:
+        await both.stand()
+        both.hear()
+        await both.site.shows("Connected")
+        site = both.site
+        await both.kill_daemon()
+        before = await site.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
+        can = both.local.remote.facts.now
+        both.local.remote.facts.set(MachineFacts(problem="it has not answered", unknown=True))
+        both.start_daemon()
+        await trio.sleep(1.0)
+        await site.lender.settled()
+        assert await site.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT) == before
+        assert both.count(EndTunnel) == 0
+        assert site.machine.did == []
+        facts = site.lender.peer.network.facts()
+        assert facts is not None
+        assert facts.problem == "it has not answered"
+        orders = both.count(TunnelOrder)
+        both.local.remote.facts.set(can)
+
+        async def ordered() -> bool:
+            return both.count(TunnelOrder) > orders
+
+        await eventually(ordered)
+        assert both.count(EndTunnel) == 0
+
+
+async def test_a_machine_whose_look_fails_keeps_its_tunnels(monkeypatch):
+    async with apart(monkeypatch) as both:
+        await both.stand()
+        both.hear()
+        await both.site.shows("Connected")
+
+        async def broken() -> None:
+            raise KeyError("a bug")
+
+        monkeypatch.setattr(both.local, "look", broken)
+        assert (await both.local.remote.look()).unknown
+        await trio.sleep(1.0)
+        await both.site.lender.settled()
+        found = await both.site.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
+        assert condition(found, "Accepted")["status"] == "True"
+        assert both.count(EndTunnel) == 0
+        assert both.site.machine.did == []
 
 
 async def test_a_report_from_before_the_daemon_knew_its_role_counts_when_it_does(monkeypatch):

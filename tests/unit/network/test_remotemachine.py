@@ -20,7 +20,7 @@ from liqod.network.orders.tunnels import (
     TunnelReport,
     TunnelState,
 )
-from liqod.network.remotemachine import PATIENCE, SILENT, RemoteMachine
+from liqod.network.remotemachine import AGAIN, LOOKED, PATIENCE, SILENT, RemoteMachine
 from tests.unit.network.tunnels import LENDS, ORDER
 
 REPORT = TunnelReport(peer="milan", state=TunnelState("Connected"))
@@ -125,6 +125,35 @@ async def test_its_capabilities_are_asked_for_again_and_once():
     assert isinstance(last, ReadMachine)
     one.receive(MachineRead(last.number, MachineFacts()))
     assert one.facts.now == MachineFacts()
+
+
+async def test_one_that_answers_no_more_can_still_do_what_it_could(autojump_clock):
+    one, _ = machine()
+    found = MachineFacts(addresses=("192.0.2.5",))
+    one.receive(MachineRead(1, found))
+    assert (await one.look()).unknown
+    assert one.facts.now == found
+    one.receive(MachineRead(2, MachineFacts(problem="a bug", unknown=True)))
+    assert one.facts.now == found
+    one.receive(MachineRead(3, MachineFacts(problem="missing: CAP_NET_ADMIN")))
+    assert one.facts.now.problem == "missing: CAP_NET_ADMIN"
+
+
+async def test_one_that_is_not_known_is_asked_again_until_it_can_be_used(autojump_clock):
+    one, orders = machine()
+    assert (await one.look()).unknown
+    assert one.facts.now.unknown
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.wait_usable)
+        await trio.sleep(2 * (LOOKED + AGAIN))
+        assert len(orders) > 1
+        one.receive(MachineRead(1, MachineFacts(problem="missing: CAP_NET_ADMIN")))
+        await wait_all_tasks_blocked()
+        asked = len(orders)
+        await trio.sleep(10 * AGAIN)
+        assert len(orders) <= asked + 1, "it has answered"
+        assert nursery.child_tasks
+        one.receive(MachineRead(2, MachineFacts()))
 
 
 async def test_only_reports_of_peers_that_are_followed_are_kept_until_an_end():

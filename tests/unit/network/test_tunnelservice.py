@@ -389,7 +389,7 @@ async def test_a_look_that_fails_says_so_and_the_next_may_not():
             await settled()
         nursery.cancel_scope.cancel()
     assert machine.answers() == [
-        MachineRead(1, MachineFacts(problem="'a bug'")),
+        MachineRead(1, MachineFacts(problem="'a bug'", unknown=True)),
         MachineRead(2, FACTS),
     ]
 
