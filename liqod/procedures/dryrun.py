@@ -14,6 +14,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.errors import ConfigError, LiqodError, NotFound, PermanentError
 from liqod.kube.client import APPLY_PATCH, MERGE_PATCH, Client
 from liqod.kube.restrequest import JSON
+from liqod.procedures.applypatch import merge_patch, strategic_patch
 from liqod.resources import DEFINITIONS
 
 Json = dict[str, Any]
@@ -133,10 +134,12 @@ class DryRun:
         notes = (before or {}).get("metadata", {}).get("annotations") or {}
         query = {"dryRun": "All", "fieldManager": self._manager, "fieldValidation": "Strict"}
         if LAST_APPLIED in notes:
-            content = MERGE_PATCH if "." in kind.group else STRATEGIC_PATCH
+            custom = "." in kind.group
+            content = MERGE_PATCH if custom else STRATEGIC_PATCH
             # kubectl writes its own annotation, so that those of others always stay.
             written = {**body, "metadata": {"annotations": {}, **body["metadata"]}}
-            sent = {**written, **without(msgspec.json.decode(notes[LAST_APPLIED]), written)}
+            patch = merge_patch if custom else strategic_patch
+            sent = patch(msgspec.json.decode(notes[LAST_APPLIED]), written)
         else:
             content, sent, query["force"] = APPLY_PATCH, body, "true"
         answer = await self._client.raw(
@@ -208,17 +211,6 @@ def differences(before: Any, after: Any, path: str = "") -> list[tuple[str, Any,
     for key in sorted(before.keys() | after.keys()):
         found += differences(before.get(key), after.get(key), f"{path}.{key}" if path else key)
     return found
-
-
-def without(applied: Any, body: Any) -> Json:
-    """The part of a merge patch that takes fields out: once applied, and written no more."""
-    made: Json = {}
-    for key, each in applied.items():
-        if key not in body:
-            made[key] = None
-        elif isinstance(each, dict) and isinstance(body[key], dict):
-            made[key] = {**body[key], **without(each, body[key])}
-    return made
 
 
 def _halves(api_version: str) -> tuple[str, str]:

@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -29,6 +30,7 @@ PRUNED = (
 )
 KEPT = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept", "namespace": "liqo"}}
 """kubectl prunes only in namespaces that something is applied to."""
+SERVICE = "/api/v1/namespaces/liqo/services/listed"
 KEYS = "/api/v1/namespaces/liqo/secrets/authentication-keys"
 
 
@@ -88,6 +90,12 @@ def planned(member: Member, folder: Path, status: int) -> dict[str, dict[str, st
     }
 
 
+def status(member: Member, manifest: Path) -> int:
+    """The exit status of `liqod plan` of one file."""
+    plan = ("plan", "-f", str(manifest))
+    return member.liqod(*plan, check=False, timeout=COMMAND_DEADLINE).returncode
+
+
 def without(folder: Path, name: str) -> None:
     """Takes a file out of a kustomization."""
     (folder / name).unlink()
@@ -135,3 +143,24 @@ def test_the_repository_is_applied_planned_and_pruned(met: Clusters, tmp_path: P
     assert not rome.api.exists("/api/v1/nodes/milan")
     assert rome.names(OUTGOING) == milan.names(INCOMING) == set()
     nothing_is_left(met)
+
+
+def test_items_that_are_taken_out_of_lists_are_planned(clusters: Clusters, tmp_path: Path) -> None:
+    rome, manifest = clusters.rome, tmp_path / "service.yaml"
+    ports = [{"name": f"p{each}", "port": each, "protocol": "TCP"} for each in (80, 81, 82)]
+    service: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "listed", "namespace": "liqo"},
+        "spec": {"type": "NodePort", "selector": {"app": "x"}, "ports": ports},
+    }
+    try:
+        for kept in (3, 2, 1):
+            service["spec"]["ports"] = service["spec"]["ports"][:kept]
+            manifest.write_text(yaml.safe_dump(service))
+            assert status(rome, manifest) == 2
+            rome.plane.kubectl("apply", "-f", str(manifest))
+            assert len(rome.api.get(SERVICE)["spec"]["ports"]) == kept
+            assert status(rome, manifest) == 0
+    finally:
+        rome.plane.kubectl("delete", "-n", "liqo", "service", "listed", "--ignore-not-found")

@@ -7,7 +7,7 @@ import pytest
 from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.consequences import Changed, consequences
-from liqod.procedures.dryrun import PlannedObject, differences, without
+from liqod.procedures.dryrun import PlannedObject, differences
 from liqod.procedures.planning import changed_by, judged
 from liqod.resources import (
     CONFIGURATIONS,
@@ -253,12 +253,3 @@ def test_differences_name_the_fields():
         ("spec.d", 2, None),
         ("spec.e", None, 3),
     ]
-
-
-def test_what_was_applied_once_and_is_written_no_more_is_taken_out():
-    applied = {"spec": {"a": 1, "b": {"c": 1, "d": 2}}, "data": {}}
-    body = {"spec": {"b": {"c": 3}}}
-    assert {**body, **without(applied, body)} == {
-        "spec": {"a": None, "b": {"c": 3, "d": None}},
-        "data": None,
-    }
