@@ -280,7 +280,7 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
 """The few values that a container sets by environment, and where they go."""
 
 GONE: Mapping[tuple[str, str], str] = {
-    ("provider", "direct_pods"): "every guest's pod has a ShadowPod (docs/upgrades.md)"
+    ("provider", "direct_pods"): "every guest's pod has a ShadowPod (docs/how-to/upgrades.md)"
 }
 """Settings of former versions that a file may still have: they do nothing, as the log says."""
 

@@ -1,4 +1,4 @@
-"""``python -m liqod.cli``: write ``docs/commands.md``, every command with its options."""
+"""``python -m liqod.cli``: write ``docs/reference/commands.md``, every command with its options."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ import typer.main
 
 from liqod.cli.app import COMMANDS, tree
 
-FILE: Final = Path(__file__).parents[2] / "docs" / "commands.md"
+FILE: Final = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 INTRODUCTION: Final = """\
 # Commands
 
@@ -17,11 +17,11 @@ that cannot be understood with 2; each explains itself with `--help`.
 """
 ELSEWHERE: Final = {
     "run": "`--config FILE` names its [configuration](configuration.md).",
-    "node": "[Every node but the gateway](network.md#several-nodes) has one; "
+    "node": "[Every node but the gateway](../background/network.md#several-nodes) has one; "
     "`liqod node --help` names its options.",
     "top": "[Its own page](top.md) has its options, views and keys.",
-    "demo": "The [README](../README.md#see-it-in-half-a-minute) says what it shows; with `--once` "
-    "it ends by itself.",
+    "demo": "The [README](../../README.md#see-it-in-half-a-minute) says what it shows; with "
+    "`--once` it ends by itself.",
 }
 """Commands that start without this package, and where to read on."""
 

@@ -17,7 +17,9 @@ def problems(config: Config) -> list[str]:
     kubeconfig = config.cluster.kubeconfig
     if kubeconfig and not os.access(kubeconfig, os.R_OK):
         why = "cannot be read by this user" if Path(kubeconfig).exists() else "does not exist"
-        found.append(f"the kubeconfig {kubeconfig} {why}: see docs/systemd.md for how it is made")
+        found.append(
+            f"the kubeconfig {kubeconfig} {why}: see docs/how-to/systemd.md for how it is made"
+        )
     for setting, host, port, kind in _ports(config):
         why = _hindrance(host, port, kind) if port else ""
         if why:

@@ -2,5 +2,5 @@
 
 ``messages``, ``proof``, ``sas``, ``invitationtokens``, ``advertcodec``, ``requestphase`` and
 ``statemachine`` are pure: text and keys in, values out; no socket, no clock, no event loop.
-``docs/handshake.md`` tells the whole.
+``docs/background/handshake.md`` tells the whole.
 """

@@ -4,8 +4,8 @@ Each message is one JSON text frame, a struct tagged by ``type``. The daemon gre
 :class:`InspectorHello`; after :class:`Subscribe` it sends :class:`StateSnapshot`, then a
 :class:`Update` for each change, numbered without gaps. Every other message is a request with an
 ``id`` of the client's choice; its responses carry the same. Both sides ignore unknown fields and
-message types, so that newer and older versions can talk to each other; ``docs/inspector.md`` has
-the rest. Pure.
+message types, so that newer and older versions can talk to each other; the rest is in
+``docs/reference/inspector.md``. Pure.
 """
 
 from typing import Any, Literal, get_args

@@ -1,4 +1,4 @@
-"""``python -m liqod.install``: write ``docs/rights.md``, every right that an installation grants.
+"""``python -m liqod.install``: write ``docs/reference/rights.md``, all rights of an installation.
 
 Made of the manifests themselves: the daemon's reasons are the annotations of its roles.
 """
@@ -11,7 +11,7 @@ from liqod.install import rights
 from liqod.install.rarerights import RARE
 from liqod.plugins import declared
 
-FILE: Final = Path(__file__).parents[2] / "docs" / "rights.md"
+FILE: Final = Path(__file__).parents[2] / "docs" / "reference" / "rights.md"
 INTRODUCTION: Final = """\
 # Rights
 
@@ -29,13 +29,14 @@ a user who has its kubeconfig could take over the cluster, is refused by admissi
 (`liqod-daemon-*`): Secrets outside tenant namespaces and its own, tokens of ServiceAccounts but for
 pods in offloaded namespaces and an hour, pods and EndpointSlices outside the namespaces of guests,
 bindings of others than peers, real nodes, foreign webhooks, namespaces that are no peer's. What is
-left is said in [security](security.md).
+left is said in [security](../background/security.md).
 """
 LEAVING: Final = """\
 ## Those of the chart's Job
 
 `helm uninstall` makes the ServiceAccount `liqod-uninstall` before it takes anything away, and
-deletes it with its rights when the Job has [left all peers](chart.md#upgrades-and-away-with-it).
+deletes it with its rights when the Job has
+[left all peers](../how-to/chart.md#upgrades-and-away-with-it).
 """
 OTHERS: Final = """\
 ## Those that peers get

@@ -2,7 +2,7 @@
 
 Packets of pods go through the node's own network, so the pod is in it. It has the capabilities of a
 daemon on a host there, and no more; the keeper, by which tunnels outlive the daemon's pod, has
-fewer. Comments give the reason of each; docs/security.md says what it opens.
+fewer. Comments give the reason of each; docs/background/security.md says what it opens.
 """
 
 from typing import Any, Final

@@ -2,11 +2,11 @@
 
 Liqo's own uninstaller refuses while there are peerings. The migration takes out instead Liqo's
 programs, all that they need to run, and the objects that they have written for each other about
-this cluster's own nodes. Objects of peerings stay, and liqod goes on with them (docs/migration.md):
-custom resources, joined networks, tenant and mapped namespaces, pods, credentials, the cluster's id
-and key. Objects that both have under the same name stay too, so that no peer loses a right for a
-moment. Each step can be repeated: one that was broken off is continued by doing
-it again, from what is then still there.
+this cluster's own nodes. Objects of peerings stay, and liqod goes on with them
+(docs/how-to/migration.md): custom resources, joined networks, tenant and mapped namespaces, pods,
+credentials, the cluster's id and key. Objects that both have under the same name stay too, so that
+no peer loses a right for a moment. Each step can be repeated: one that was broken off is continued
+by doing it again, from what is then still there.
 """
 
 from base64 import b64encode

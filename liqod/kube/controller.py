@@ -3,7 +3,7 @@
 A component declares the kinds it follows (:class:`~liqod.kube.watched.Watched`) and the work for a
 key. This class does the rest: all kinds are read before the first key is reconciled, a key that
 fails is retried after a pause that doubles, and the inspector finds its queue in the
-registry. docs/architecture.md shows one from top to bottom.
+registry. docs/background/architecture.md shows one from top to bottom.
 """
 
 import logging

@@ -121,7 +121,7 @@ class Watched(Generic[K]):
         self, key: Key, *, ending: bool = True, counts: Callable[[Partial], bool] | None = None
     ) -> bool:
         """True if the API server confirms that an object is gone: checked before anything is
-        destroyed because the store lacks it (rule 3 of docs/architecture.md).
+        destroyed because the store lacks it (rule 3 of docs/background/architecture.md).
 
         Args:
             key: of the object.

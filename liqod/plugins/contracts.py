@@ -138,8 +138,8 @@ class RemoteKind(msgspec.Struct, frozen=True, kw_only=True):
             object is another one of the same name, and wants another value or none, the one there
             is made anew.
         content: where an object of another kind than the local one holds what is the local one's
-            ``spec``, such as ``spec.pod``: there policies change it (docs/overrides.md). Empty for
-            none; of the same kind they change the object itself.
+            ``spec``, such as ``spec.pod``: there policies change it (docs/how-to/overrides.md).
+            Empty for none; of the same kind they change the object itself.
     """
 
     kind: Kind

@@ -1,7 +1,7 @@
 """Declarations of a reflector's rights and bounds, here and at providers. Values only.
 
-``liqod install``, the admission policies, the default quotas and ``docs/rights.md`` are made from
-these (:mod:`liqod.plugins.declared`).
+``liqod install``, the admission policies, the default quotas and ``docs/reference/rights.md`` are
+made from these (:mod:`liqod.plugins.declared`).
 """
 
 from collections.abc import Mapping

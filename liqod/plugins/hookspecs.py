@@ -2,7 +2,7 @@
 
 A plugin is a module or object with any of these functions, each marked ``@hookimpl``, named by an
 entry point of the group ``liqod.plugins``. Hooks are called once, when the daemon starts; they
-must not do I/O. See ``docs/plugins.md``.
+must not do I/O. See ``docs/reference/plugins.md``.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``docs/resources.md``: every custom resource with its fields, made of the definitions."""
+"""``docs/reference/resources.md``: custom resources with their fields, made of the definitions."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,7 +8,7 @@ from liqod.resources import DEFINITIONS
 from liqod.resources.base import Definition
 from liqod.resources.crdmanifests import make_crd
 
-FILE: Final = Path(__file__).parents[2] / "docs" / "resources.md"
+FILE: Final = Path(__file__).parents[2] / "docs" / "reference" / "resources.md"
 UNUSED: Final = (
     *("FirewallConfiguration", "GeneveTunnel", "RouteConfiguration"),
     *("WgGatewayClient", "WgGatewayClientTemplate", "WgGatewayServer"),

@@ -1,7 +1,7 @@
 """``peering.liqod.io``: who asks to peer with whom, who may unasked, and what came of it.
 
 All three are in liqod's own namespace of one cluster and cross to no other: what crosses is the
-handshake (docs/handshake.md). The objects of a peering afterwards are in
+handshake (docs/background/handshake.md). The objects of a peering afterwards are in
 :mod:`liqod.resources.authentication`.
 """
 
@@ -67,7 +67,7 @@ PHASES = (
     *("", "Waiting", "Accepted", "Denied", "Refused"),
     *("Expired", "Cancelled", "Done", "Failed"),
 )
-"""How a request stands (docs/handshake.md); empty before it has crossed."""
+"""How a request stands (docs/background/handshake.md); empty before it has crossed."""
 
 
 class StepCondition(Base, frozen=True, omit_defaults=True, rename="camel"):

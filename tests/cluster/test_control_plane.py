@@ -96,7 +96,7 @@ GROUPS = ("discovery.k8s.io", "networking.k8s.io", "policy")
 
 
 def test_serves_no_field_that_nobody_has_decided_about(control_plane: ControlPlane) -> None:
-    """A new minor with a new field is seen here, and `docs/fields.md` is written anew."""
+    """A new minor with a new field is seen here, and `docs/reference/fields.md` is written anew."""
     _, types = fieldspage.known()
     served: set[str] = set()
     for group in ("api/v1", *(f"apis/{each}/v1" for each in GROUPS)):

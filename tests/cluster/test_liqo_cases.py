@@ -1,7 +1,7 @@
 """Cases by which Liqo tests itself from end to end, asked of liqod on real control planes.
 
-The table of Liqo's cases and the tests that show them is in docs/compatibility.md; here are those
-that no other file asks in the same way.
+The table of Liqo's cases and the tests that show them is in docs/reference/compatibility.md;
+here are those that no other file asks in the same way.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ FABRIC = "/apis/networking.liqo.io/v1beta1/namespaces/liqo/internalfabrics/gatew
 PAIRS = (("rome", "milan"), ("milan", "rome"))
 PINGS = 200
 MOVES = 30.0
-"""Seconds; docs/failures.md says ten, and a machine that tests share is slower."""
+"""Seconds; docs/background/failures.md says ten, and a machine that tests share is slower."""
 ASKING = "asking"
 WAITING = "waiting"
 COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
@@ -295,7 +295,7 @@ def test_daemons_that_are_replaced_lose_no_packet(clusters: Podded) -> None:
 
 
 def test_a_daemon_that_hangs_is_begun_anew_and_loses_no_packet(clusters: Podded) -> None:
-    """By its kubelet, in the time that docs/failures.md says, and the grace of its pod."""
+    """By its kubelet, in the time of docs/background/failures.md, and the grace of its pod."""
     rome, milan = clusters.members["rome"], clusters.members["milan"]
     have_echoes(rome, milan)
     [before] = restarts(rome).values()

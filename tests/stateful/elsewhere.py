@@ -1,4 +1,7 @@
-"""Rows of ``docs/failures.md`` that others test, for :mod:`tests.stateful.test_truth`."""
+"""Rows of ``docs/background/failures.md`` that are tested elsewhere.
+
+:mod:`tests.stateful.test_truth` counts on them.
+"""
 
 from tests.stateful.cases import PEERS_API
 

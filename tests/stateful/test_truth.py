@@ -1,8 +1,9 @@
 """Reports during a fault are true: each fault in front of all programs that report it.
 
-For each row of ``docs/failures.md``, and each fault that scripts inject, the table says which layer
-of ``doctor`` fails first, for this cluster and for the peer, which layers must not be called good,
-how ``doctor`` and ``status`` end, what the virtual node shows, and one figure of the metrics.
+For each row of ``docs/background/failures.md``, and each fault that scripts inject, the table says
+which layer of ``doctor`` fails first, for this cluster and for the peer, which layers must not be
+called good, how ``doctor`` and ``status`` end, what the virtual node shows, and one figure of the
+metrics.
 """
 
 import logging
@@ -23,7 +24,7 @@ from tests.stateful.examination import Said, examine, keep_alive
 from tests.stateful.steps import Step
 from tests.stateful.world import World
 
-FAILURES = Path(__file__).parents[2] / "docs" / "failures.md"
+FAILURES = Path(__file__).parents[2] / "docs" / "background" / "failures.md"
 
 
 @pytest.fixture(autouse=True)

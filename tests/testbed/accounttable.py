@@ -1,4 +1,4 @@
-"""Writes the table of ``docs/security.md`` that says what callers may take of the daemon.
+"""Writes the table of ``docs/background/security.md`` of what callers may take of the daemon.
 
 Run ``python -m tests.testbed.accounttable`` after a change of :mod:`liqod.runtime.account`.
 """
@@ -33,7 +33,7 @@ from liqod.runtime.account import (
     places_of,
 )
 
-PAGE: Final = Path(__file__).parents[2] / "docs" / "security.md"
+PAGE: Final = Path(__file__).parents[2] / "docs" / "background" / "security.md"
 FEW: Final = 1024
 """Files that a service may have where nobody says more."""
 HEAD: Final = (

@@ -1,4 +1,4 @@
-"""Writes ``docs/fields.md``: every field of Kubernetes' pods and services, and what becomes of it.
+"""Writes ``docs/reference/fields.md``: every field of pods and services, and what becomes of it.
 
 Run ``python -m tests.testbed.fieldspage`` after a change of :mod:`liqod.model.crossing.fields`. The
 names of the fields are Kubernetes' own, in ``tests/fixtures/kubernetes-fields.json``; for a new
@@ -20,7 +20,7 @@ from liqod.provider.workloads.podshape import DROPPED
 
 ROOT: Final = Path(__file__).parents[2]
 DATA: Final = ROOT / "tests" / "fixtures" / "kubernetes-fields.json"
-PAGE: Final = ROOT / "docs" / "fields.md"
+PAGE: Final = ROOT / "docs" / "reference" / "fields.md"
 
 _FIELD: Final = re.compile(
     r"  (?:optional|repeated|map<\w+,)\s?(?P<type>[\w.]+)>? (?P<name>\w+) = \d+;"

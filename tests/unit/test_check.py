@@ -64,7 +64,7 @@ def test_a_kubeconfig_that_is_missing_is_named(capsys: pytest.CaptureFixture[str
     path.write_text(f"[cluster]\nkubeconfig = '{kubeconfig}'")
     assert main(["check", "--config", str(path)]) == 0
     said = capsys.readouterr().err
-    assert f"the kubeconfig {kubeconfig} does not exist: see docs/systemd.md" in said
+    assert f"the kubeconfig {kubeconfig} does not exist: see docs/how-to/systemd.md" in said
     kubeconfig.write_text("")
     assert main(["check", "--config", str(path)]) == 0
     assert "kubeconfig" not in capsys.readouterr().err

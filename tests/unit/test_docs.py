@@ -14,12 +14,12 @@ from liqod.plugins import declared
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 LISTS = {"peers": config.PeerSettings, "policies": config.PeerPolicy}
 
 
 def test_every_setting_is_documented_under_its_table():
-    text = (DOCS / "configuration.md").read_text()
+    text = (DOCS / "reference" / "configuration.md").read_text()
     sections = {
         name: section
         for section in text.split("\n## ")[1:]
@@ -35,7 +35,7 @@ def test_every_setting_is_documented_under_its_table():
 
 
 def test_every_variable_is_documented():
-    text = (DOCS / "configuration.md").read_text()
+    text = (DOCS / "reference" / "configuration.md").read_text()
     assert set(config.ENVIRONMENT) <= set(re.findall(r"`(LIQOD_[A-Z_]+)`", text))
 
 

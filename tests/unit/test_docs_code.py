@@ -28,7 +28,10 @@ NAME = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)?)(?:\([^()]*\))?")
 def sections() -> dict[str, str]:
     """The sections of architecture.md by their headings, without blocks of code."""
     text = re.sub(
-        r"^```.*?^```", "", (ROOT / "docs/architecture.md").read_text(), flags=re.M | re.S
+        r"^```.*?^```",
+        "",
+        (ROOT / "docs/background/architecture.md").read_text(),
+        flags=re.M | re.S,
     )
     parts = [each.partition("\n") for each in text.split("\n## ")[1:]]
     return {heading: body for heading, _, body in parts}

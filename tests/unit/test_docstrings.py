@@ -1,4 +1,4 @@
-"""Docstrings begin as a manual does: the rule in ``docs/architecture.md``, held for the product."""
+"""Docstrings begin as a manual does: a rule of ``docs/background/architecture.md``, held."""
 
 import ast
 import re

@@ -92,11 +92,12 @@ WITHIN = [
     ("of the link gets no answer, within {} s", UNANSWERED),
     ("within {} s of its return condition and taint are taken", intervals.PROBE_EVERY),
 ]
-"""The promises of docs/failures.md, and the most seconds that each takes by the constants."""
+"""The promises of docs/background/failures.md, and the most seconds of each by the constants."""
 
 
 def text(page: str) -> str:
-    return " ".join((DOCS / f"{page}.md").read_text().split())
+    (file,) = DOCS.glob(f"*/{page}.md")
+    return " ".join(file.read_text().split())
 
 
 @pytest.mark.parametrize(("page", "said", "kept"), KEPT)

@@ -25,7 +25,7 @@ from liqod.resources.peering import PHASES
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "gitops"
-PAGE = (ROOT / "docs" / "gitops.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "gitops.md").read_text()
 OFFLOADING = (
     *(PHASE_READY, PHASE_NO_CLUSTER, PHASE_IN_PROGRESS),
     *(PHASE_SOME_FAILED, PHASE_ALL_FAILED, PHASE_TERMINATING),

@@ -4,7 +4,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "architecture.md"
+PAGE = ROOT / "docs" / "background" / "architecture.md"
 
 
 def test_the_page_has_the_order_that_the_linter_holds() -> None:

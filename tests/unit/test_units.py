@@ -17,7 +17,7 @@ NODE = FOLDER / "liqod-node.service"
 GATEWAY = FOLDER / "liqod-gateway.conf"
 DAEMONS = [FOLDER / "liqod.service", FOLDER / "liqod@.service"]
 UNITS = sorted(FOLDER.glob("*.service"))
-STEPS = Path(__file__).parents[2] / "docs" / "systemd.md"
+STEPS = Path(__file__).parents[2] / "docs" / "how-to" / "systemd.md"
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")

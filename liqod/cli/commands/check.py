@@ -40,7 +40,9 @@ async def check(
         terminal.note(f"on this host it would not start: {problem}")
     lacks = capabilities.look() if read.network.enabled else None
     if lacks is not None:
-        terminal.note(f"run by this user it would join no networks: {lacks} (docs/systemd.md)")
+        terminal.note(
+            f"run by this user it would join no networks: {lacks} (docs/how-to/systemd.md)"
+        )
     variables = sorted(name for name in os.environ if name in ENVIRONMENT)
     named = f" with {', '.join(variables)}" if variables else ""
     file = str(config or os.environ.get("LIQOD_CONFIG", ""))

@@ -40,7 +40,8 @@ async def migrate(
 
     Liqo's programs go; its peerings and joined networks are left to liqod. Pods at peers and those
     of peers run on.
-    A migration that was broken off is continued by doing it again. docs/migration.md has all steps.
+    A migration that was broken off is continued by doing it again. docs/how-to/migration.md has all
+    steps.
 
     \b
     Examples:

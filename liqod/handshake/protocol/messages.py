@@ -4,7 +4,7 @@ Each message is a struct tagged by ``type``. All input is hostile until it is de
 and count has a bound that is stated here, names hold no control character, ids, keys,
 quantities and encodings are checked. Fields that are not known are ignored, so that a newer daemon
 can say more to an older one. No time of day crosses, only seconds from now: clocks may differ.
-``docs/handshake.md`` tells in which order. Pure.
+``docs/background/handshake.md`` tells in which order. Pure.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Table of how each field of a pod, Service, EndpointSlice and Ingress crosses to a peer. Pure.
 
-The reflectors copy the fields of this table, and ``docs/fields.md`` is made from it. A field that
-Kubernetes has and this table has not is an obstacle with a reason (of a pod), or stays in this
-cluster, and a test fails until it is added. The fields inside of a field that crosses go with it,
-unless they are named themselves.
+The reflectors copy the fields of this table, and ``docs/reference/fields.md`` is made from it. A
+field that Kubernetes has and this table has not is an obstacle with a reason (of a pod), or stays
+in this cluster, and a test fails until it is added. The fields inside of a field that crosses go
+with it, unless they are named themselves.
 """
 
 from collections.abc import Mapping

@@ -2,7 +2,7 @@
 
 A program gets a session of its own, so that no signal of a terminal or a group reaches it, nothing
 of the daemon's open files, and a bare environment. A daemon that is killed leaves it running; under
-systemd that takes ``KillMode=process`` (docs/systemd.md), and in a pod the keeper
+systemd that takes ``KillMode=process`` (docs/how-to/systemd.md), and in a pod the keeper
 (:mod:`liqod.keeper`), which then begins and ends it.
 """
 

@@ -20,7 +20,7 @@ from tests.testbed.debian import NEWER, Debian, Machine, booted
 pytestmark = [pytest.mark.long, pytest.mark.release]
 
 UNIT = "liqod.service"
-STEPS = Path(__file__).parents[3] / "docs" / "systemd.md"
+STEPS = Path(__file__).parents[3] / "docs" / "how-to" / "systemd.md"
 EXPOSED = 1.5
 """By systemd's measure, which ends at 10."""
 SETTINGS = {

@@ -165,7 +165,7 @@ def test_the_list_names_every_package_with_its_hash(tmp_path: Path):
 
 
 def test_the_page_on_plugins_names_the_folder_of_packages():
-    page = (wheels.ROOT / "docs/plugins.md").read_text()
+    page = (wheels.ROOT / "docs/reference/plugins.md").read_text()
     assert f"COPY plugin /{environment.site(image.PYTHON)}\n" in page
 
 

@@ -88,7 +88,7 @@ def test_a_chart_that_is_stale_is_not_packed(built: Built, monkeypatch: pytest.M
 
 def test_pages_lie_in_it_with_their_pictures(built: Built) -> None:
     found = release.pages(built)
-    assert {"architecture.md", "upgrades.md"} <= found.keys()
+    assert {"background/architecture.md", "how-to/upgrades.md"} <= found.keys()
     assert any(name.endswith(".svg") for name in found)
 
 

@@ -1,8 +1,8 @@
 """Reports of ``status`` and ``doctor`` on each fault: the same, and how they end.
 
-A row is a fault of docs/failures.md as it is seen in custom resources, by the daemon's doctor, and
-by what else the daemon knows. Both commands are shown what they would be given, with the daemon at
-hand and, where the fault is seen there, by the API server alone.
+A row is a fault of docs/background/failures.md as it is seen in custom resources, by the daemon's
+doctor, and by what else the daemon knows. Both commands are shown what they would be given, with
+the daemon at hand and, where the fault is seen there, by the API server alone.
 """
 
 from types import SimpleNamespace

@@ -22,7 +22,7 @@ from tests.unit.model.states import failing
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 MONITORING = DEPLOY / "monitoring.yaml"
-PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "metrics.md"
 DASHBOARD = Path(__file__).parents[3] / "deploy" / "grafana-dashboard.json"
 
 

@@ -1,4 +1,4 @@
-"""A controller from top to bottom: docs/architecture.md shows it, test_controller.py runs it.
+"""A controller from top to bottom: docs/background/architecture.md shows it, a test runs it.
 
 A namespace's label ``example.io/note`` becomes a ConfigMap with that text, named after the
 namespace, among liqod's own. It goes with the label, or with the namespace.

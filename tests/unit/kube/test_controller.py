@@ -1,4 +1,4 @@
-"""The shape of a controller, and the example of docs/architecture.md, beside an embedded server."""
+"""The shape of a controller, and the example of architecture.md, beside an embedded server."""
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -311,7 +311,7 @@ async def test_the_example_of_the_page():
 
 
 def test_the_example_on_the_page_is_the_one_that_is_run():
-    page = (ROOT / "docs/architecture.md").read_text()
+    page = (ROOT / "docs/background/architecture.md").read_text()
     shown = re.search(r"## Writing a controller\n.*?```python\n(.*?)```", page, re.S)
     assert shown is not None
     source = Path(notes.__file__).read_text()

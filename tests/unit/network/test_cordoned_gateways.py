@@ -17,7 +17,7 @@ from liqod.network.orders.candidacy import Claim
 from tests.unit.network.electing import World, settled
 
 WITHIN = 1.0
-"""Seconds from the cordon until another is at work: what docs/failures.md says."""
+"""Seconds from the cordon until another is at work: what docs/background/failures.md says."""
 
 
 def at_work(world: World) -> str:

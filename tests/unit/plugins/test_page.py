@@ -12,7 +12,7 @@ from liqod.plugins.contracts import CONFIG_MAPS, Kind
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
 from liqod.plugins.providers import Sighting
 
-PAGE = Path(__file__).parents[3] / "docs" / "plugins.md"
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "plugins.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
 PARTS = {
     found[1]: block
