@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.model.network.ranges import PeerRanges
+from liqod.model.view.figures import span
 from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import Gateway, PodsTrip, TunnelFigures
@@ -78,6 +79,11 @@ def measured(
         pods=_trip(figures.trip, age),
         **fields,
     )
+
+
+def silent(age: float) -> str:
+    """The clause on a machine's side that has reported nothing for some seconds."""
+    return f"this machine's side has reported nothing for {span(age)}"
 
 
 def _trip(trip: PodsTrip | None, age: float) -> PodTrip | None:

@@ -35,6 +35,8 @@ RETRIES: Final = Backoff(first=0.5, last=30.0)
 """Seconds between tries of an end that fails."""
 DOUBT: Final = 5.0
 """Seconds until the API server is queried again for an end."""
+SILENT: Final = 75.0
+"""Seconds without a report after which the last one counts no more: at rest one comes each 31."""
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +87,7 @@ class TunnelController:
                 await self._nursery.start(self._follow_ranges)
                 await self._nursery.start(self._follow_role)
                 await self._nursery.start(self._follow_reports)
+                self._nursery.start_soon(self._follow_silence)
                 while True:
                     # Before anything is read: what changes from here on comes to another round.
                     self._stirred = trio.Event()
@@ -178,6 +181,17 @@ class TunnelController:
             taken = report
             self._take(report)
 
+    async def _follow_silence(self) -> NoReturn:
+        """Forget the report of a machine's side that reports no more; the tunnel may well stand."""
+        while True:
+            before, active = self._remote.received_at, self._machine.role.now.active
+            await trio.sleep(SILENT)
+            silent = active and self._machine.role.now.active and self._ordered
+            if silent and self._remote.report.now and self._remote.received_at == before:
+                self._remote.report.set(None)
+                why = peernetworkfacts.silent(trio.current_time() - before)
+                self._connections.report(TunnelState("Connecting", why))
+
     def _take(self, report: TunnelReport) -> None:
         self._report(report.state, judged=report.judged)
         figures, active = report.figures, self._machine.role.now.active
@@ -214,9 +228,11 @@ class TunnelController:
         network, role, report = self._peer.network, self._machine.role, self._remote.report.now
         problem = self._machine.facts.now.problem
         found = peernetworkfacts.facts(problem, self._ends.now, network.ranges, network.waits)
+        age = trio.current_time() - self._remote.received_at
         if report is not None:
-            age = trio.current_time() - self._remote.received_at
             found = peernetworkfacts.measured(found, network.ranges, report.figures, age)
+        elif self._remote.received_at and found.backend:
+            found = replace(found, device=peernetworkfacts.silent(age))
         found = replace(
             found,
             gateway=role.gateway,

@@ -20,7 +20,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.network.overlay import members
-from liqod.network.remotemachine import RemoteMachine
+from liqod.network.remotemachine import AGAIN, RemoteMachine
 from liqod.network.sweeping import known_peers
 from liqod.resources.fabric import FABRIC, INTERNAL_FABRICS, InternalFabric
 from liqod.runtime.observable import Observable
@@ -63,25 +63,20 @@ class YieldedTunnels(Controller[str]):
             return None
         if await self._own_node() in ("", gateway.node):
             return None
-        if (await self._machine.look()).problem or not await self._machine.unknown(()):
+        facts = await self._machine.look()
+        if facts.problem:
+            return AGAIN if facts.unknown else None
+        found = await self._machine.unknown(())
+        if not found:
             return None
         for peer in await known_peers(self._context):
             await self._machine.end(peer)
-        await self._sweep()
-        log.info("the gateway is %s: this machine has no tunnels any more", gateway.node)
-        return None
-
-    async def _sweep(self) -> None:
-        """End the tunnels of peers that are not known any more.
-
-        Raises:
-            NetworkError: something is left.
-        """
-        swept = await self._machine.sweep(await self._machine.unknown(()), ())
+        # Those of peers that are not known any more.
+        swept = await self._machine.sweep(found, ())
         if swept.problem:
             raise NetworkError(swept.problem)
-        if left := await self._machine.unknown(()):
-            raise NetworkError(f"tunnels are left on this machine: {', '.join(left)}")
+        log.info("the gateway is %s: this machine has no tunnels any more", gateway.node)
+        return None
 
     async def _own_node(self) -> str:
         """Name of the Node that this machine is; empty for none."""

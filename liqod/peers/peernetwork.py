@@ -50,11 +50,14 @@ class PeerNetwork:
         if not self.started:
             return None
         waiting = NetworkFacts(waits=self.waits or NOBODY)
+        found = self.tunnel() if self.tunnel is not None else waiting
+        # Where nothing is known of the tunnel any more it is not shown as one that stands.
+        stands = None if found.device and self.connected else self.connected
         return msgspec.structs.replace(
-            self.tunnel() if self.tunnel is not None else waiting,
+            found,
             configured=self.ranges is not None,
             gateways=self.gateways,
-            stands=self.connected,
+            stands=stands,
             why=self.waits if self.ranges is None else self.why,
         )
 

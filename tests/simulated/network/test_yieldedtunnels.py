@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import trio
 
+from liqod.network import yieldedtunnels
 from liqod.network.orders.tunnels import (
     EndTunnel,
     FindUnknown,
@@ -37,18 +38,23 @@ class Machine:
     Attributes:
         left: the networks on it, by the peers' names.
         fails: sweeps that fail before one does not.
+        unknown: answers that nothing is known of it, before it is.
         orders: all that it was sent.
     """
 
     def __init__(self, *left: str) -> None:
         self.left, self.fails, self.orders = left, 0, list[Any]()
+        self.unknown = 0
         self.remote = RemoteMachine(self._receive)
 
     def _receive(self, order: Any) -> None:
         self.orders.append(order)
         match order:
             case ReadMachine():
-                self.remote.receive(MachineRead(order.number, MachineFacts()))
+                self.unknown -= 1
+                facts = MachineFacts(problem="busy", unknown=True)
+                known = MachineFacts() if self.unknown < 0 else facts
+                self.remote.receive(MachineRead(order.number, known))
             case FindUnknown():
                 assert order.known == ()
                 self.remote.receive(UnknownFound(order.number, self.left))
@@ -146,3 +152,13 @@ async def test_those_of_peers_that_are_not_known_any_more_end_too(fails: int):
         it.leader.set(LEADER)
         await until(lambda: so(not it.machine.left))
         assert it.machine.ended[:2] == ["milan", "turin"]
+
+
+async def test_it_is_asked_again_while_nothing_is_known_of_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(yieldedtunnels, "AGAIN", 0.05)
+    async with standing_by("milan", "gone", node="two", leader="next") as it:
+        it.machine.unknown = 2
+        it.leader.set(LEADER)
+        await until(lambda: so(not it.machine.left))
+        asked = [each for each in it.machine.orders if isinstance(each, FindUnknown)]
+        assert len(asked) == 1, "the kernel is asked no more than it has to be"

@@ -1,0 +1,35 @@
+"""A peer's network is not shown as one that works while this machine's side reports nothing."""
+
+import pytest
+
+from liqod.network import tunnelcontroller
+from liqod.tunnel.probes.messages import ProbeResult
+from tests.simulated.borrower import eventually
+from tests.simulated.network.noting import joined, stand
+
+
+async def test_a_report_counts_no_more_once_none_follows_it(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tunnelcontroller, "SILENT", 0.3)
+    async with joined(monkeypatch) as site:
+        await stand(site)
+        await eventually(site.machine.listens)
+        heard, network = site.machine.heard, site.lender.peer.network
+        assert heard is not None
+        heard(ProbeResult(True, 0.001))
+
+        async def is_silent() -> bool:
+            found = network.facts()
+            return found is not None and "has reported nothing for" in found.device
+
+        await eventually(is_silent)
+        await site.shows("Connecting")
+        shown = network.facts()
+        assert shown is not None
+        assert (shown.stands, shown.answers) == (None, False)
+        assert network.connected, "nobody has seen that it does not stand"
+        monkeypatch.setattr(tunnelcontroller, "SILENT", 60.0)
+        heard(ProbeResult(True, 0.001))
+        await site.shows("Connected")
+        shown = network.facts()
+        assert shown is not None
+        assert (shown.stands, shown.device) == (True, "")
