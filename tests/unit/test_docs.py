@@ -15,6 +15,7 @@ from liqod.plugins import declared
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+USERS = [each for each in PAGES if each.parent.name in {"start", "how-to"}]
 LISTS = {"peers": config.PeerSettings, "policies": config.PeerPolicy}
 
 
@@ -67,6 +68,11 @@ def test_tests_that_a_page_names_are_there(page: Path):
     assert named <= functions | modules
     paths = {each.rstrip(".") for each in re.findall(r"\btests/[\w./-]*\w", text)}
     assert not [each for each in paths if not is_there(each)]
+
+
+@pytest.mark.parametrize("page", USERS, ids=lambda page: page.name)
+def test_a_page_for_users_names_no_test(page: Path):
+    assert not re.findall(r"\btests?/[\w./-]+|\btest_\w+", page.read_text())
 
 
 @functools.cache
