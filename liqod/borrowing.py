@@ -96,7 +96,7 @@ async def _borrow(
         await nursery.start(Signing(peer, timings).run)
         await nursery.start(Identities(peer).run)
         await nursery.start(leaving.run)
-        await nursery.start(Slices(peer).run)
+        await nursery.start(Slices(peer, timings).run)
         await nursery.start(borrowing.replication.run)
         await nursery.start(ForeignClusterOfPeer(peer, remotes, leaving).run)
         await nursery.start(VirtualNodes(peer, timings).run)

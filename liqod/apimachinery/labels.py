@@ -315,6 +315,16 @@ GUEST_RULES: Final = "liqod.io/guest-rules"
 FREE_CAPACITY: Final = "liqod.io/free-capacity"
 """Annotation of a slice and of its VirtualNode: what is free on the nodes of its provider
 (``peering/freecapacity.py``)."""
+VIRTUAL_NODES: Final = "liqod.io/virtual-nodes"
+"""Annotation of a slice: the virtual nodes that it asks for, ``whole`` or ``groups``
+(``peering/parts.py``); of a VirtualNode that stands for a whole peer, since none of its groups is
+known: what was asked for."""
+PART: Final = "liqod.io/part"
+"""Label of a VirtualNode and its Node: the key of the group of the peer's nodes that it shows."""
+NOT_TOLD_SINCE: Final = "liqod.io/not-told-since"
+"""Annotation of a VirtualNode: since when the peer has told nothing of its group."""
+NOT_TOLD_TAINT: Final = "liqod.io/not-told"
+"""Taint of such a virtual node, which keeps new pods away."""
 WAITING_GIVES_WAY: Final = "liqod.io/waiting-gives-way"
 """Annotation ``true`` of a VirtualNode: at its provider a pod that no node has room for holds
 nothing of the grant that a smaller one asks for."""

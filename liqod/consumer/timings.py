@@ -22,6 +22,12 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
         node_lease_every: between renewals of a virtual node's Lease.
         waiting_every: between counts of the pods on a virtual node that wait at the peer, where any
             has changed.
+        parts_pause: between two divisions of a slice among its virtual nodes, however often its
+            provider tells what is free.
+        parts_every: until a slice is divided anew though its provider tells nothing new: pods have
+            begun or ended that change nothing in rounded numbers.
+        part_kept: for which a virtual node stays though its provider tells nothing of its group any
+            more: a machine may just start again.
         usage_fresh: for which an answer on the usage of pods is good: scrapers that come closer
             together share one.
         readers_kept: for which a permission to read from the kubelet API is remembered:
@@ -49,6 +55,9 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
     silent_after: float = intervals.SILENT_AFTER
     node_lease_every: float = intervals.NODE_LEASE_RENEWED_EVERY
     waiting_every: float = 5.0
+    parts_pause: float = 5.0
+    parts_every: float = 60.0
+    part_kept: float = 300.0
     usage_fresh: float = 10.0
     readers_kept: float = 60.0
     former_key_kept: float = 60.0

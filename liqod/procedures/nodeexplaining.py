@@ -67,7 +67,8 @@ async def explain_node(client: Client, name: str) -> VirtualNodeAnswer:
     if found is None:
         known = ", ".join(sorted(each.name for each in virtual)) or "none"
         raise NotFound(f"there is no virtual node {name}; these are: {known}")
-    asked = await client.find(RESOURCE_SLICES, name, found.namespace)
+    slice_name = found.metadata.labels.get(labels.RESOURCE_SLICE_NAME, name)
+    asked = await client.find(RESOURCE_SLICES, slice_name, found.namespace)
     wanted = ResourceSlice() if asked is None else msgspec.convert(asked, ResourceSlice)
     node: dict[str, Any] = await client.find(NODES, name) or {}
     pods = await client.list(PODS, Selection(fields=f"spec.nodeName={name}"))

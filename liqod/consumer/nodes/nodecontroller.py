@@ -242,7 +242,9 @@ class NodeController(Controller[str]):
         if live["metadata"]["uid"] != self._leasing:
             self._leasing = live["metadata"]["uid"]
             self.queue.add(LEASE)
-        await self._write_conditions(node, RUNNING, RUNNING)
+        await self._write_conditions(
+            node, RUNNING, RUNNING, **virtualnodestatus.instead_of_parts(node)
+        )
         # A Node without our labels is not in the store, and no change of it is notified.
         return None if ("", self._name) in self._nodes else 1.0
 

@@ -45,6 +45,7 @@ class PendingPods:
     Attributes:
         waiting: the sum of those.
         bound: the sum of all pods there that have not ended; empty while none waits.
+        running: the sum of those that run.
     """
 
     def __init__(self, node: str) -> None:
@@ -52,10 +53,11 @@ class PendingPods:
         self._informer: SharedInformer | None = None
         self._end: Callable[[], None] | None = None
         self._changed: set[Key] = set()
-        self._costs: dict[Key, tuple[Amounts, bool]] = {}
-        """The requests of each pod, and whether it waits."""
+        self._costs: dict[Key, tuple[Amounts, _Status]] = {}
+        """The requests of each pod, and its status."""
         self.waiting: Amounts = {}
         self.bound: Amounts = {}
+        self.running: Amounts = {}
 
     def follow(self, informer: SharedInformer | None) -> None:
         """Follow the pods of an informer; None for none."""
@@ -78,20 +80,24 @@ class PendingPods:
             cost = self._cost(key)
             if cost is not None:
                 self._costs[key] = cost
-        self.waiting = quantities.total(cost for cost, waits in self._costs.values() if waits)
-        every = (cost for cost, _ in self._costs.values())
+        costs = self._costs.values()
+        self.waiting = quantities.total(
+            cost for cost, now in costs if waits_there(now.phase, now.reason)
+        )
+        self.running = quantities.total(cost for cost, now in costs if now.phase == "Running")
+        every = (cost for cost, _ in costs)
         self.bound = quantities.total(every) if self.waiting else {}
 
     def _note(self, key: Key) -> None:
         self._changed.add(key)
 
-    def _cost(self, key: Key) -> tuple[Amounts, bool] | None:
-        """The requests of a pod, and whether it waits; None for one that is not there, or ended."""
+    def _cost(self, key: Key) -> tuple[Amounts, _Status] | None:
+        """The requests of a pod, and its status; None for one that is not there, or ended."""
         informer = self._informer
         if informer is None or not node_index(informer).holds(self._node, key):
             return None
         with suppress(msgspec.DecodeError, ConfigError):
             pod = _waiting.decode(informer.store.get(key) or b"{}")
             if pod.status.phase not in TERMINAL:
-                return pod_cost(pod.spec), waits_there(pod.status.phase, pod.status.reason)
+                return pod_cost(pod.spec), pod.status
         return None

@@ -6,8 +6,9 @@ Pure. The Node itself is planned in :mod:`liqod.consumer.nodes.nodeplan`.
 from collections.abc import Sequence
 from typing import Any
 
+from liqod.apimachinery import labels
 from liqod.model.objects import conditions
-from liqod.resources.nodes import DRAINING
+from liqod.resources.nodes import DRAINING, VirtualNode
 
 Json = dict[str, Any]
 
@@ -39,6 +40,16 @@ def node_conditions(
     ]
     result = conditions.all_dated(wanted, current, now)
     return None if result == list(current) else result
+
+
+def instead_of_parts(node: VirtualNode) -> dict[str, str]:
+    """Reason and message of a Node that stands for a whole peer where a part each was asked for;
+    empty of others."""
+    asked = node.metadata.annotations.get(labels.VIRTUAL_NODES)
+    if not asked or labels.PART in node.metadata.labels:
+        return {}
+    message = f"the slice asks for {asked}, and its provider tells of none: one node is made"
+    return {"reason": "NotTold", "message": message}
 
 
 def draining_since(current: Sequence[Json]) -> str:

@@ -13,8 +13,9 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
-from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.identities.clusterkeys import CurrentKeys
+from liqod.consumer.slices.nodeparts import NodeParts
 from liqod.consumer.slices.sliceobjects import (
     denied_here,
     group_of,
@@ -23,6 +24,7 @@ from liqod.consumer.slices.sliceobjects import (
     request_of,
     virtual_node_of,
 )
+from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import Conflict, ProtocolError
 from liqod.identity import certificaterequests
 from liqod.kube import times
@@ -60,8 +62,9 @@ class Slices(Controller[str]):
         peer: the provider.
     """
 
-    def __init__(self, peer: Peer) -> None:
+    def __init__(self, peer: Peer, timings: ConsumerTimings = ORDINARY) -> None:
         self._peer = peer
+        self._parts = NodeParts(peer.context, timings)
         self._client = peer.context.client
         self._own = CurrentKeys(peer.context)
         within = (peer.tenant_namespace,)
@@ -85,6 +88,7 @@ class Slices(Controller[str]):
         found = self._slices.store.decode((self._peer.tenant_namespace, name), ResourceSlice)
         if found is None:
             self._made.discard(name)
+            self._parts.forget(name)
         if found is None or found.leaving or not is_source(found.metadata.labels, self._peer.id):
             return None
         problem = ids.slice_name_problem(name)
@@ -94,29 +98,52 @@ class Slices(Controller[str]):
         await self._keep_request(found)
         identity, settings = identity_of(found, self._peer.id), self._peer.settings
         believe, given = settings.believed_labels, settings.node_labels
-        node = virtual_node_of(found, self._peer.id, believe=believe, given=given)
-        if name in self._made and not await self._would_last(identity, node):
+        live = self._nodes_of(found)
+        division = self._parts.divide(found, live)
+        make = partial(virtual_node_of, found, self._peer.id, believe=believe, given=given)
+        wanted = [make(part=part) for part in division.parts or (None,)]
+        nodes = [each for each in wanted if each is not None]
+        if name in self._made and not await self._would_last(identity, nodes):
             return DOUBT
-        if identity is not None or node is not None:
+        if identity is not None or nodes:
             self._made.add(name)
         await gather(
             partial(self._keep, IDENTITIES, self._identities, identity),
-            partial(self._keep, VIRTUAL_NODES, self._nodes, node),
+            *(partial(self._keep, VIRTUAL_NODES, self._nodes, each) for each in nodes),
         )
         if identity is None and found.verdict(AUTHENTICATION) == DENIED:
             await self._drop(IDENTITIES, self._identities, ids.slice_identity(name))
-            await self._drop(VIRTUAL_NODES, self._nodes, name)
-        return None
+        elif not nodes:
+            return None  # what there is stays until it is known what is to be
+        kept = {each["metadata"]["name"] for each in nodes}
+        for each in live.values():
+            if each.name not in kept and not each.deletion_timestamp:
+                await self._drop(VIRTUAL_NODES, self._nodes, each.name)
+        return division.again
 
-    async def _would_last(self, *wanted: dict[str, Any] | None) -> bool:
+    def _nodes_of(self, found: ResourceSlice) -> dict[str, ObjectMeta]:
+        """The VirtualNodes of a slice, by name: the one as a whole, and those of parts."""
+        nodes: dict[str, ObjectMeta] = {}
+        for key in self._nodes.store.indexed("namespace", self._peer.tenant_namespace):
+            known = self._nodes.store.decode(key, Partial)
+            marks = {} if known is None else known.metadata.labels
+            mine = marks.get(labels.RESOURCE_SLICE_NAME) == found.name
+            if known is not None and mine and (key[1] == found.name or labels.PART in marks):
+                nodes[key[1]] = known.metadata
+        return nodes
+
+    async def _would_last(
+        self, identity: dict[str, Any] | None, nodes: list[dict[str, Any]]
+    ) -> bool:
         """True if the missing objects may be made again.
 
         Not while slices are not defined: without their owner the garbage collector takes each at
         once, and the store still shows the slice.
         """
-        for watched, each in zip((self._identities, self._nodes), wanted, strict=True):
-            if each is None:
-                continue
+        wanted = [(self._nodes, each) for each in nodes]
+        if identity is not None:
+            wanted.append((self._identities, identity))
+        for watched, each in wanted:
             if (each["metadata"]["namespace"], each["metadata"]["name"]) not in watched.store:
                 return await is_defined(self._client, RESOURCE_SLICES)
         return True

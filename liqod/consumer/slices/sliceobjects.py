@@ -17,7 +17,8 @@ from liqod.model.crossing.allowedkeys import ALL_KEYS, key_allowed
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.conditions import set_condition
-from liqod.model.peering import freecapacity, nodesready
+from liqod.model.peering import freecapacity, nodesready, parts
+from liqod.model.peering.parts import Part
 from liqod.plugins import declared
 from liqod.resources import RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
@@ -93,6 +94,7 @@ def virtual_node_of(
     *,
     believe: Collection[str] = (),
     given: Mapping[str, str] | None = None,
+    part: Part | None = None,
 ) -> dict[str, Any] | None:
     """The virtual node of a slice that wants one and was granted; None otherwise.
 
@@ -101,6 +103,7 @@ def virtual_node_of(
         peer: the provider's id.
         believe: patterns of the keys of labels that the provider may declare.
         given: labels that the node has by this cluster's own setting.
+        part: of the provider, which the node shows; None for one node as a whole.
     """
     wanted = found.metadata.annotations.get(labels.CREATE_VIRTUAL_NODE) == labels.TRUE
     granted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
@@ -113,12 +116,15 @@ def virtual_node_of(
         "createNode": True,
         "kubeconfigSecretRef": {"name": secret},
         "labels": {
-            **node_labels(status.node_labels, believe),
+            **node_labels(_declared(status.node_labels, part), believe),
             **node_labels(given or {}, (ALL_KEYS,)),
             labels.REMOTE_CLUSTER_ID: peer,
         },
         "resourceQuota": {"hard": amounts(status.resources)},
     }
+    patch = _patch(status.node_selector, part)
+    if patch:
+        spec["offloadingPatch"] = patch
     for key, classes in (
         ("storageClasses", status.storage_classes),
         ("ingressClasses", status.ingress_classes),
@@ -126,8 +132,6 @@ def virtual_node_of(
     ):
         if classes:
             spec[key] = [msgspec.to_builtins(each) for each in classes]
-    if status.node_selector:
-        spec["offloadingPatch"] = {"nodeSelector": dict(status.node_selector)}
     metadata = _metadata(found, found.name, peer)
     rules = guestrules.parse(found.metadata.annotations.get(labels.GUEST_RULES)) or Rules()
     notes = {each.mark: labels.TRUE for each, _ in declared.opt_ins() if each.word in rules.takes}
@@ -138,9 +142,61 @@ def virtual_node_of(
         notes[labels.WAITING_GIVES_WAY] = labels.TRUE
     if lacks := nodesready.reported(found.metadata.annotations):
         notes[labels.NODES_READY] = lacks
+    if parts.mode(found.metadata.annotations) != parts.WHOLE:
+        notes[labels.VIRTUAL_NODES] = parts.mode(found.metadata.annotations)
+    if part is not None:
+        _show(part, spec, metadata, notes)
     if notes:
         metadata["annotations"] = notes
     return {"metadata": metadata, "spec": spec}
+
+
+def part_name(slice_name: str, key: str) -> str:
+    """The name of the virtual node that shows one part of a slice's provider."""
+    return f"{slice_name}-{key}"
+
+
+def _declared(found: Mapping[str, str], part: Part | None) -> dict[str, str]:
+    return {**found, **(part.labels if part is not None else {})}
+
+
+def _patch(selector: Mapping[str, str], part: Part | None) -> dict[str, Any]:
+    """The selector that every pod of the node gets: the provider's own, and those of the part."""
+    of_part = part.labels if part is not None else {}
+    own = {key: value for key, value in of_part.items() if _is_syntax(key, value)}
+    patch: dict[str, Any] = {}
+    if selector or own:
+        patch["nodeSelector"] = {**selector, **own}
+    lacks = [key for key in (part.lacks if part is not None else ()) if _is_name(key)]
+    if lacks:
+        term = {"matchExpressions": [{"key": key, "operator": "DoesNotExist"} for key in lacks]}
+        required = {"nodeSelectorTerms": [term]}
+        affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+        patch["affinity"] = {"nodeAffinity": affinity}
+    return patch
+
+
+def _show(
+    part: Part, spec: dict[str, Any], metadata: dict[str, Any], notes: dict[str, str]
+) -> None:
+    """Show one part of the provider in place of the whole."""
+    metadata["name"] = part_name(metadata["name"], part.key)
+    metadata["labels"][labels.PART] = part.key
+    spec["labels"][labels.PART] = part.key
+    spec["resourceQuota"] = {"hard": quantities.render_all(part.share)}
+    taints = [
+        {"key": key, "effect": effect, **({"value": value} if value else {})}
+        for key, value, effect in part.taints
+        if _is_syntax(key, value)
+    ]
+    notes.pop(labels.FREE_CAPACITY, None)
+    if part.told:
+        notes[labels.FREE_CAPACITY] = part.told
+    if part.not_told_since:
+        notes[labels.NOT_TOLD_SINCE] = part.not_told_since
+        taints.append({"key": labels.NOT_TOLD_TAINT, "effect": "NoSchedule"})
+    if taints:
+        spec["taints"] = taints
 
 
 def _metadata(found: ResourceSlice, name: str, peer: str) -> dict[str, Any]:
@@ -225,8 +281,12 @@ def amounts(found: Mapping[str, int | str]) -> dict[str, int | str]:
     return believed
 
 
+def _is_syntax(key: str, value: str) -> bool:
+    return _is_name(key) and len(value) <= 63 and (not value or bool(_PLAIN.fullmatch(value)))
+
+
 def _is_label(key: str, value: str) -> bool:
-    if not _is_name(key) or len(value) > 63 or (value and not _PLAIN.fullmatch(value)):
+    if not _is_syntax(key, value):
         return False
     domain = key.rpartition("/")[0]
     own = any(domain == each or domain.endswith(f".{each}") for each in _OWN_DOMAINS)

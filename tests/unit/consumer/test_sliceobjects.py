@@ -8,6 +8,7 @@ import yaml
 
 from liqod.consumer.identities.signing import is_nonce
 from liqod.consumer.slices.sliceobjects import identity_of, is_source, virtual_node_of
+from liqod.model.peering.parts import Part
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import ResourceSlice
 
@@ -106,3 +107,35 @@ def test_what_a_provider_tells_of_its_nodes_is_noted_where_it_can_be_read(told, 
     assert made is not None
     notes = made["metadata"].get("annotations", {})
     assert notes.get("liqod.io/free-capacity") == (told if noted else None)
+
+
+def test_the_node_of_a_part_has_its_share_its_labels_and_its_taints_and_binds_pods_to_it():
+    status = load("resourceslices")["status"] | {"nodeSelector": {"for": "guests"}}
+    part = Part(
+        "0a1b2c3d",
+        {"pool": "red", "topology.kubernetes.io/zone": "a", "not valid": "x"},
+        ("disk",),
+        (("gpu", "yes", "NoSchedule"), ("not valid", "", "NoSchedule")),
+        {"cpu": 1_500_000_000, "memory": 2**30 * 10**9},
+        '{"groups":[{"nodes":1}]}',
+    )
+    slice_ = a_slice(status=status)
+    made = virtual_node_of(slice_, "lz", believe=("pool",), part=part)
+    assert made is not None
+    assert made["metadata"]["name"] == f"{slice_.name}-0a1b2c3d"
+    assert made["metadata"]["annotations"]["liqod.io/free-capacity"] == part.told
+    spec = made["spec"]
+    assert spec["resourceQuota"]["hard"] == {"cpu": "1500m", "memory": "1Gi"}
+    assert spec["labels"]["pool"] == "red"
+    assert "topology.kubernetes.io/zone" not in spec["labels"]
+    assert spec["taints"] == [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}]
+    patch = spec["offloadingPatch"]
+    zone = {"topology.kubernetes.io/zone": "a"}
+    assert patch["nodeSelector"] == {"for": "guests", "pool": "red", **zone}
+    required = patch["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    terms = [{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}]
+    assert required == {"nodeSelectorTerms": terms}
+    gone = msgspec.structs.replace(part, not_told_since="2026-11-28T12:00:00Z")
+    shut = virtual_node_of(slice_, "lz", part=gone)
+    assert shut is not None
+    assert {"key": "liqod.io/not-told", "effect": "NoSchedule"} in shut["spec"]["taints"]

@@ -1,0 +1,161 @@
+"""Follows the parts of one peer that its slices show, each as a virtual node of its own.
+
+The grant is divided among the parts when the provider tells anew what is free there, and not at
+each pod: a share is what ran on the part then, and what was free then beside it. So what has been
+sent since is deducted until the provider's next word includes it.
+"""
+
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import NamedTuple
+
+import msgspec
+import trio
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
+from liqod.apimachinery.meta import ObjectMeta
+from liqod.cluster.context import ClusterContext
+from liqod.consumer.nodes.pendingpods import PendingPods
+from liqod.consumer.slices.sliceobjects import amounts
+from liqod.consumer.timings import ConsumerTimings
+from liqod.kube import times
+from liqod.model.objects import quantities
+from liqod.model.objects.quantities import Amounts
+from liqod.model.peering import freecapacity
+from liqod.model.peering import parts as dividing
+from liqod.model.peering.freecapacity import NodeGroup
+from liqod.model.peering.parts import Part
+from liqod.resources import ResourceSlice
+
+
+class Division(msgspec.Struct, frozen=True):
+    """The virtual nodes of one slice.
+
+    Attributes:
+        parts: those that it has; none where it has one node as a whole.
+        again: seconds until it is to be divided anew in any case.
+    """
+
+    parts: tuple[Part, ...] = ()
+    again: float | None = None
+
+
+class _Made(NamedTuple):
+    """The last division of a slice, what it was made of, and when."""
+
+    of: tuple[object, ...]
+    at: float
+    parts: tuple[Part, ...]
+
+
+class NodeParts:
+    """Divides the slices of one peer.
+
+    Args:
+        context: this cluster.
+        timings: how often a slice is divided.
+    """
+
+    def __init__(self, context: ClusterContext, timings: ConsumerTimings) -> None:
+        self._context, self._timings = context, timings
+        self._made: dict[str, _Made] = {}
+        self._pods: dict[str, dict[str, PendingPods]] = {}
+        """By slice and by virtual node."""
+
+    def forget(self, name: str) -> None:
+        """End what follows the pods of a slice."""
+        self._made.pop(name, None)
+        for pods in self._pods.pop(name, {}).values():
+            pods.follow(None)
+
+    def divide(self, found: ResourceSlice, nodes: Mapping[str, ObjectMeta]) -> Division:
+        """The virtual nodes that a slice is to have now.
+
+        Args:
+            found: the slice.
+            nodes: its VirtualNodes, by name.
+        """
+        notes = found.metadata.annotations
+        told = freecapacity.read(notes.get(labels.FREE_CAPACITY))
+        groups = dividing.lasting(told)
+        parts = {key: each for each in nodes.values() if (key := _key(each))}
+        if dividing.mode(notes) == dividing.WHOLE or not (groups or parts):
+            self.forget(found.name)
+            return Division()
+        # Of a provider that has no node now, nothing goes: it may have one again.
+        kept = inf if told is not None and not told.groups else self._timings.part_kept
+        gone = _not_told(groups, parts.values(), kept)
+        new = [key for key in groups if key not in parts][: dividing.MOST_PARTS - len(parts)]
+        groups = {key: each for key, each in groups.items() if key in parts or key in new}
+        if not (groups or gone):
+            self.forget(found.name)
+            return Division()
+        return self._divided(found, nodes, groups, gone)
+
+    def _divided(
+        self,
+        found: ResourceSlice,
+        nodes: Mapping[str, ObjectMeta],
+        groups: Mapping[str, NodeGroup],
+        gone: Mapping[str, tuple[NodeGroup, str]],
+    ) -> Division:
+        name, now = found.name, trio.current_time()
+        of = (groups, gone, found.status.resources, nodes.keys())
+        last = self._made.get(name)
+        if last is not None:
+            age = now - last.at
+            pause = self._timings.parts_pause if last.of != of else self._timings.parts_every
+            if age < pause:
+                return Division(last.parts, pause - age)
+        placed = self._placed(name, nodes)
+        granted = quantities.parse_all(amounts(found.status.resources))
+        parts = dividing.parts(groups, granted, placed or {}, gone)
+        if placed is None:  # before the pods were read, and so to be made again soon
+            return Division(parts, self._timings.parts_pause)
+        self._made[name] = _Made(of, now, parts)
+        return Division(parts, self._timings.parts_every)
+
+    def _placed(self, name: str, nodes: Mapping[str, ObjectMeta]) -> dict[str, Amounts] | None:
+        """The requests of the running pods on each virtual node of a slice, by the key of its part
+        or else its name; None where the pods are not known."""
+        informer = self._context.informers.find(PODS, self._context.own_pods.selection)
+        if informer is None or not informer.store.synced:
+            return None
+        known = self._pods.setdefault(name, {})
+        for node in known.keys() - nodes.keys():
+            known.pop(node).follow(None)
+        placed: dict[str, Amounts] = {}
+        for node, each in nodes.items():
+            pods = known.setdefault(node, PendingPods(node))
+            pods.follow(informer)
+            pods.refresh()
+            placed[_key(each) or node] = pods.running
+        return placed
+
+
+def _not_told(
+    groups: Mapping[str, NodeGroup], parts: Iterable[ObjectMeta], kept: float
+) -> dict[str, tuple[NodeGroup, str]]:
+    """The groups that were told before and may still come back, and since when they are not."""
+    gone: dict[str, tuple[NodeGroup, str]] = {}
+    for each in parts:
+        notes = each.annotations
+        since = notes.get(labels.NOT_TOLD_SINCE) or times.now()
+        known = freecapacity.read(notes.get(labels.FREE_CAPACITY))
+        if _key(each) in groups or each.deletion_timestamp or known is None or not known.groups:
+            continue
+        if _age(since) < kept:
+            gone[_key(each)] = known.groups[0], since
+    return gone
+
+
+def _key(node: ObjectMeta) -> str:
+    return node.labels.get(labels.PART, "")
+
+
+def _age(stamp: str) -> float:
+    try:
+        return times.age(stamp)
+    except (ValueError, TypeError):
+        return inf

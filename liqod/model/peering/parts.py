@@ -1,0 +1,155 @@
+"""Divides a slice among virtual nodes, one for each group of its provider's nodes. Pure.
+
+One virtual node for a whole provider shows a sum: of several, each shows what one part of the
+provider has (:mod:`liqod.model.peering.freecapacity`). All parts use one grant. So what is left
+of it is divided: nobody has more of it than its part has free, and together they never have more
+than was granted.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.model.objects import quantities
+from liqod.model.objects.quantities import Amounts
+from liqod.model.peering import freecapacity
+from liqod.model.peering.freecapacity import FreeCapacity, NodeGroup
+
+WHOLE: Final = "whole"
+GROUPS: Final = "groups"
+MODES: Final = (WHOLE, GROUPS)
+MOST_PARTS: Final = 2 * freecapacity.MOST_GROUPS
+"""Virtual nodes of one slice, with those that are about to go."""
+_DIGITS: Final = 8
+_CPU_UNIT: Final = quantities.NANO // 1000
+_PASSING: Final = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Taints by which Kubernetes marks what does not last."""
+
+Grant = Mapping[str, int]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One part of a provider, as its virtual node shows it.
+
+    Attributes:
+        key: the same for as long as the group has the same labels and taints.
+        labels: that the group's nodes have.
+        lacks: keys of labels that other groups' nodes have, and those of this one do not.
+        taints: key, value and effect of each.
+        share: of the grant, in billionths.
+        told: what the provider tells of this part alone.
+        not_told_since: since when it tells nothing of it any more; empty while it does.
+    """
+
+    key: str
+    labels: Mapping[str, str] = {}
+    lacks: tuple[str, ...] = ()
+    taints: tuple[tuple[str, str, str], ...] = ()
+    share: Mapping[str, int] = {}
+    told: str = ""
+    not_told_since: str = ""
+
+
+def mode(annotations: Mapping[str, str]) -> str:
+    """The virtual nodes that a slice asks for; one as a whole where it says nothing known."""
+    found = annotations.get(labels.VIRTUAL_NODES, WHOLE)
+    return found if found in MODES else WHOLE
+
+
+def lasting(told: FreeCapacity | None) -> dict[str, NodeGroup]:
+    """The groups that may have a virtual node, by their keys."""
+    groups = () if told is None else told.groups
+    return {key_of(each): each for each in groups if not _passes(each)}
+
+
+def key_of(group: NodeGroup) -> str:
+    """The key of a group: of its labels and taints, and of nothing that changes with its pods."""
+    text = msgspec.json.encode((sorted(group.labels.items()), group.taints))
+    return hashlib.sha256(text).hexdigest()[:_DIGITS]
+
+
+def parts(
+    groups: Mapping[str, NodeGroup],
+    granted: Grant,
+    placed: Mapping[str, Grant],
+    not_told: Mapping[str, tuple[NodeGroup, str]],
+) -> tuple[Part, ...]:
+    """The parts of a slice.
+
+    Args:
+        groups: as of :func:`lasting`.
+        granted: to the slice.
+        placed: by key, the requests of its pods that run on a part; those that run on other
+            virtual nodes of the slice have keys of their own.
+        not_told: groups of which the provider tells nothing any more, and since when: what runs
+            there stays, and nothing comes.
+    """
+    free = {key: quantities.parse_all(group.free) for key, group in groups.items()}
+    shares = divide(granted, free, placed)
+    every = {**{key: (group, "") for key, group in groups.items()}, **not_told}
+    keys = {name for group, _ in every.values() for name in group.labels}
+    return tuple(
+        Part(
+            key,
+            group.labels,
+            tuple(sorted(keys - set(group.labels))) if group.labels else (),
+            tuple(map(_taint, group.taints)),
+            shares[key] if key in shares else dict.fromkeys(granted, 0),
+            msgspec.json.encode(FreeCapacity((group,))).decode(),
+            since,
+        )
+        for key, (group, since) in every.items()
+    )
+
+
+def divide(
+    granted: Grant, free: Mapping[str, Grant], placed: Mapping[str, Grant]
+) -> dict[str, Amounts]:
+    """The share of each part: what runs on it, and as much of the rest as it has free.
+
+    The rest goes in equal amounts to all that have something free. So a small group with a GPU
+    has CPUs for it, however large the others are. A resource that no part tells of may be on each.
+
+    Args:
+        granted: to all together.
+        free: by part.
+        placed: by part, the requests of what runs there; of others it is only taken off.
+    """
+    shares: dict[str, Amounts] = {key: {} for key in free}
+    told = {name for each in free.values() for name in each}
+    for name, amount in granted.items():
+        has = {key: placed.get(key, {}).get(name, 0) for key in free}
+        runs = sum(each.get(name, 0) for each in placed.values())
+        room = {key: each.get(name, 0) if name in told else amount for key, each in free.items()}
+        kept = _equally(min(amount, sum(has.values())), has, 1)
+        more = _equally(amount - runs, room, _CPU_UNIT if name == "cpu" else quantities.NANO)
+        for key in free:
+            shares[key][name] = kept[key] + more[key]
+    return shares
+
+
+def _equally(amount: int, most: Mapping[str, int], unit: int) -> dict[str, int]:
+    """An amount in whole units, in parts as equal as their bounds allow; the largest gets the
+    remainder."""
+    left, result = max(0, amount), {}
+    order = sorted(most, key=lambda key: (most[key], key))
+    for index, key in enumerate(order):
+        fair = left // (len(order) - index)
+        result[key] = min(most[key], fair) // unit * unit
+        left -= result[key]
+    return result
+
+
+def _taint(text: str) -> tuple[str, str, str]:
+    """Key, value and effect of ``key=value:effect``."""
+    rest, _, effect = text.rpartition(":")
+    key, _, value = rest.partition("=")
+    return key, value, effect
+
+
+def _passes(group: NodeGroup) -> bool:
+    """True if a group is one for a while only, as of nodes that are short of memory."""
+    return any(each.startswith(_PASSING) for each in group.taints)

@@ -1,0 +1,161 @@
+"""One virtual node for each group of a provider's nodes, from the first word to the drain."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from liqod.apimachinery.kinds import NODES, PODS
+from liqod.apimachinery.labels import PART, VIRTUAL_NODE_TAINT
+from liqod.apimachinery.labels import VIRTUAL_NODES as ASKED
+from liqod.consumer.timings import ConsumerTimings
+from liqod.kube.selection import Selection
+from liqod.model.objects import quantities
+from liqod.plugins import loader
+from liqod.procedures.nodeexplaining import explain_node
+from liqod.provider.timings import ProviderTimings
+from liqod.resources import RESOURCE_SLICES, VIRTUAL_NODES
+from tests.simulated.borrower import Json, eventually, offload
+from tests.simulated.members import AT_ROME, SETTINGS, Member, members
+
+pytestmark = pytest.mark.long
+
+TELLS = SETTINGS + '[provider]\nshow_free = true\nshow_labels = ["pool"]\n'
+BELIEVES = '[[peers]]\nid = "milan"\nbelieved_labels = ["pool"]\n'
+SOON = ConsumerTimings(parts_pause=0.2, parts_every=0.5, part_kept=2.0, waiting_every=0.2)
+GRANT = {"cpu": "12", "memory": "24Gi", "pods": "100"}
+
+
+def pod(name: str, cpu: str, pool: str) -> Json:
+    requests = {"requests": {"cpu": cpu}}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [{"name": "c", "image": "i", "resources": requests}],
+            "nodeSelector": {"liqo.io/type": "virtual-node", "pool": pool},
+            "tolerations": [{"key": VIRTUAL_NODE_TAINT, "operator": "Exists"}],
+        },
+    }
+
+
+async def ask(rome: Member, mode: str | None) -> None:
+    patch = {"metadata": {"annotations": {ASKED: mode}}}
+    await rome.admin.patch(RESOURCE_SLICES, "milan", patch, AT_ROME)
+
+
+async def virtual(rome: Member) -> dict[str, Json]:
+    """The virtual nodes of the peer, by their pools; a node as a whole is the one of none."""
+    found = await rome.admin.list(NODES, Selection(labels="liqo.io/type=virtual-node"))
+    return {each["metadata"]["labels"].get("pool", ""): each for each in found}
+
+
+@asynccontextmanager
+async def pools(text: str = TELLS + BELIEVES) -> AsyncIterator[tuple[Member, Member, list[str]]]:
+    """Rome borrows from milan, which has two nodes of the pool red and one of the pool blue."""
+    plugins = loader.load(sources=loader.built_in())
+    async with members(
+        *("rome", "milan"),
+        plugins=plugins,
+        settings=text,
+        nodes=3,
+        consumer_timings=SOON,
+        timings=ProviderTimings(free_every=0.3),
+    ) as [rome, milan]:
+        own = [each["metadata"]["name"] for each in await milan.admin.list(NODES)]
+        for name, pool in zip(own, ("red", "red", "blue"), strict=True):
+            await milan.admin.patch(NODES, name, {"metadata": {"labels": {"pool": pool}}})
+        await rome.peer(milan, resources=GRANT)
+        yield rome, milan, own
+
+
+async def has_pools(rome: Member, *names: str) -> dict[str, Json]:
+    """The virtual nodes, as soon as they are those of the pools."""
+
+    async def there() -> dict[str, Json] | None:
+        found = await virtual(rome)
+        return found if sorted(found) == sorted(names) else None
+
+    found: dict[str, Json] = await eventually(there, seconds=60)
+    return found
+
+
+async def test_each_group_has_a_virtual_node_and_all_share_the_grant() -> None:
+    async with pools() as (rome, milan, own):
+        await has_pools(rome, "")
+        await ask(rome, "groups")
+        found = await has_pools(rome, "red", "blue")
+        cpus = {pool: each["status"]["allocatable"]["cpu"] for pool, each in found.items()}
+        assert sum(map(quantities.parse, cpus.values())) == quantities.parse("12")
+        assert len({each["metadata"]["labels"][PART] for each in found.values()}) == 2
+        assert not any(name in str(each) for name in own for each in found.values())
+        told = await explain_node(rome.admin, found["red"]["metadata"]["name"])
+        assert (told.granted["cpu"], told.quota["cpu"]) == ("12", cpus["red"])
+        await offload(rome.admin, "shop")
+        for number in range(2):
+            await rome.admin.create(PODS, pod(f"blue-{number}", "2", "blue"), "shop")
+            await rome.admin.create(PODS, pod(f"red-{number}", "2", "red"), "shop")
+
+        async def run() -> list[Json] | None:
+            there = await milan.admin.list(PODS, Selection("shop-rome"))
+            placed = [each for each in there if each["spec"].get("nodeName")]
+            return placed if len(placed) == 4 else None
+
+        for each in await eventually(run, seconds=60):
+            pool = each["metadata"]["name"].partition("-")[0]
+            assert each["spec"]["nodeName"] in (own[2:] if pool == "blue" else own[:2])
+            assert each["spec"]["nodeSelector"]["pool"] == pool
+
+
+async def test_a_group_that_goes_is_drained_after_a_while_and_its_pods_are_returned() -> None:
+    async with pools() as (rome, milan, own):
+        await ask(rome, "groups")
+        await has_pools(rome, "red", "blue")
+        await offload(rome.admin, "shop")
+        await rome.admin.create(PODS, pod("web", "2", "blue"), "shop")
+        await rome.until(PODS, "web", "shop", lambda each: each["status"]["phase"] == "Running")
+        await milan.admin.patch(NODES, own[2], {"metadata": {"labels": {"pool": "green"}}})
+        found = await has_pools(rome, "red", "blue", "green")
+        name = found["blue"]["metadata"]["name"]
+
+        def shut(node: Json) -> bool:
+            return "liqod.io/not-told" in {each["key"] for each in node["spec"]["taints"]}
+
+        await rome.until(NODES, name, None, shut)
+        assert not shut((await virtual(rome))["red"])
+        await has_pools(rome, "red", "green")
+        await rome.gone(VIRTUAL_NODES, name, AT_ROME)
+        await rome.gone(PODS, "web", "shop")
+
+
+async def test_a_group_that_comes_back_in_time_keeps_its_node() -> None:
+    async with pools() as (rome, milan, own):
+        await ask(rome, "groups")
+        before = await has_pools(rome, "red", "blue")
+        await milan.admin.patch(NODES, own[2], {"spec": {"unschedulable": True}})
+        name = before["blue"]["metadata"]["name"]
+        await rome.until(NODES, name, None, lambda each: len(each["spec"]["taints"]) == 2)
+        await milan.admin.patch(NODES, own[2], {"spec": {"unschedulable": None}})
+        node = await rome.until(NODES, name, None, lambda each: len(each["spec"]["taints"]) == 1)
+        assert node["metadata"]["uid"] == before["blue"]["metadata"]["uid"]
+
+
+async def test_a_provider_that_tells_nothing_has_one_node_and_a_condition_says_so() -> None:
+    async with pools(SETTINGS + BELIEVES) as (rome, _, _):
+        await ask(rome, "groups")
+
+        def told(each: Json) -> bool:
+            conditions = each.get("status", {}).get("conditions", ())
+            return any(one.get("reason") == "NotTold" for one in conditions)
+
+        await rome.until(VIRTUAL_NODES, "milan", AT_ROME, told)
+        assert list(await virtual(rome)) == [""]
+        await ask(rome, None)
+        await rome.until(VIRTUAL_NODES, "milan", AT_ROME, lambda each: not told(each))
+
+
+async def test_a_slice_that_asks_for_the_whole_again_has_one_node() -> None:
+    async with pools() as (rome, _, _):
+        await ask(rome, "groups")
+        await has_pools(rome, "red", "blue")
+        await ask(rome, "whole")
+        await has_pools(rome, "")

@@ -1,0 +1,98 @@
+"""A grant, divided among the parts of a provider."""
+
+import random
+
+import msgspec
+import pytest
+
+from liqod.apimachinery import labels
+from liqod.model.objects import quantities
+from liqod.model.peering import parts
+from liqod.model.peering.freecapacity import FreeCapacity, NodeGroup, read
+from liqod.model.peering.parts import divide, key_of, lasting, mode
+
+
+def amounts(**texts: str) -> dict[str, int]:
+    return quantities.parse_all({name.replace("_", "/"): text for name, text in texts.items()})
+
+
+def test_a_slice_asks_for_one_node_as_a_whole_unless_it_says_more() -> None:
+    assert mode({}) == "whole"
+    assert mode({labels.VIRTUAL_NODES: "groups"}) == "groups"
+    assert mode({labels.VIRTUAL_NODES: "each-rack"}) == "whole"
+
+
+def test_a_key_changes_with_labels_and_taints_and_not_with_pods() -> None:
+    one = NodeGroup(2, {"pool": "red", "disk": "ssd"}, (), {"cpu": "4"})
+    same = NodeGroup(9, {"disk": "ssd", "pool": "red"}, (), {"cpu": "400"})
+    other = NodeGroup(2, {"pool": "red", "disk": "ssd"}, ("a=b:NoSchedule",), {"cpu": "4"})
+    assert key_of(one) == key_of(same) != key_of(other)
+
+
+def test_nodes_that_kubernetes_shuts_for_a_while_are_no_part() -> None:
+    short = NodeGroup(1, {}, ("node.kubernetes.io/memory-pressure=:NoSchedule",))
+    kept = NodeGroup(1, {}, ("node-role.kubernetes.io/control-plane=:NoSchedule",))
+    assert list(lasting(FreeCapacity((short, kept))).values()) == [kept]
+    assert lasting(None) == {}
+
+
+def test_a_small_part_with_a_gpu_has_cpus_for_it() -> None:
+    free = {"plain": amounts(cpu="100", gpu="0"), "gpus": amounts(cpu="8", gpu="1")}
+    shares = divide(amounts(cpu="10", gpu="1"), free, {})
+    assert shares == {"plain": amounts(cpu="5", gpu="0"), "gpus": amounts(cpu="5", gpu="1")}
+
+
+def test_a_part_has_no_more_than_is_free_there_beside_what_runs() -> None:
+    free = {"one": amounts(cpu="1"), "two": amounts(cpu="100")}
+    shares = divide(amounts(cpu="10"), free, {"one": amounts(cpu="2")})
+    assert shares == {"one": amounts(cpu="3"), "two": amounts(cpu="7")}
+
+
+def test_what_runs_on_a_node_that_goes_is_taken_off() -> None:
+    shares = divide(amounts(cpu="10"), {"one": amounts(cpu="100")}, {"old": amounts(cpu="4")})
+    assert shares == {"one": amounts(cpu="6")}
+
+
+def test_what_no_part_tells_of_may_be_on_each_and_what_cannot_be_split_goes_to_one() -> None:
+    free = {"one": amounts(cpu="4"), "two": amounts(cpu="4")}
+    shares = divide(amounts(fpga="1"), free, {})
+    assert sorted(each["fpga"] for each in shares.values()) == [0, quantities.NANO]
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_parts_never_have_more_than_was_granted(seed: int) -> None:
+    chance = random.Random(seed)
+
+    def some(most: int) -> dict[str, int]:
+        names = ("cpu", "memory", "pods")
+        return {name: chance.randrange(most) * 10**6 for name in names if chance.random() < 0.9}
+
+    keys = [f"part-{number}" for number in range(chance.randint(1, 9))]
+    granted, free = some(100_000), {key: some(50_000) for key in keys}
+    placed = {key: some(20_000) for key in [*keys, "leaving"] if chance.random() < 0.7}
+    shares = divide(granted, free, placed)
+    for name, amount in granted.items():
+        assert sum(each[name] for each in shares.values()) <= amount
+        told = any(name in each for each in free.values())
+        for key in keys:
+            runs = placed.get(key, {}).get(name, 0)
+            assert shares[key][name] >= 0
+            assert not told or shares[key][name] <= runs + free[key].get(name, 0)
+
+
+def test_each_part_has_its_own_group_and_the_keys_that_only_others_have() -> None:
+    red = NodeGroup(1, {"pool": "red"}, ("gpu=yes:NoSchedule",), {"cpu": "4"})
+    plain = NodeGroup(1, {"kubernetes.io/arch": "amd64"}, (), {"cpu": "4"})
+    rest = NodeGroup(7, {}, (), {"cpu": "4"})
+    gone = NodeGroup(1, {"pool": "blue", "kubernetes.io/arch": "arm64"}, (), {"cpu": "4"})
+    groups = {key_of(each): each for each in (red, plain, rest)}
+    since = "2026-11-28T12:00:00Z"
+    made = parts.parts(groups, amounts(cpu="9"), {}, {key_of(gone): (gone, since)})
+    first, second, third, last = made
+    assert first.taints == (("gpu", "yes", "NoSchedule"),)
+    assert (first.lacks, second.lacks, third.lacks) == (("kubernetes.io/arch",), ("pool",), ())
+    assert [read(each.told) for each in made] == [
+        FreeCapacity((each,)) for each in (red, plain, rest, gone)
+    ]
+    assert (last.share, last.not_told_since) == ({"cpu": 0}, since)
+    assert msgspec.structs.replace(first, share={}).not_told_since == ""
