@@ -411,3 +411,21 @@ def test_where_a_command_has_installed_helm_says_so(helm: Helm, member: Member) 
     assert member.api.exists("/apis/apps/v1/namespaces/liqo/deployments/liqo-controller-manager")
     member.liqod("uninstall", "--yes", "--purge")
     assert not member.names(DEFINITIONS)
+
+
+def test_beside_liqo_the_chart_says_how_to_go_on(
+    helm: Helm, member: Member, tmp_path: Path
+) -> None:
+    before = inventory.take(member.api)
+    of_liqo = [each for each in crd_manifests() if not each["spec"]["group"].endswith("liqod.io")]
+    file = tmp_path / "liqo.yaml"
+    file.write_text(yaml.safe_dump_all(of_liqo))
+    member.plane.kubectl("apply", "--server-side", "-f", str(file))
+    member.plane.kubectl("wait", "--for", "condition=Established", "-f", str(file))
+    there = inventory.take(member.api)
+    named = (str(CHART), "--set", "clusterID=genoa", "--create-namespace")
+    refused = helm.at(member, "install", "liqod", *named, check=False)
+    assert "where Liqo runs, `liqod migrate --dry-run` shows" in refused
+    assert inventory.take(member.api) == there
+    member.plane.kubectl("delete", "-f", str(file))
+    inventory.wait_for(member.api, before, 60)

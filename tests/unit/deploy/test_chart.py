@@ -39,7 +39,9 @@ def test_the_chart_has_no_other_files():
 def test_nothing_asks_the_cluster_or_draws_lots():
     for path in chart.CHART.glob("templates/*"):
         actions = "".join(re.findall(r"\{\{.*?\}\}", path.read_text()))
-        assert not re.search(r"\b(lookup|rand\w+|uuidv4|now|gen\w+|Capabilities)\b", actions), path
+        assert not re.search(r"\b(lookup|rand\w+|uuidv4|now|gen\w+)\b", actions), path
+        # A check may end a release, and what is rendered is the same everywhere.
+        assert "Capabilities" not in actions or path.name == "checks.yaml"
 
 
 def test_every_word_became_an_expression():
