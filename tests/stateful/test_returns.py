@@ -15,7 +15,7 @@ from tests.stateful.steps import Cordon, Deployment, Step, Wait
 from tests.stateful.troubles import Down, Freeze, Join, Kill, Lose, Part, Start, Thaw, Up
 from tests.stateful.world import CONSUMER, World
 
-SCHEDULES = 12
+SCHEDULES = 6
 SHUT = (Cordon("milan", on=True), Cordon("turin", on=True), Deployment("web", 2))
 DUE = 22.0
 """Seconds after which the first pods are being ended at their provider, of :data:`SHUT`."""
