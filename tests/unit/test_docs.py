@@ -75,6 +75,15 @@ def test_a_page_for_users_names_no_test(page: Path):
     assert not re.findall(r"\btests?/[\w./-]+|\btest_\w+", page.read_text())
 
 
+def test_a_word_of_the_glossary_is_in_its_place_and_linked_where_it_is_used():
+    glossary = DOCS / "reference" / "glossary.md"
+    words = re.findall(r"^## (.*)", glossary.read_text(), re.M)
+    assert words == sorted(words, key=str.lower)
+    others = " ".join(page.read_text() for page in PAGES if page != glossary)
+    linked = {*re.findall(r"glossary\.md#([\w-]+)", others)}
+    assert anchors(glossary) - {"glossary"} == linked
+
+
 @functools.cache
 def names_of_tests() -> tuple[set[str], set[str]]:
     """Names of all functions that are tests, and of the modules that have them."""
