@@ -20,6 +20,7 @@ TINY = {
     "reflection": ["--rounds", "2", "--many", "3"],
     "restart": ["--pods", "2"],
     "streams": ["--streams", "3", "--mebibytes", "1"],
+    "placement": ["--pods", "2", "--rounds", "1", "--seconds", "1", "--modes"],
     "channel": ["--pods", "1", "--channels", "3", "--seconds", "0.2"],
 }
 HOLDS = {
@@ -32,6 +33,7 @@ HOLDS = {
     "reflection": lambda found: len(found["milliseconds"]["Service"]) == 2,
     "streams": lambda found: found["cost"]["carried"] > 1000,
     "channel": lambda found: found["pods"]["channel"]["bytes"] > 1000,
+    "placement": lambda found: found["memory"]["written"] > 1000 and found["writes"]["rest"] == 0,
     "restart": lambda found: 0 < found["starts"]["milan"]["taken"] < 30,
 }
 
