@@ -1,0 +1,217 @@
+"""Peers with less room than their sum says: where pods end, and what it costs until they do."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import trio
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from liqod.consumer.webhook.missedpods import MissedPods
+from liqod.consumer.webhook.podwebhook import PodWebhook
+from liqod.kube.selection import Selection
+from liqod.model.objects import podreturns
+from liqod.plugins import loader
+from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
+from liqod.runtime.account import Account
+from tests.simulated.borrower import Json, condition, eventually, offload
+from tests.simulated.consumer.test_make_before_break import SETTINGS, admitted, serves, spread
+from tests.simulated.consumer.test_returns import codes, marks, shut
+from tests.simulated.members import AT_MILAN, Member, members
+
+pytestmark = pytest.mark.long
+
+HERE, THERE = "shop", "shop-rome"
+ROOM = {"cpu": "16", "memory": "60Gi", "pods": "50"}
+"""The CPUs of both nodes of a peer."""
+
+
+def returning(after: int) -> str:
+    """Settings by which a pod that cannot start returns after so many seconds."""
+    times = f"return_unschedulable = {after}\nreturn_refused = {after}\n"
+    return f"{SETTINGS}[consumer]\n{times}return_back_off = 600\n"
+
+
+@asynccontextmanager
+async def clusters(*peers: str, after: int) -> AsyncIterator[list[Member]]:
+    """Rome and its peers to be, of two nodes with eight CPUs each."""
+    plugins = loader.load(sources=loader.built_in())
+    more: dict[str, Any] = {"settings": returning(after), "plugins": plugins, "nodes": 2}
+    async with members("rome", *peers, **more) as made:
+        yield made
+
+
+async def opened(rome: Member, *peers: Member, **asked: str) -> None:
+    """Have the shop at all peers."""
+    hook = PodWebhook(rome.context, Account())
+    await rome.nursery.start(hook.run)
+    await rome.nursery.start(hook.run_as_leader)
+    await rome.nursery.start(MissedPods(rome.context, hook.doubt).run)
+    for peer in peers:
+        await rome.peer(peer, resources={**ROOM, **asked})
+    await offload(rome.admin, HERE, podOffloadingStrategy="Remote")
+    await rome.until(NAMESPACE_OFFLOADINGS, "offloading", HERE, spread)
+    await eventually(lambda: admitted(rome))
+
+
+def pod(name: str, **requests: str) -> Json:
+    """A pod that asks for so much."""
+    return {"metadata": {"name": name}, "spec": _spec(requests)}
+
+
+def _spec(requests: Json) -> Json:
+    limits = {name: amount for name, amount in requests.items() if "/" in name}
+    resources = {"requests": requests, "limits": limits}
+    return {"containers": [{"name": "c", "image": "i", "resources": resources}]}
+
+
+def web(replicas: int, **requests: str) -> Json:
+    """A Deployment of such pods."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": _spec(requests)}
+    return {
+        "metadata": {"name": "web", "namespace": HERE},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": template,
+        },
+    }
+
+
+async def filled(member: Member, cpu: str) -> None:
+    """Have so many CPUs of each node of a cluster used by its own pods."""
+    for number, node in enumerate(await member.admin.list(NODES)):
+        body = pod(f"own-{number}", cpu=cpu)
+        body["spec"]["nodeName"] = node["metadata"]["name"]
+        await member.admin.create(PODS, body, "default")
+
+
+async def served(rome: Member, replicas: int) -> list[Json]:
+    """The pods of the shop, as soon as there are so many that serve, and no others."""
+
+    async def look() -> list[Json] | None:
+        found = await rome.admin.list(PODS, Selection(HERE))
+        return found if len(found) == replicas and all(map(serves, found)) else None
+
+    made: list[Json] = await eventually(look, seconds=300)
+    return made
+
+
+async def test_pods_leave_fragments_for_a_peer_with_a_whole_node():
+    async with clusters("milan", "turin", after=5) as [rome, milan, turin]:
+        await filled(milan, "5")  # six CPUs are free there, and no pod of four has a place
+        await opened(rome, milan, turin)
+        await rome.admin.create(DEPLOYMENTS, web(4, cpu="4"), HERE)
+        pods = await served(rome, 4)
+        assert {each["spec"]["nodeName"] for each in pods} == {"turin"}
+        assert await milan.admin.list(PODS, Selection(THERE)) == []
+        # Once they have returned, the controller's others are not sent there again.
+        assert {mark.cluster for mark in await marks(rome)} == {"milan"}
+        assert (await codes(rome)).count("Returning") <= 2
+
+
+async def test_a_peer_without_the_room_that_it_grants_has_each_pod_once():
+    async with clusters("milan", "turin", after=5) as [rome, milan, turin]:
+        await shut(milan)
+        await opened(rome, milan, turin)
+        await rome.admin.create(DEPLOYMENTS, web(6, cpu="2"), HERE)
+        pods = await served(rome, 6)
+        assert {each["spec"]["nodeName"] for each in pods} == {"turin"}
+        told = (await codes(rome)).count("Returning")
+        assert 1 <= told <= 6
+        # More of them go to the other peer at once.
+        await rome.admin.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 8}}, HERE)
+        await served(rome, 8)
+        assert (await codes(rome)).count("Returning") == told
+
+
+async def test_kinds_of_gpus_on_a_machine_each_are_not_had_together():
+    async with clusters("milan", after=5) as [rome, milan]:
+        for node, kind in zip(await milan.admin.list(NODES), ("a100", "h100"), strict=True):
+            has = {f"nvidia.com/{kind}": "4"}
+            status = {"status": {"capacity": has, "allocatable": has}}
+            name = node["metadata"]["name"]
+            await milan.admin.patch(NODES, name, status, subresource="status")
+        await opened(rome, milan, **{"nvidia.com/a100": "4", "nvidia.com/h100": "4"})
+        for name, wanted in (
+            ("one", {"nvidia.com/a100": "4"}),
+            ("other", {"nvidia.com/h100": "2"}),
+            ("both", {"nvidia.com/a100": "1", "nvidia.com/h100": "1"}),
+            ("more", {"nvidia.com/h100": "8"}),
+        ):
+            await rome.admin.create(PODS, pod(name, cpu="1", **wanted), HERE)
+        for name in ("one", "other"):
+            await rome.until(PODS, name, HERE, serves)
+        for name in ("both", "more"):
+            found = await rome.admin.get(PODS, name, HERE)
+            assert not found["spec"].get("nodeName")
+
+
+async def test_a_pod_waits_for_an_autoscaler_that_is_sooner_than_its_return():
+    async with clusters("milan", after=90) as [rome, milan]:
+        await shut(milan)
+        await opened(rome, milan)
+        await rome.admin.create(DEPLOYMENTS, web(1, cpu="2"), HERE)
+
+        async def waits() -> Json | None:
+            found = await rome.admin.list(PODS, Selection(HERE))
+            return found[0] if found and podreturns.noted(found[0]) else None
+
+        first = await eventually(waits, seconds=60)
+        await trio.sleep(60)
+        await shut(milan, on=False)
+        [only] = await served(rome, 1)
+        assert only["metadata"]["uid"] == first["metadata"]["uid"]
+        assert podreturns.noted(only) == {}
+        assert "Returning" not in await codes(rome)
+
+
+async def test_a_grant_that_shrinks_ends_nothing_and_lets_no_more_in():
+    async with clusters("milan", after=5) as [rome, milan]:
+        await opened(rome, milan)
+        await rome.admin.create(DEPLOYMENTS, web(3, cpu="2"), HERE)
+        before = await served(rome, 3)
+        granted = json.dumps({"cpu": "4", "memory": "60Gi", "pods": "50"})
+        notes = {"metadata": {"annotations": {labels.GRANTED: granted}}}
+        await milan.admin.patch(NAMESPACES, AT_MILAN, notes)
+        denied = {"type": "Resources", "status": "Denied"}
+        await rome.until(
+            *(RESOURCE_SLICES, "milan", "liqo-tenant-milan"),
+            lambda found: denied.items() <= condition(found, "Resources").items(),
+        )
+        await rome.admin.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 4}}, HERE)
+        pods: list[Json] = []
+
+        async def returned() -> bool:
+            pods[:] = await rome.admin.list(PODS, Selection(HERE))
+            return "Returning" in await codes(rome)
+
+        await eventually(returned, seconds=60)
+        running = {each["metadata"]["uid"] for each in pods if serves(each)}
+        assert running == {each["metadata"]["uid"] for each in before}
+        assert len(await milan.admin.list(PODS, Selection(THERE))) == 3
+        assert {mark.cause for mark in await marks(rome)} <= {podreturns.REFUSED}
+
+
+async def test_a_pod_whose_node_dies_at_the_peer_goes_on_elsewhere_and_runs_once():
+    async with clusters("milan", after=5) as [rome, milan]:
+        await opened(rome, milan)
+        await rome.admin.create(DEPLOYMENTS, web(1, cpu="2"), HERE)
+        [first] = await served(rome, 1)
+        [there] = await milan.admin.list(PODS, Selection(THERE))
+        dead = there["spec"]["nodeName"]
+        milan.cluster.agent.pause(dead)
+        await milan.admin.delete(NODES, dead)  # as a cloud's controller does with its machine
+
+        async def elsewhere() -> bool:
+            found = await milan.admin.list(PODS, Selection(THERE))
+            here = await rome.admin.list(PODS, Selection(HERE))
+            moved = any(each["spec"].get("nodeName") not in (dead, None) for each in found)
+            return moved and any(map(serves, here))
+
+        await eventually(elsewhere, seconds=900)
+        assert len(await rome.admin.list(PODS, Selection(HERE))) == 1
+        assert first["spec"]["nodeName"] == "milan"
