@@ -141,6 +141,8 @@ class ConsumerSettings(Table, frozen=True):
         return_refused: the same where the peer does not take the pod.
         return_back_off: seconds for which its controller's next pods then avoid that peer, at
             first.
+        provider_ids: whether virtual nodes have a ``providerID``, for a cloud whose controller
+            deletes nodes that are not Ready and that it does not find by their names.
         max_bytes: what is kept in memory of the objects that one provider has for us; beyond, what
             changes there is not followed.
         labels_not_reflected: label keys that stay in this cluster.
@@ -152,6 +154,7 @@ class ConsumerSettings(Table, frozen=True):
     return_image: Annotated[float, Meta(ge=0)] = 300.0
     return_refused: Annotated[float, Meta(ge=0)] = 120.0
     return_back_off: Annotated[float, Meta(ge=1)] = 600.0
+    provider_ids: bool = False
     max_bytes: Annotated[int, Meta(ge=1 << 20)] = 32 << 20
     labels_not_reflected: tuple[str, ...] = ()
     annotations_not_reflected: tuple[str, ...] = (

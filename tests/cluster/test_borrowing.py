@@ -34,6 +34,9 @@ from tests.simulated.consumer.test_nodes import (
 from tests.simulated.consumer.test_nodes import (
     test_ready_follows_the_peer_and_cordon_stays as test_ready_follows_the_peer,
 )
+from tests.simulated.consumer.test_nodes_left_alone import (
+    test_a_provider_id_is_given_later_and_never_taken_back as test_provider_ids,
+)
 from tests.simulated.consumer.test_offloading import (
     test_life_of_an_offloaded_namespace as test_offloading,
 )
@@ -58,6 +61,7 @@ __all__ = [
     "test_namespace_goes",
     "test_node_and_lease",
     "test_offloading",
+    "test_provider_ids",
     "test_ready_follows_the_peer",
     "test_webhook",
 ]

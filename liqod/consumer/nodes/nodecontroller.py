@@ -165,6 +165,7 @@ class NodeController(Controller[str]):
             daemon=link.daemon.verdict if asked else HeartbeatVerdict(),
             waiting=self._waiting,
             bound=self._bound,
+            provider_ids=context.config.consumer.provider_ids,
         )
 
     async def _live(self) -> Json | None:
@@ -269,9 +270,9 @@ class NodeController(Controller[str]):
         self._cordoned = cordoned
         if status is not None:
             return  # it has another resource version now: the watch causes the next turn
-        taints = nodeplan.taints_patch(node, facts, live)
-        if taints is not None:
-            await self._client.patch(NODES, self._name, taints)
+        spec = nodeplan.spec_patch(node, facts, live)
+        if spec is not None:
+            await self._client.patch(NODES, self._name, spec)
             return
         metadata = nodeplan.metadata_apply(node, live)
         if metadata is not None:

@@ -29,6 +29,8 @@ CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "No
 """The taint of nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook
 of Liqo's that is down), or of whose nodes none is Ready: its pods stay, and none new
 come."""
+LEFT_ALONE: Final = {labels.NO_SCALE_DOWN: labels.TRUE, labels.NO_DISRUPTION: labels.TRUE}
+"""The annotations by which autoscalers of this cluster remove no node that seems to be empty."""
 _HEARTBEAT = "lastHeartbeatTime"
 
 
@@ -48,6 +50,7 @@ class NodeState(msgspec.Struct, frozen=True):
         daemon: the state of the peer's daemon.
         waiting: the requests of its pods that no node of the peer has room for, in billionths.
         bound: the requests of all of its pods.
+        provider_ids: whether the Node has a ``providerID`` of our own.
     """
 
     up: bool
@@ -62,6 +65,7 @@ class NodeState(msgspec.Struct, frozen=True):
     daemon: HeartbeatVerdict = HeartbeatVerdict()
     waiting: Mapping[str, int] = {}
     bound: Mapping[str, int] = {}
+    provider_ids: bool = False
 
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
@@ -77,6 +81,7 @@ def _fixed_labels(node: VirtualNode) -> dict[str, str]:
         labels.HOSTNAME: node.name,
         labels.NODE_ROLE: labels.NODE_ROLE_VALUE,
         labels.EXCLUDE_FROM_BALANCERS: labels.TRUE,
+        labels.AZURE_MANAGED: labels.FALSE,
         labels.STORAGE_AVAILABLE: labels.TRUE if node.spec.storage_classes else labels.FALSE,
     }
 
@@ -125,9 +130,20 @@ def new_node(node: VirtualNode, facts: NodeState, now: str) -> Json:
             },
             "annotations": {OWN_TAINTS: _taint_names(desired_taints(node, facts))},
         },
-        "spec": {"taints": desired_taints(node, facts)},
+        "spec": {
+            "taints": desired_taints(node, facts),
+            **({"providerID": provider_id(node)} if facts.provider_ids else {}),
+        },
         "status": desired_status(node, facts, (), now),
     }
+
+
+def provider_id(node: VirtualNode) -> str:
+    """The ``providerID`` of the Node: no cloud's, so that a cloud controller finds no machine gone.
+
+    An API server never takes it back: it is the same for as long as the Node is.
+    """
+    return f"liqod://{node.spec.cluster_id}/{node.name}"
 
 
 def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
@@ -135,7 +151,7 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
     annotations = dict(node.spec.annotations)
     for ours in (OWN_TAINTS, labels.APPLIED_HASH):
         annotations.pop(ours, None)
-    annotations[labels.METRICS_PATH] = metrics_path(node.name)
+    annotations |= {labels.METRICS_PATH: metrics_path(node.name), **LEFT_ALONE}
     wanted: Json = {"labels": node_labels(node), "annotations": annotations}
     fingerprint = digest(wanted)
     metadata = live["metadata"]
@@ -170,8 +186,9 @@ def desired_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] 
     return [dict(TAINT), *([dict(CLOSED)] if closed else []), *own]
 
 
-def taints_patch(node: VirtualNode, facts: NodeState, live: Json) -> Json | None:
-    """The merge patch that sets our taints and keeps all others, or None."""
+def spec_patch(node: VirtualNode, facts: NodeState, live: Json) -> Json | None:
+    """The merge patch that sets our taints and keeps all others, and gives the Node a
+    ``providerID`` where it is to have one; or None."""
     annotations = live["metadata"].get("annotations") or {}
     before = set(filter(None, annotations.get(OWN_TAINTS, "").split(",")))
     current: list[Json] = live.get("spec", {}).get("taints") or []
@@ -189,6 +206,8 @@ def taints_patch(node: VirtualNode, facts: NodeState, live: Json) -> Json | None
     patch: Json = {}
     if merged != current:
         patch["spec"] = {"taints": merged}
+    if facts.provider_ids and not live.get("spec", {}).get("providerID"):
+        patch["spec"] = {**patch.get("spec", {}), "providerID": provider_id(node)}
     if annotations.get(OWN_TAINTS) != names:
         patch["metadata"] = {"annotations": {OWN_TAINTS: names}}
     return _guarded(patch, live)

@@ -240,6 +240,16 @@ MOST: Final = 10**15 * quantities.NANO
 TOPOLOGY: Final = ("topology.kubernetes.io/", "node.kubernetes.io/instance-type")
 PLATFORM: Final = (labels.OS, labels.ARCH)
 _OWN_DOMAINS: Final = ("kubernetes.io", "k8s.io", "liqo.io", "liqod.io")
+_MANAGERS: Final = (
+    "karpenter.sh",
+    "karpenter.k8s.aws",
+    "karpenter.azure.com",
+    "kubernetes.azure.com",
+    "cluster.x-k8s.io",
+    "eks.amazonaws.com/nodegroup",
+    "cloud.google.com/gke-nodepool",
+)
+"""Domains and keys by which clouds and autoscalers here know nodes that are theirs to remove."""
 _NAME = re.compile(r"(?:(?P<domain>[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?)/)?(?P<name>.{1,63})")
 _PLAIN = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
 
@@ -289,8 +299,14 @@ def _is_label(key: str, value: str) -> bool:
     if not _is_syntax(key, value):
         return False
     domain = key.rpartition("/")[0]
-    own = any(domain == each or domain.endswith(f".{each}") for each in _OWN_DOMAINS)
+    if key in _MANAGERS or any(_within(domain, each) for each in _MANAGERS):
+        return False
+    own = any(_within(domain, each) for each in _OWN_DOMAINS)
     return not own or key in PLATFORM or key.startswith(TOPOLOGY)
+
+
+def _within(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
 
 
 def _is_name(key: str) -> bool:

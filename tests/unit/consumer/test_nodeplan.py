@@ -70,6 +70,7 @@ def test_node_is_that_of_a_real_peering():
     value = live()
     labels = value["metadata"]["labels"]
     assert labels == {
+        "kubernetes.azure.com/managed": "false",
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/hostname": "lz",
         "kubernetes.io/os": "linux",
@@ -99,7 +100,7 @@ def test_nothing_is_written_that_is_not_different():
     node = virtual_node(labels={"region": "eu"}, annotations={"a": "b"})
     value = live(node)
     assert nodeplan.status_patch(node, UP, value, NOW) is None
-    assert nodeplan.taints_patch(node, UP, value) is None
+    assert nodeplan.spec_patch(node, UP, value) is None
     assert nodeplan.metadata_apply(node, value) is None
 
 
@@ -200,9 +201,9 @@ def test_what_is_not_joined_says_why_there_is_no_network():
 def test_taints_of_others_stay():
     value = live()
     value["spec"]["taints"] = [NOT_READY, {**MINE, "timeAdded": THEN}]
-    assert nodeplan.taints_patch(virtual_node(), UP, value) is None
+    assert nodeplan.spec_patch(virtual_node(), UP, value) is None
     extra = {"key": "gpu", "effect": "NoSchedule"}
-    patch = nodeplan.taints_patch(virtual_node(taints=[extra]), UP, value)
+    patch = nodeplan.spec_patch(virtual_node(taints=[extra]), UP, value)
     assert patch is not None
     assert patch["spec"]["taints"] == [NOT_READY, {**MINE, "timeAdded": THEN}, extra]
     assert patch["metadata"]["resourceVersion"] == "5"
@@ -212,7 +213,7 @@ def test_taint_that_is_no_longer_wanted_goes_and_ours_comes_back():
     extra = {"key": "gpu", "effect": "NoSchedule"}
     value = live(virtual_node(taints=[extra]))
     value["spec"]["taints"] = [extra, NOT_READY]
-    patch = nodeplan.taints_patch(virtual_node(), UP, value)
+    patch = nodeplan.spec_patch(virtual_node(), UP, value)
     assert patch is not None
     assert patch["spec"]["taints"] == [NOT_READY, MINE]
 
@@ -282,7 +283,7 @@ SHUT = {"key": "liqod.io/peer-daemon-silent", "value": "true", "effect": "NoSche
 def brought(node, facts, value):
     """The Node after one look at it."""
     status = nodeplan.status_patch(node, facts, value, NOW)
-    taints = nodeplan.taints_patch(node, facts, value)
+    taints = nodeplan.spec_patch(node, facts, value)
     value = copy.deepcopy(value)
     value["status"] |= (status or {}).get("status", {})
     value["spec"] |= (taints or {}).get("spec", {})
@@ -338,3 +339,23 @@ def test_what_waits_at_a_peer_that_has_it_give_way_is_allocatable_beside_the_gra
     assert patch["status"] == {"allocatable": {**HARD, "cpu": "25"}}
     assert nodeplan.status_patch(node, facts, live(node, facts), NOW) is None
     assert nodeplan.status_patch(virtual_node(), facts, live(), NOW) is None
+
+
+def test_autoscalers_and_cloud_controllers_leave_it_alone():
+    notes = live()["metadata"]["annotations"]
+    assert notes["cluster-autoscaler.kubernetes.io/scale-down-disabled"] == "true"
+    assert notes["karpenter.sh/do-not-disrupt"] == "true"
+    assert "providerID" not in live()["spec"]
+
+
+def test_it_has_a_provider_id_where_that_is_asked_for_and_keeps_any_other():
+    facts = msgspec.structs.replace(UP, provider_ids=True)
+    node = virtual_node()
+    made = live(node, facts)
+    assert made["spec"]["providerID"] == "liqod://lz/lz"
+    assert nodeplan.spec_patch(node, facts, made) is None
+    patch = nodeplan.spec_patch(node, facts, live(node))
+    assert patch == {"spec": {"providerID": "liqod://lz/lz"}, "metadata": {"resourceVersion": "5"}}
+    other = {"taints": [MINE], "providerID": "other://x"}
+    assert nodeplan.spec_patch(node, facts, live(node, spec=other)) is None
+    assert nodeplan.spec_patch(node, UP, made) is None

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from liqod.consumer.identities.signing import is_nonce
-from liqod.consumer.slices.sliceobjects import identity_of, is_source, virtual_node_of
+from liqod.consumer.slices.sliceobjects import identity_of, is_source, node_labels, virtual_node_of
 from liqod.model.peering.parts import Part
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import ResourceSlice
@@ -78,6 +78,23 @@ def test_its_labels_are_those_that_this_cluster_vouches_for():
     assert made is not None
     marks = {"liqo.io/remote-cluster-id": "lz", "region": "eu", "tier": "bronze"}
     assert made["spec"]["labels"] == marks
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "karpenter.sh/nodepool",
+        "karpenter.k8s.aws/instance-family",
+        "kubernetes.azure.com/managed",
+        "node.cluster.x-k8s.io/pool",
+        "eks.amazonaws.com/nodegroup",
+        "cloud.google.com/gke-nodepool",
+    ],
+)
+def test_no_label_makes_it_a_node_of_an_autoscaler_or_a_cloud_here(key):
+    found = {key: "general", "eks.amazonaws.com/capacity": "spot"}
+    assert node_labels(found, ("*/*",)) == {"eks.amazonaws.com/capacity": "spot"}
+    assert key not in node_labels(found, (key,))
 
 
 def test_a_node_is_made_on_request_only():
