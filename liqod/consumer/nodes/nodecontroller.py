@@ -17,7 +17,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.link import IDLE, ProviderPeer
-from liqod.consumer.nodes import nodedrain, nodeevents, nodeplan, virtualnodestatus
+from liqod.consumer.nodes import nodedrain, nodeevents, nodelease, nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeevents import DRAINING as DRAINING_EVENT
 from liqod.consumer.nodes.nodeevents import NodeEvent
 from liqod.consumer.nodes.pendingpods import PendingPods
@@ -298,13 +298,13 @@ class NodeController(Controller[str]):
             self._leasing = ""
             return self._timings.node_lease_every
         uid = live["metadata"]["uid"]
-        lease = nodeplan.new_lease(self._name, uid, times.precise())
+        lease = nodelease.new_lease(self._name, uid, times.precise())
         patch: Json = {"spec": {"renewTime": lease["spec"]["renewTime"]}}
         if uid != self._leased:
             patch = {"spec": lease["spec"]}
             patch["metadata"] = {"ownerReferences": lease["metadata"]["ownerReferences"]}
         try:
-            await self._client.patch(LEASES, self._name, patch, nodeplan.LEASE_NAMESPACE)
+            await self._client.patch(LEASES, self._name, patch, nodelease.LEASE_NAMESPACE)
         except NotFound:
             await self._client.create(LEASES, lease)
         self._leased = uid
@@ -383,7 +383,7 @@ class NodeController(Controller[str]):
     async def _remove(self, live: Json) -> None:
         """Delete Node and Lease."""
         await self._client.delete(NODES, self._name, uid=live["metadata"]["uid"])
-        await self._client.delete(LEASES, self._name, nodeplan.LEASE_NAMESPACE)
+        await self._client.delete(LEASES, self._name, nodelease.LEASE_NAMESPACE)
         self._peer.report(NodeChanged(node=self._name, removed=True))
 
 

@@ -18,13 +18,11 @@ from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
 from liqod.model.peering import capacity, freecapacity, nodesready
 from liqod.model.peering.heartbeat import HeartbeatVerdict
-from liqod.model.peering.intervals import NODE_LEASE
 from liqod.resources.nodes import VirtualNode
 
 Json = dict[str, Any]
 
 OWN_TAINTS: Final = labels.NODE_TAINTS
-LEASE_NAMESPACE: Final = "kube-node-lease"
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
 """The taint of nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook
 of Liqo's that is down), or of whose nodes none is Ready: its pods stay, and none new
@@ -388,23 +386,3 @@ def _guarded(patch: Json, live: Json) -> Json | None:
         return None
     version = live["metadata"]["resourceVersion"]
     return {**patch, "metadata": {**patch.get("metadata", {}), "resourceVersion": version}}
-
-
-def new_lease(name: str, node_uid: str, now: str) -> Json:
-    """The Lease by which the node controller sees that the Node is maintained."""
-    return {
-        "apiVersion": "coordination.k8s.io/v1",
-        "kind": "Lease",
-        "metadata": {
-            "name": name,
-            "namespace": LEASE_NAMESPACE,
-            "ownerReferences": [
-                {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node_uid}
-            ],
-        },
-        "spec": {
-            "holderIdentity": name,
-            "leaseDurationSeconds": int(NODE_LEASE),
-            "renewTime": now,
-        },
-    }

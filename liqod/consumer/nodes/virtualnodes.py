@@ -15,7 +15,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NODES
 from liqod.apimachinery.meta import Partial
 from liqod.consumer.link import ProviderPeer
-from liqod.consumer.nodes import nodeplan
+from liqod.consumer.nodes import nodelease, nodeplan
 from liqod.consumer.nodes.nodecontroller import NodeController
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.kube.cache.store import StoreChange
@@ -99,7 +99,7 @@ class VirtualNodes(Controller[str]):
         client = self._peer.context.client
         log.info("removing a Node without a VirtualNode", extra={"node": name})
         await client.delete(NODES, name, uid=node["metadata"]["uid"])
-        await client.delete(LEASES, name, nodeplan.LEASE_NAMESPACE)
+        await client.delete(LEASES, name, nodelease.LEASE_NAMESPACE)
         self._peer.report(NodeChanged(node=name, removed=True))
         return None
 

@@ -14,7 +14,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import LEASES, NAMESPACES, NODES, PODS, Kind
-from liqod.consumer.nodes import nodeplan
+from liqod.consumer.nodes import nodelease
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.consumer.timings import ConsumerTimings
 from liqod.kube.selection import EVERY, Selection
@@ -199,7 +199,7 @@ async def test_a_node_that_a_list_lacks_stays_ready():
         await trio.sleep(SLOW)
 
         async def renewed() -> str:
-            lease = await made.rome.admin.get(LEASES, "milan", nodeplan.LEASE_NAMESPACE)
+            lease = await made.rome.admin.get(LEASES, "milan", nodelease.LEASE_NAMESPACE)
             return str(lease["spec"]["renewTime"])
 
         before = await renewed()
