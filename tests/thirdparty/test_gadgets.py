@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from liqod_gadgets import CHECK, GADGETS, HOSTS, REFLECTOR, ROPE  # type: ignore[import-not-found]
+from liqod_gadgets import CHECK, GADGETS, HOSTS, REFLECTOR  # type: ignore[import-not-found]
 from liqod_gadgets.reflector import combine, incoming, outgoing  # type: ignore[import-not-found]
 
 from liqod.plugins.contracts import CONFIG_MAPS, Kind
@@ -15,7 +15,6 @@ from simulator.suites import (
     DiscoveryContract,
     ReflectorContract,
     StaticView,
-    TunnelContract,
 )
 
 
@@ -69,12 +68,6 @@ class TestCheck(CheckContract):
     answers: ClassVar[dict[str, bytes]] = {
         "/apis/example.com/v1": b'{"resources": [{"name": "gadgets"}]}'
     }
-
-
-@pytest.mark.netns
-@pytest.mark.usefixtures("networks")
-class TestRope(TunnelContract):
-    provider = ROPE
 
 
 def test_a_gadget_is_painted() -> None:

@@ -1,4 +1,4 @@
-"""``plugins``: list the plugins, whether each works, and why one is left out."""
+"""``plugins``: list the plugins, whether each works, and why one is left out; begin one."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from liqod.cli import output, terminal
+from liqod.cli import output, plugintemplate, terminal
 from liqod.cli.commands.check import configured
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.model.view.daemonfacts import PluginFacts
@@ -63,6 +63,32 @@ async def plugins(
     rows = [[p.name, p.kind, p.version, p.package, p.state, p.why or "-"] for p in found]
     header = ["NAME", "KIND", "VERSION", "PACKAGE", "STATE", "WHY"]
     frame.print_text(output.table(rows, header), lines=True)
+
+
+@command(cluster=False)
+async def new(
+    frame: Frame,
+    kind: Annotated[
+        str,
+        typer.Argument(help="Its kind: reflector, discovery, check or network.", metavar="KIND"),
+    ],
+    name: Annotated[str, typer.Argument(help="Its name, such as lamps.", metavar="NAME")],
+    output: Annotated[
+        Path | None, typer.Option(help="The folder to make.", show_default="liqod-NAME")
+    ] = None,
+) -> None:
+    """Write a package with a plugin that works, and with the tests of its contract.
+
+    \b
+    Examples:
+      liqod plugins new reflector lamps
+      liqod plugins new check kubernetes-version --output examples/plugins/kubernetes-version
+    """
+    files = plugintemplate.package(kind, name)
+    folder = output or Path(f"liqod-{name}")
+    plugintemplate.write(folder, files)
+    for each in sorted(files):
+        frame.print_text(f"{folder / each}")
 
 
 def _shown(plugin: PluginFacts) -> Shown:

@@ -95,7 +95,6 @@ def test_the_package_is_found_by_its_entry_point(plugins: Plugins) -> None:
     assert [(each.name, each.kind, each.version, each.state) for each in found] == [
         ("gadgets", "reflector", "0.4.0", "active"),
         ("gadget-hosts", "discovery", "0.4.0", "active"),
-        ("rope", "network", "0.4.0", "active"),
         ("gadgets", "check", "0.4.0", "active"),
     ]
 

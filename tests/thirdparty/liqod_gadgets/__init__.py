@@ -1,4 +1,4 @@
-"""Gadgets (``example.com/v1``): a reflector, a way of seeing clusters, a check; and a tunnel.
+"""Gadgets (``example.com/v1``): a reflector, a way of seeing clusters, a check.
 
 An example of a third-party package; the documentation quotes it.
 """
@@ -6,13 +6,12 @@ An example of a third-party package; the documentation quotes it.
 from liqod.plugins.contracts import Reflector
 from liqod.plugins.diagnosis import Check
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
+from liqod.plugins.providers import DiscoveryProvider
 
 from .check import CHECK
 from .hosts import HOSTS
 from .reflector import GADGETS as GADGETS
 from .reflector import REFLECTOR
-from .rope import ROPE
 
 
 @hookimpl
@@ -31,9 +30,3 @@ def liqod_discovery() -> list[DiscoveryProvider]:
 def liqod_checks() -> list[Check]:
     """Checks that a peer knows the kind Gadget."""
     return [CHECK]
-
-
-@hookimpl
-def liqod_network() -> list[TunnelProvider]:
-    """Datagrams that anybody can read."""
-    return [ROPE]

@@ -1,7 +1,7 @@
-"""A tunnel: packets of a TUN device in datagrams, as they are.
+"""A tunnel: packets of a TUN device in datagrams, as they are, which anybody on the way can read.
 
-It shows what a backend is made of. The program that carries packets outlives the daemon; it is
-found again by the file that holds its id.
+The program that carries packets outlives the daemon; it is found again by the file that holds its
+id.
 """
 
 import os
@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from math import inf
 from pathlib import Path
@@ -18,8 +19,15 @@ import msgspec
 import trio
 
 from liqod.errors import NetworkError
-from liqod.plugins.providers import TunnelProvider, TunnelStatus
+from liqod.plugins.providers import (
+    Place,
+    TunnelProvider,
+    TunnelServices,
+    TunnelSpec,
+    TunnelStatus,
+)
 
+NAME = "rope"
 PORT = 7471
 TUN = Path("/dev/net/tun")
 PROGRAM = """
@@ -66,47 +74,51 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Rope:
     """One tunnel."""
 
-    def __init__(self, settings, services, place):
-        self.settings, self.host, self.place = settings, services.host, place
-        self.file = Path(services.folder) / f"{place.interface}.json"
+    def __init__(self, settings: Settings, services: TunnelServices, place: Place) -> None:
+        self._settings, self._host, self._place = settings, services.host, place
+        self._file = Path(services.folder) / f"{place.interface}.json"
 
-    async def problem(self):
+    async def problem(self) -> str | None:
         """The requirement that this machine lacks, or None."""
-        there = await self.host.within("", TUN.is_char_device)
+        there = await self._host.within("", TUN.is_char_device)
         return None if there else f"there is no {TUN}"
 
-    async def up(self, spec, /, *, silent=0.0):
+    async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:
         """Begin the program where there is none, and have the device in its namespace."""
         try:
             await self._up(spec)
         except (OSError, subprocess.SubprocessError) as error:
-            raise NetworkError(f"rope {self.place.interface}: {error}") from error
+            raise NetworkError(f"{NAME} {self._place.interface}: {error}") from error
         return inf
 
-    async def _up(self, spec):
-        interface, namespace = self.place.interface, self.place.namespace
+    async def _up(self, spec: TunnelSpec) -> None:
+        interface, namespace = self._place.interface, self._place.namespace
         if self._process() is None:
-            places = [each.rpartition(":") for each in spec.endpoints]
-            port = places[0][2] if places else str(spec.listen_port)
-            remotes = [await _address(host, port) for host, _, _ in places]
-            program = (self.settings.python, "-c", PROGRAM, interface, port, self.file, *remotes)
-            await self._call(self.place.underlay, "setsid", "--fork", *program)
+            await self._begin(spec)
         if interface not in await self._links(namespace):
-            await self._wait(lambda: self._links(self.place.underlay), interface)
-            await self._ip(self.place.underlay, "link", "set", interface, "netns", namespace)
+            await self._wait(lambda: self._links(self._place.underlay), interface)
+            await self._ip(self._place.underlay, "link", "set", interface, "netns", namespace)
         await self._ip(namespace, "link", "set", interface, "mtu", str(spec.mtu), "up")
 
-    async def status(self):
-        """How it is, from the kernel's counters."""
-        if self._process() is None or self.place.namespace not in await self._ip("", "netns"):
-            return None
-        text = await self._links(self.place.namespace)
-        if self.place.interface not in text:
-            return None
-        received, sent = await self.host.within(self.place.namespace, self._bytes)
-        return TunnelStatus(path="rope", received=received, sent=sent)
+    async def _begin(self, spec: TunnelSpec) -> None:
+        places = [each.rpartition(":") for each in spec.endpoints]
+        port = places[0][2] if places else str(spec.listen_port)
+        remotes = [await _address(host, port) for host, _, _ in places]
+        file = str(self._file)
+        program = (self._settings.python, "-c", PROGRAM, self._place.interface, port, file)
+        # A session of its own: it goes on when the daemon ends.
+        await self._call(self._place.underlay, "setsid", "--fork", *program, *remotes)
 
-    async def down(self):
+    async def status(self) -> TunnelStatus | None:
+        """How it is, from the kernel's counters; None where there is none."""
+        if self._process() is None or self._place.namespace not in await self._ip("", "netns"):
+            return None
+        if self._place.interface not in await self._links(self._place.namespace):
+            return None
+        received, sent = await self._host.within(self._place.namespace, self._bytes)
+        return TunnelStatus(path=NAME, received=received, sent=sent)
+
+    async def down(self) -> None:
         """End the program, and the device with it."""
         process = self._process()
         if process is not None:
@@ -115,59 +127,60 @@ class Rope:
                 if self._process() is None:
                     break
                 await trio.sleep(0.01)
-        self.file.unlink(missing_ok=True)
+        self._file.unlink(missing_ok=True)
         # The kernel takes the device of a killed program away when it gets to it.
-        if self.place.namespace in await self._ip("", "netns"):
+        if self._place.namespace in await self._ip("", "netns"):
             with suppress(subprocess.SubprocessError):
-                await self._ip(self.place.namespace, "link", "delete", self.place.interface)
+                await self._ip(self._place.namespace, "link", "delete", self._place.interface)
 
-    async def _wait(self, look, interface):
+    async def _wait(self, look: Callable[[], Awaitable[str]], interface: str) -> None:
         for _ in range(250):
             if interface in await look():
                 return
             await trio.sleep(0.02)
-        raise NetworkError(f"rope {interface}: no device comes")
+        raise NetworkError(f"{NAME} {interface}: no device comes")
 
-    def _process(self):
-        """Its id, where it is still this one that has it."""
+    def _process(self) -> int | None:
+        """The program's id, where it is still this one that has it."""
         try:
-            process = int(self.file.read_text())
+            process = int(self._file.read_text())
             line = Path(f"/proc/{process}/cmdline").read_bytes()
         except (OSError, ValueError):
             return None
-        return process if self.place.interface.encode() in line else None
+        return process if self._place.interface.encode() in line else None
 
-    def _bytes(self):
+    def _bytes(self) -> tuple[int, int]:
+        """The bytes received and sent, as counted in the namespace of the calling thread."""
         text = Path("/proc/thread-self/net/dev").read_text()
-        line = next((each for each in text.splitlines() if self.place.interface in each), "")
+        line = next((each for each in text.splitlines() if self._place.interface in each), "")
         counts = line.partition(":")[2].split() or ["0"] * 16
         return int(counts[0]), int(counts[8])
 
-    async def _links(self, namespace):
+    async def _links(self, namespace: str) -> str:
         return await self._ip(namespace, "link")
 
-    async def _ip(self, namespace, *words):
+    async def _ip(self, namespace: str, *words: str) -> str:
         return await self._call(namespace, "ip", *words)
 
-    async def _call(self, namespace, *command):
-        def call():
+    async def _call(self, namespace: str, *command: str) -> str:
+        def call() -> str:
             # A file and no pipe: what is begun may live on, and keep what it is given.
             with TemporaryFile("w+") as output:
                 subprocess.run(command, stdout=output, stderr=subprocess.DEVNULL, check=True)
                 output.seek(0)
                 return output.read()
 
-        return await self.host.within(namespace, call)
+        return await self._host.within(namespace, call)
 
 
-async def _address(host, port):
+async def _address(host: str, port: str) -> str:
     """The address that a name has here."""
     found = await trio.socket.getaddrinfo(host, port, socket.AF_INET, socket.SOCK_DGRAM)
-    return found[0][4][0]
+    return str(found[0][4][0])
 
 
-ROPE = TunnelProvider(
-    name="rope",
+TUNNEL = TunnelProvider(
+    name=NAME,
     build=Rope,
     encrypted=False,
     on_request=True,
