@@ -58,7 +58,7 @@ def write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _words(kind: str, name: str) -> dict[str, str]:
-    """What stands in the templates for a plugin's names."""
+    """The names of a plugin that templates put in."""
     parts = name.split("-")
     title = "".join(each.capitalize() for each in parts)
     singular = title.removesuffix("s")
