@@ -80,7 +80,7 @@ class NodeController(Controller[str]):
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._cordoned: bool | None = None
-        self._waiting = self._bound = Amounts()
+        self._waiting = self._settled_pods = Amounts()
         self._started = float("-inf")
         super().__init__(
             peer,
@@ -124,8 +124,8 @@ class NodeController(Controller[str]):
             while True:
                 pods.follow(context.informers.find(PODS, context.own_pods.selection))
                 pods.refresh()
-                if (pods.waiting, pods.bound) != (self._waiting, self._bound):
-                    self._waiting, self._bound = pods.waiting, pods.bound
+                if (pods.waiting, pods.settled) != (self._waiting, self._settled_pods):
+                    self._waiting, self._settled_pods = pods.waiting, pods.settled
                     self.enqueue()
                 await trio.sleep(self._timings.waiting_every)
         finally:
@@ -164,7 +164,7 @@ class NodeController(Controller[str]):
             version=context.version,
             daemon=link.daemon.verdict if asked else HeartbeatVerdict(),
             waiting=self._waiting,
-            bound=self._bound,
+            settled=self._settled_pods,
             provider_ids=context.config.consumer.provider_ids,
         )
 

@@ -47,7 +47,7 @@ class NodeState(msgspec.Struct, frozen=True):
         version: ``gitVersion`` of the local API server.
         daemon: the state of the peer's daemon.
         waiting: the requests of its pods that no node of the peer has room for, in billionths.
-        bound: the requests of all of its pods.
+        settled: those of its other pods that were sent long ago.
         provider_ids: whether the Node has a ``providerID`` of our own.
     """
 
@@ -62,7 +62,7 @@ class NodeState(msgspec.Struct, frozen=True):
     version: str = "v1.30.0"
     daemon: HeartbeatVerdict = HeartbeatVerdict()
     waiting: Mapping[str, int] = {}
-    bound: Mapping[str, int] = {}
+    settled: Mapping[str, int] = {}
     provider_ids: bool = False
 
 
@@ -246,16 +246,18 @@ def desired_status(node: VirtualNode, facts: NodeState, current: Sequence[Json],
 
 
 def _allocatable(node: VirtualNode, facts: NodeState) -> dict[str, str]:
-    """The grant, and what waits at the peer beside it.
+    """The grant and what waits at the peer beside it, as far as the peer tells that it has room.
 
-    While anything waits no more comes at once than one node of the peer has free, where the peer
-    tells that: what is larger stays here, and another cluster may have room for it.
+    A node for a part of the peer is bounded by its share already, and by one machine while any pod
+    waits.
     """
     granted, notes = node.spec.resource_quota.hard, node.metadata.annotations
     if notes.get(labels.WAITING_GIVES_WAY) != labels.TRUE:
         return capacity.with_waiting(granted, {})
-    free = freecapacity.largest(freecapacity.read(notes.get(labels.FREE_CAPACITY)))
-    most = {name: facts.bound.get(name, 0) + amount for name, amount in free.items()}
+    told = freecapacity.read(notes.get(labels.FREE_CAPACITY))
+    if labels.PART in node.metadata.labels and not facts.waiting:
+        told = None
+    most = freecapacity.room(told, facts.settled, facts.waiting)
     return capacity.with_waiting(granted, facts.waiting, most)
 
 

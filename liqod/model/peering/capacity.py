@@ -85,16 +85,15 @@ def with_waiting(
     Args:
         granted: to its slice.
         waiting: the requests of its pods that no node of the peer has room for.
-        most: bounds for all of its pods together, where any of them wait.
+        most: bounds for all of its pods together.
     """
     shown = {name: str(amount) for name, amount in granted.items()}
     bounds = _amounts(granted)
     more = {name: min(n, bounds[name]) for name, n in waiting.items() if n > 0 and name in bounds}
     sums = {name: bounds[name] + amount for name, amount in more.items() if amount > 0}
-    if waiting:
-        for name, bound in (most or {}).items():
-            if name in bounds and bound < sums.get(name, bounds[name]):
-                sums[name] = bound
+    for name, bound in (most or {}).items():
+        if name in bounds and bound < sums.get(name, bounds[name]):
+            sums[name] = bound
     return {**shown, **quantities.render_all(sums)}
 
 

@@ -68,10 +68,13 @@ class FreeCapacity(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
     Attributes:
         groups: the largest first.
         autoscales: whether nodes are added where pods find no place.
+        counted: the requests of the pods of one virtual node of the consumer's that all of this is
+            free beside.
     """
 
     groups: tuple[NodeGroup, ...] = ()
     autoscales: bool = False
+    counted: dict[str, str] = {}
 
 
 def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | None:
@@ -124,12 +127,54 @@ def tell(nodes: Iterable[FreeNode], shown: Sequence[str], *, autoscales: bool = 
     return text if len(text) <= LONGEST else ""
 
 
+def for_node(text: str, counted: Mapping[str, int]) -> str:
+    """The annotation of one slice: that of all nodes, and the requests of its own pods in it."""
+    found = read(text) if counted else None
+    if found is None:
+        return text
+    own = msgspec.structs.replace(found, counted=quantities.render_all(counted))
+    whole = msgspec.json.encode(own).decode()
+    return whole if len(whole) <= LONGEST else text
+
+
+def room(
+    found: FreeCapacity | None,
+    settled: Mapping[str, int],
+    waiting: Mapping[str, int],
+) -> Amounts:
+    """The most that all pods of one virtual node may ask for together; empty where none is told.
+
+    That is what is free, and the pods that it is free beside. So of what was sent since, each pod
+    takes its part until the provider counts it too, or it counts as settled. While pods wait, no
+    more comes at once than one node has free: another cluster may have room for what is larger.
+
+    Args:
+        found: what the provider tells.
+        settled: the requests of the pods that were sent so long ago that they are in it, counted
+            or not: what is told may be old.
+        waiting: those of the pods that wait there, and use nothing of any node.
+    """
+    if found is None:
+        return {}
+    counted = quantities.largest((quantities.parse_all(found.counted), settled))
+    beside = quantities.total((counted, waiting))
+    free = {} if found.autoscales else quantities.total(_free(found))
+    for name, amount in (largest(found) if waiting else {}).items():
+        free[name] = min(free.get(name, amount), amount)
+    return {name: beside.get(name, 0) + amount for name, amount in free.items()}
+
+
+def _free(found: FreeCapacity) -> Iterable[Amounts]:
+    return (quantities.parse_all(each.free) for each in found.groups)
+
+
 def read(text: str | None) -> FreeCapacity | None:
     """The groups in a provider's annotation; None for none, or what cannot be believed."""
     if not text or len(text) > LONGEST:
         return None
     try:
         found = msgspec.json.decode(text, type=FreeCapacity)
+        quantities.parse_all(found.counted)
         for each in found.groups:
             for amounts in (each.free, *each.largest, dict.fromkeys(each.labels, "0")):
                 if min(quantities.parse_all(amounts).values(), default=0) < 0:

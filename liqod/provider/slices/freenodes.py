@@ -1,17 +1,19 @@
 """Follows what is free on the nodes of this cluster, for consumers that may know it.
 
-All pods of the cluster are watched for it, with no more of each than its requests and its node:
+All pods of the cluster are watched for it, with no more of each than its requests, its node and, of
+a guest, the virtual node that it comes from:
 only where ``provider.show_free`` is set. One sum for each node is kept, by differences; the text
 for consumers is made at most once in some seconds.
 """
 
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.rawobjects import UNREADABLE
 from liqod.config import ProviderSettings
 from liqod.errors import ConfigError
@@ -23,6 +25,8 @@ from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import freecapacity
 from liqod.model.peering.quota import pod_cost
 from liqod.runtime.observable import Observable
+
+K = TypeVar("K")
 
 PLACED: Final = Selection(
     fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed",
@@ -44,11 +48,17 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     node_name: str = ""
 
 
+class _Labels(msgspec.Struct, frozen=True, omit_defaults=True):
+    origin: str = msgspec.field(default="", name=labels.ORIGIN)
+    node: str = msgspec.field(default="", name=labels.NODE_NAME)
+
+
 class _Meta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    labels: _Labels | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True):
@@ -56,10 +66,22 @@ class _Pod(msgspec.Struct, frozen=True):
     spec: _Spec = _Spec()
 
 
+class _Placed(NamedTuple):
+    """A pod on a node: its requests, and the consumer and virtual node that it comes from."""
+
+    node: str
+    cost: Amounts
+    guest: tuple[str, str] | None
+
+
 def trim_placed(body: bytes) -> bytes:
-    """Trim a pod to its requests and its node."""
+    """Trim a pod to its requests, its node, and the virtual node that it comes from."""
     try:
-        return msgspec.json.encode(msgspec.json.decode(body, type=_Pod))
+        pod = msgspec.json.decode(body, type=_Pod)
+        if pod.metadata.labels == _Labels():
+            meta = msgspec.structs.replace(pod.metadata, labels=None)
+            pod = msgspec.structs.replace(pod, metadata=meta)
+        return msgspec.json.encode(pod)
     except (*UNREADABLE, msgspec.ValidationError):
         return body
 
@@ -82,8 +104,10 @@ class FreeNodes:
         self.text = Observable("")
         self._settings = settings
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._pods: dict[Key, tuple[str, Amounts]] = {}
+        self._pods: dict[Key, _Placed] = {}
         self._used: dict[str, Amounts] = {}
+        self._guests: dict[tuple[str, str], Amounts] = {}
+        self._counted: dict[tuple[str, str], Amounts] = {}
         self._changed = False
         self._next = float("-inf")
         nodes.subscribe(self._on_node)
@@ -107,7 +131,16 @@ class FreeNodes:
                     found.append(free)
         settings = self._settings
         text = freecapacity.tell(found, settings.show_labels, autoscales=settings.autoscales)
+        self._counted = dict(self._guests)
         self.text.set(text)
+
+    def told(self, consumer: str, node: str) -> str:
+        """The text for one virtual node of a consumer's, with its own pods that are counted."""
+        return freecapacity.for_node(self.text.now, self._counted.get((consumer, node), {}))
+
+    def counted(self, consumer: str) -> dict[str, Amounts]:
+        """The requests of a consumer's pods that the text is made of, by virtual node."""
+        return {node: each for (whose, node), each in self._counted.items() if whose == consumer}
 
     def _on_node(self, change: StoreChange) -> None:
         self._changed = True
@@ -125,23 +158,27 @@ class FreeNodes:
         self._changed = True
         for found, sign in ((before, -1), (after, 1)):
             if found is not None:
-                self._add(*found, sign)
-
-    def _add(self, node: str, cost: Amounts, sign: int) -> None:
-        used = self._used.setdefault(node, {})
-        sums = quantities.total([used, {name: sign * amount for name, amount in cost.items()}])
-        self._used[node] = {name: amount for name, amount in sums.items() if amount}
-        if not self._used[node]:
-            del self._used[node]
+                _add(self._used, found.node, found.cost, sign)
+                if found.guest is not None:
+                    _add(self._guests, found.guest, found.cost, sign)
 
 
-def _placed(body: bytes) -> tuple[str, Amounts] | None:
-    """The node and the requests of a pod; None for one without."""
+def _add(sums: dict[K, Amounts], key: K, cost: Amounts, sign: int) -> None:
+    more = {name: sign * amount for name, amount in cost.items()}
+    found = quantities.total([sums.pop(key, {}), more])
+    if left := {name: amount for name, amount in found.items() if amount}:
+        sums[key] = left
+
+
+def _placed(body: bytes) -> _Placed | None:
+    """The pod, where it has a node; None for one without."""
     with suppress(ConfigError, msgspec.DecodeError):
         pod: dict[str, Any] = msgspec.json.decode(body)
         spec = pod.get("spec") or {}
         if spec.get("nodeName"):
-            return spec["nodeName"], pod_cost(spec)
+            marks = (pod.get("metadata") or {}).get("labels") or {}
+            guest = marks.get(labels.ORIGIN, ""), marks.get(labels.NODE_NAME, "")
+            return _Placed(spec["nodeName"], pod_cost(spec), guest if all(guest) else None)
     return None
 
 

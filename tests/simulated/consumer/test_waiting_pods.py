@@ -1,9 +1,11 @@
 """Pods that no machine of the peer has room for now hold nothing that smaller ones ask for."""
 
 import pytest
+import trio
 
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.apimachinery.labels import FREE_CAPACITY, VIRTUAL_NODE_TAINT
+from liqod.consumer.nodes.pendingpods import SETTLES
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.model.peering.freecapacity import FreeCapacity, read
@@ -130,6 +132,48 @@ async def test_pods_that_are_larger_than_what_is_free_on_any_machine_stay_once_o
         pods = await rome.admin.list(PODS, Selection("shop"))
         bound = {each["metadata"]["name"] for each in pods if each["spec"].get("nodeName")}
         assert bound == {"large-1", "small"}
+
+
+@pytest.mark.long
+async def test_a_burst_does_not_overfill_a_provider_that_tells_what_is_free() -> None:
+    plugins = loader.load(sources=loader.built_in())
+    settings = SETTINGS + "[provider]\nshow_free = true\n"
+    async with members("rome", "milan", plugins=plugins, settings=settings, nodes=2) as pair:
+        [rome, milan] = pair
+        for number, node in enumerate(await milan.admin.list(NODES)):  # three of eight are free
+            own = pod(f"own-{number}", "5", nodeName=node["metadata"]["name"])
+            await milan.admin.create(PODS, own, "default")
+        await rome.peer(milan, resources={"cpu": "1000", "memory": "1Ti", "pods": "100"})
+
+        async def held() -> bool:
+            return await shown_cpu(rome) == ("1000", "6")
+
+        await eventually(held, seconds=60)
+        await offload(rome.admin, "shop")
+        for number in range(30):
+            await rome.admin.create(PODS, offloaded(f"one-{number}", "1"), "shop")
+
+        async def running() -> list[str]:
+            return [each for each in (await phases(rome, "shop")).values() if each == "Running"]
+
+        async def full() -> bool:
+            return len(await running()) == 6
+
+        async def bound() -> int:
+            pods = await rome.admin.list(PODS, Selection("shop"))
+            return sum(bool(each["spec"].get("nodeName")) for each in pods)
+
+        await eventually(full, seconds=60)
+        await trio.sleep(SETTLES + 5.0)  # what is counted, and what is settled, adds nothing
+        assert await bound() == 6
+        assert await shown_cpu(rome) == ("1000", "6")
+        await milan.admin.delete(PODS, "own-0", "default")
+
+        async def more() -> bool:
+            return len(await running()) == 11
+
+        await eventually(more, seconds=60)
+        assert await bound() == 11
 
 
 async def test_a_provider_says_that_its_waiting_pods_give_way() -> None:

@@ -108,4 +108,5 @@ def test_while_pods_wait_no_more_comes_than_one_machine_has_free():
     waiting = parse_all({"cpu": "20"})
     assert capacity.with_waiting(granted, waiting, most)["cpu"] == "28"
     assert capacity.with_waiting(granted, waiting, parse_all({"cpu": "128"}))["cpu"] == "120"
-    assert capacity.with_waiting(granted, {}, most) == granted
+    assert capacity.with_waiting(granted, {}) == granted
+    assert capacity.with_waiting(granted, {}, most) == {**granted, "cpu": "28"}

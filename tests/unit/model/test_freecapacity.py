@@ -7,7 +7,16 @@ import pytest
 
 from liqod.model.objects.quantities import parse_all
 from liqod.model.peering import freecapacity
-from liqod.model.peering.freecapacity import FreeCapacity, FreeNode, free_node, largest, read, tell
+from liqod.model.peering.freecapacity import (
+    FreeCapacity,
+    FreeNode,
+    for_node,
+    free_node,
+    largest,
+    read,
+    room,
+    tell,
+)
 
 ARCH = "kubernetes.io/arch"
 ZONE = "topology.kubernetes.io/zone"
@@ -121,3 +130,36 @@ def test_small_changes_are_rounded_away():
 def test_nonsense_says_nothing(text: str | None):
     assert read(text) is None
     assert largest(None) == {}
+
+
+def test_what_was_sent_since_is_deducted_until_it_is_counted_or_settled():
+    def most(found: FreeCapacity | None, settled: str = "0", waiting: str = "") -> Any:
+        waits = parse_all({"cpu": waiting}) if waiting else {}
+        return room(found, parse_all({"cpu": settled}), waits).get("cpu")
+
+    text = tell([free(number, cpu="8") for number in range(10)], ())
+    told = read(for_node(text, parse_all({"cpu": "20"})))
+    assert told is not None
+    # 20 of ours are counted, and 80 are free beside them: whatever is sent beyond the 20 takes
+    # from the 80.
+    assert most(told) == parse_all({"cpu": "100"})["cpu"]
+    # Pods that were sent long ago are believed to be in it, though it counts fewer.
+    assert most(told, settled="30") == parse_all({"cpu": "110"})["cpu"]
+    assert most(told, settled="10") == parse_all({"cpu": "100"})["cpu"]
+    # Who waits uses nothing there; then no more comes at once than fits on one machine.
+    assert most(told, waiting="12") == parse_all({"cpu": "40"})["cpu"]
+    # A provider that tells nothing bounds nothing, nor does one that adds nodes.
+    assert most(None) is None
+    grows = read(tell([free()], (), autoscales=True))
+    assert most(grows) is None
+    assert most(grows, waiting="12") == parse_all({"cpu": "28"})["cpu"]
+
+
+def test_what_is_counted_is_told_where_there_is_anything_and_believed_where_it_can_be():
+    text = tell([free()], ())
+    assert for_node(text, {}) == text
+    assert for_node("", parse_all({"cpu": "1"})) == ""
+    found = read(for_node(text, parse_all({"cpu": "1"})))
+    assert found is not None
+    assert found.counted == {"cpu": "1"}
+    assert read('{"groups":[],"counted":{"cpu":"nonsense"}}') is None

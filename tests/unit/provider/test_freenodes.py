@@ -40,6 +40,11 @@ def pod(cpu: str, where: str = "one") -> dict[str, Any]:
     return {"spec": {"nodeName": where, "containers": containers}}
 
 
+def guest_pod(cpu: str, node: str = "milan") -> dict[str, Any]:
+    marks = {"offloading.liqo.io/origin": "rome", "offloading.liqo.io/nodename": node}
+    return {**pod(cpu), "metadata": {"labels": marks}}
+
+
 def free_cpu(found: FreeNodes) -> str:
     told = read(found.text.now)
     return told.groups[0].free["cpu"] if told is not None and told.groups else ""
@@ -51,6 +56,9 @@ def test_of_a_pod_no_more_is_kept_than_its_requests_and_its_node() -> None:
     whole["spec"]["volumes"] = [{"name": "secret"}]
     wanted = {**pod("3"), "metadata": {"name": "web"}}
     assert msgspec.json.decode(trim_placed(msgspec.json.encode(whole))) == wanted
+    guest = guest_pod("3")
+    guest["metadata"]["labels"]["app"] = "web"
+    assert msgspec.json.decode(trim_placed(msgspec.json.encode(guest))) == guest_pod("3")
     assert trim_placed(b"nonsense") == b"nonsense"
 
 
@@ -80,3 +88,36 @@ async def test_what_is_free_follows_pods_at_a_pace(autojump_clock: MockClock) ->
     pods.tell("tiny", None)
     found.refresh(5)
     assert found.text.now is before
+
+
+async def test_each_slice_is_told_of_its_own_pods_that_are_counted(
+    autojump_clock: MockClock,
+) -> None:
+    nodes, pods = Feed(), Feed()
+    settings = ProviderSettings(show_free=True)
+    found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", pods), settings)
+
+    def told(consumer: str, name: str) -> dict[str, str]:
+        capacity = read(found.told(consumer, name))
+        assert capacity is not None
+        assert capacity.groups[0].free["cpu"] == free_cpu(found)
+        return capacity.counted
+
+    nodes.tell("one", node("8"))
+    pods.tell("web", guest_pod("3"))
+    pods.tell("other", guest_pod("1", "milan-2"))
+    pods.tell("own", pod("1"))
+    found.refresh(5)
+    assert free_cpu(found) == "3"
+    assert told("rome", "milan") == {"cpu": "3", "pods": "1"}
+    assert told("rome", "milan-2") == {"cpu": "1", "pods": "1"}
+    assert told("turin", "milan") == {}
+    assert found.told("turin", "milan") == found.text.now
+    # It goes with what is free, and not before it.
+    pods.tell("web", None)
+    assert told("rome", "milan") == {"cpu": "3", "pods": "1"}
+    await trio.sleep(5)
+    found.refresh(5)
+    assert free_cpu(found) == "6"
+    assert told("rome", "milan") == {}
+    assert found.counted("rome").keys() == {"milan-2"}
