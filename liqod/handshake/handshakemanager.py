@@ -23,6 +23,7 @@ from liqod.handshake.requests.lendoffer import LendOffer
 from liqod.handshake.requests.outgoingcontroller import OutgoingController
 from liqod.handshake.requests.outgoingrequest import OutgoingRequest
 from liqod.handshake.requests.policyrequests import ListSeenClusters, PolicyRequests, none_seen
+from liqod.handshake.requests.prunedpeerings import PrunedPeerings
 from liqod.handshake.requests.reverseconnections import ReverseConnections
 from liqod.handshake.timings import ORDINARY, HandshakeTimings
 from liqod.handshake.transport.advertisedlistener import AdvertisedListener
@@ -143,6 +144,7 @@ class HandshakeManager:
                 context, partial(self._make_request, reception, door), self.reverse_connections.drop
             )
             await nursery.start(asking.run)
+            await nursery.start(PrunedPeerings(context, self._timings).run)
             self._policy_requests = PolicyRequests(
                 context, self._list_seen, asking.requests, self._timings
             )

@@ -16,6 +16,8 @@ class HandshakeTimings(msgspec.Struct, frozen=True, kw_only=True):
         policy_check: between checks which clusters are seen that a policy says to ask.
         unseen: for which a cluster that is asked by policy may be unseen: a daemon that has just
             begun sees nobody.
+        pruned: for which the OutgoingPeering of a peering may be gone: a replacement deletes an
+            object first.
     """
 
     ping_every: float = 20.0
@@ -25,6 +27,7 @@ class HandshakeTimings(msgspec.Struct, frozen=True, kw_only=True):
     cached: float = 5.0
     policy_check: float = 2.0
     unseen: float = 60.0
+    pruned: float = 60.0
 
 
 ORDINARY = HandshakeTimings()

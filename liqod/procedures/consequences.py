@@ -123,7 +123,7 @@ def _outgoing(changed: Changed) -> Found:
     known: OutgoingPeering = after if after is not None else before
     peer = known.status.cluster_id or known.spec.cluster_id or known.name
     if after is None:
-        yield _taken_back(peer, before)
+        yield _taken_back(changed, peer, before)
     elif after.spec.cluster_id == changed.here:
         yield Consequence("refused", peer, "it is this cluster's own id")
     elif before is None:
@@ -141,11 +141,17 @@ def _outgoing(changed: Changed) -> Found:
         yield Consequence("changes", peer, f"asks for {_amounts(after.spec.resources)}")
 
 
-def _taken_back(peer: str, request: OutgoingPeering) -> Consequence:
-    if request.status.phase == "Done":
-        told = f"nothing ends by it: `liqod unpeer {peer}` ends the peering"
-        return Consequence("changes", peer, told)
-    return Consequence("ends", peer, "the request is taken back")
+def _taken_back(changed: Changed, peer: str, request: OutgoingPeering) -> Consequence:
+    if request.status.phase != "Done":
+        return Consequence("ends", peer, "the request is taken back")
+    others = changed.after.store(OUTGOING_PEERINGS).values(OutgoingPeering)
+    if request.spec.lend or peer not in changed.after.peers():
+        return Consequence("changes", peer, "nothing ends by this alone")
+    borrowing = (each for each in others if not each.spec.lend)
+    if any(peer in (each.spec.cluster_id, each.status.cluster_id) for each in borrowing):
+        return Consequence("changes", peer, "nothing ends: another OutgoingPeering is for it")
+    told = "all that is borrowed from it, if none comes back within a minute"
+    return Consequence("ends", peer, told, changed.before.nodes_of(peer))
 
 
 def _incoming(changed: Changed) -> Found:

@@ -8,6 +8,7 @@ with the rights.
 """
 
 import datetime
+from contextlib import suppress
 
 import msgspec
 import trio
@@ -17,7 +18,7 @@ from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import own_cluster_id
 from liqod.cluster.tenancy import find_tenant_namespace, users_of
-from liqod.errors import ConfigError, Forbidden, LiqodError
+from liqod.errors import ConfigError, Forbidden, LiqodError, NotFound
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
@@ -27,12 +28,15 @@ from liqod.procedures import agreements, networkleaving
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
+    INCOMING_PEERINGS,
     NAMESPACE_MAPS,
     RESOURCE_SLICES,
     TENANTS,
     VIRTUAL_NODES,
     ForeignCluster,
+    IncomingPeering,
 )
+from liqod.resources.peering import DENY
 from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress
 
@@ -169,13 +173,7 @@ async def unpeer(
         mark = {"metadata": {"annotations": {labels.TOMBSTONE: now}}}
         await local.patch(NAMESPACES, namespace, mark)
         await local.delete_selected(TENANTS, Selection(namespace))
-        await _give_back(local, namespace)
-        progress("drain and remove the virtual nodes")
-        await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
-        if await networkleaving.parts(local, namespace):
-            progress("take the network away")
-            await networkleaving.remove_network(local, peer, namespace, liqo)
-        await local.delete_selected(IDENTITIES, Selection(namespace))
+        await _stop_borrowing(local, peer, namespace, liqo, progress)
         # Of no use without the tenant namespace, and revoked for good by this.
         await local.delete_selected(ROLE_BINDINGS, Selection(labels=users_of(peer)))
     if remote is not None:
@@ -184,6 +182,30 @@ async def unpeer(
         keeps = msgspec.structs.replace(keeps, lends=False, joined=False)
     end = await wait_gone(local, peer, namespace, progress)
     return msgspec.structs.replace(end, keeps=keeps)
+
+
+async def end_declared(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPACE) -> None:
+    """End the borrowing from a peer whose OutgoingPeering was deleted, as the daemon does.
+
+    Where nothing is lent to it and liqod made the tenant namespace, the whole peering ends.
+
+    Args:
+        local: a client of this cluster.
+        peer: the peer's id.
+        liqo: liqod's namespace in this cluster.
+    """
+    namespace = await find_tenant_namespace(local, peer)
+    if namespace is None:
+        return
+    live = await local.get(NAMESPACES, namespace, decode=Partial)
+    lends = await _lends(local, peer, namespace, liqo)
+    if not lends and live.metadata.labels.get(labels.MANAGED_BY_LIQOD) == labels.TRUE:
+        await unpeer(local, peer, liqo=liqo, progress=_tell_nobody)
+    else:
+        await _stop_borrowing(local, peer, namespace, liqo, _tell_nobody, joined=lends)
+    with suppress(NotFound):
+        mark = {"metadata": {"annotations": {labels.DECLARED_BY: None}}}
+        await local.patch(NAMESPACES, namespace, mark)
 
 
 async def forget(local: Client, peer: str, *, progress: Progress) -> None:
@@ -223,6 +245,36 @@ async def wait_gone(
         return None
 
     return await poll_until(look)
+
+
+async def _lends(local: Client, peer: str, namespace: str, liqo: str) -> bool:
+    """True if a peer borrows from this cluster, or may by a decision."""
+    if not await _none(local, TENANTS, namespace):
+        return True
+    asked = await local.list(INCOMING_PEERINGS, Selection(liqo), decode=IncomingPeering)
+    return any(each.spec.cluster_id == peer and each.spec.decision != DENY for each in asked)
+
+
+async def _stop_borrowing(
+    local: Client, peer: str, namespace: str, liqo: str, progress: Progress, *, joined: bool = False
+) -> None:
+    """Delete the objects of this cluster's borrowing, in the order that lets pods leave first.
+
+    Args:
+        namespace: the peer's tenant namespace.
+        joined: whether the networks stay joined.
+    """
+    await _give_back(local, namespace)
+    progress("drain and remove the virtual nodes")
+    await poll_until(lambda: _none(local, VIRTUAL_NODES, namespace))
+    if not joined and await networkleaving.parts(local, namespace):
+        progress("take the network away")
+        await networkleaving.remove_network(local, peer, namespace, liqo)
+    await local.delete_selected(IDENTITIES, Selection(namespace))
+
+
+def _tell_nobody(step: str) -> None:
+    """Nobody waits for the steps."""
 
 
 async def _give_back(client: Client, namespace: str) -> None:

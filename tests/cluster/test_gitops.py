@@ -128,6 +128,18 @@ def test_the_repository_is_applied_planned_and_pruned(met: Clusters, tmp_path: P
     rome.goes("/api/v1/namespaces/shop", 90)
     milan.goes("/api/v1/namespaces/shop-rome", 90)
 
+    path = made / "rome" / "milan.yaml"
+    path.write_text(path.read_text().partition("---\n")[0])
+    assert planned(rome, made / "rome", 2)["OutgoingPeering milan"] == {"ends": "milan"}
+    (made / "rome" / "kept.yaml").write_text(yaml.safe_dump(KEPT))
+    kustomization = made / "rome" / "kustomization.yaml"
+    before = kustomization.read_text()
+    kustomization.write_text(f"{before}  - kept.yaml\n")
+    apply(rome, made / "rome")
+    rome.goes("/api/v1/nodes/milan", 150)
+    assert rome.api.exists("/api/v1/namespaces/liqo-tenant-milan")
+    kustomization.write_text(before)
+
     for member, name in ((rome, "milan.yaml"), (milan, "rome.yaml")):
         peer = name.removesuffix(".yaml")
         (made / member.name / "kept.yaml").write_text(yaml.safe_dump(KEPT))

@@ -84,7 +84,13 @@ WANTED: Json = {"class": "default", "providerClusterID": "milan", "resources": {
             OUTGOING_PEERINGS,
             named("milan", ASKED, status={"phase": "Done"}),
             None,
-            ["changes milan: nothing ends by it: `liqod unpeer milan`"],
+            ["ends milan: all that is borrowed from it"],
+        ),
+        (
+            OUTGOING_PEERINGS,
+            named("milan", {**ASKED, "lend": True}, status={"phase": "Done"}),
+            None,
+            ["changes milan: nothing ends by this alone"],
         ),
         (
             OUTGOING_PEERINGS,
@@ -253,3 +259,27 @@ def test_differences_name_the_fields():
         ("spec.d", 2, None),
         ("spec.e", None, 3),
     ]
+
+
+@pytest.mark.parametrize(
+    ("others", "peered", "told"),
+    [
+        ((), True, ["ends"]),
+        ((named("again", ASKED),), True, ["changes"]),
+        ((named("turin", {**ASKED, "clusterID": "turin"}),), True, ["ends"]),
+        ((named("lends", {**ASKED, "lend": True}),), True, ["ends"]),
+        ((), False, ["changes"]),
+    ],
+)
+def test_a_pruned_peering_ends_where_nothing_else_declares_it(
+    others: tuple[Json, ...], peered: bool, told: list[str]
+):
+    before, after = ClusterObjects(), ClusterObjects()
+    before.put(OUTGOING_PEERINGS, named("milan", ASKED, status={"phase": "Done"}))
+    before.put(NAMESPACES, TENANT)
+    if peered:
+        after.put(NAMESPACES, TENANT)
+    for each in others:
+        after.put(OUTGOING_PEERINGS, each)
+    changed = Changed("rome", (PLACE, "milan"), before, after)
+    assert [each.action for each in consequences(OUTGOING_PEERINGS, changed)] == told
