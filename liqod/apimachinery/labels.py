@@ -324,11 +324,15 @@ FREE_CAPACITY: Final = "liqod.io/free-capacity"
 """Annotation of a slice and of its VirtualNode: what is free on the nodes of its provider
 (``peering/freecapacity.py``)."""
 VIRTUAL_NODES: Final = "liqod.io/virtual-nodes"
-"""Annotation of a slice: the virtual nodes that it asks for, ``whole`` or ``groups``
+"""Annotation of a slice: the virtual nodes that it asks for, ``whole``, ``groups`` or ``nodes``
 (``peering/parts.py``); of a VirtualNode that stands for a whole peer, since none of its groups is
 known: what was asked for."""
 PART: Final = "liqod.io/part"
-"""Label of a VirtualNode and its Node: the key of the group of the peer's nodes that it shows."""
+"""Label of a VirtualNode and its Node: the key of the peer's node, or group of nodes, that it
+shows."""
+MACHINE: Final = "liqod.io/machine"
+"""Node selector of a guest's ShadowPod: the key of the node that it is for, by which its provider
+tells of that node. No Node has such a label: the provider replaces it by the node's name."""
 NOT_TOLD_SINCE: Final = "liqod.io/not-told-since"
 """Annotation of a VirtualNode: since when the peer has told nothing of its group."""
 NOT_TOLD_TAINT: Final = "liqod.io/not-told"

@@ -146,11 +146,15 @@ class Replicator(Controller[Item]):
             yield Item(NAMESPACE_MAPS, self._peer.id)
 
     def _annotations(self, kind: Kind, source: dict[str, Any]) -> dict[str, str] | None:
-        """Annotations of a replica: UIDs of a map's namespaces, statements on keys for a Renew."""
+        """Annotations of a replica: UIDs of a map's namespaces, statements on keys for a Renew, the
+        virtual nodes that a slice asks for."""
         if kind == RENEWS:
             noted = source["metadata"].get("annotations") or {}
             about = (labels.SUCCESSION, labels.PROVIDER_KEY)
             return {key: noted[key] for key in about if noted.get(key)}
+        if kind == RESOURCE_SLICES:
+            asked = (source["metadata"].get("annotations") or {}).get(labels.VIRTUAL_NODES)
+            return {labels.VIRTUAL_NODES: asked} if asked else None
         if kind != NAMESPACE_MAPS:
             return None
         uids = {}

@@ -78,15 +78,17 @@ class NodeParts:
         """
         notes = found.metadata.annotations
         told = freecapacity.read(notes.get(labels.FREE_CAPACITY))
-        groups = dividing.lasting(told)
+        mode = dividing.mode(notes)
+        groups = dividing.lasting(told, mode)
         parts = {key: each for each in nodes.values() if (key := _key(each))}
-        if dividing.mode(notes) == dividing.WHOLE or not (groups or parts):
+        if mode == dividing.WHOLE or not (groups or parts):
             self.forget(found.name)
             return Division()
         # Of a provider that has no node now, nothing goes: it may have one again.
         kept = inf if told is not None and not told.groups else self._timings.part_kept
         gone = _not_told(groups, parts.values(), kept)
-        new = [key for key in groups if key not in parts][: dividing.MOST_PARTS - len(parts)]
+        new = [key for key in groups if key not in parts]
+        new = new[: max(0, dividing.MOST_PARTS[mode] - len(parts))]
         groups = {key: each for key, each in groups.items() if key in parts or key in new}
         if not (groups or gone):
             self.forget(found.name)

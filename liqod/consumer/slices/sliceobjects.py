@@ -162,6 +162,8 @@ def _declared(found: Mapping[str, str], part: Part | None) -> dict[str, str]:
 
 def _patch(selector: Mapping[str, str], part: Part | None) -> dict[str, Any]:
     """The selector that every pod of the node gets: the provider's own, and those of the part."""
+    if part is not None and part.machine:
+        return {"nodeSelector": {**selector, labels.MACHINE: part.key}}
     of_part = part.labels if part is not None else {}
     own = {key: value for key, value in of_part.items() if _is_syntax(key, value)}
     patch: dict[str, Any] = {}

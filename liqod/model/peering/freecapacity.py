@@ -4,9 +4,12 @@ A sum says nothing of fragmentation: ten machines with eight free CPUs each have
 of twelve. So a provider may write as JSON into an annotation of the slices that it grants, for each
 group of its nodes: their number, the free resources in all, the largest pods that fit now, and how
 many nodes have at least so much free of a resource. A group has the same shown labels, architecture
-and taints; no node is named. A provider that tells nothing (Liqo's) changes nothing.
+and taints; no node is named. A provider that tells nothing (Liqo's) changes nothing. A slice may
+ask for each node by itself; then each is a group, with a key that stands for its name.
 """
 
+import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +24,8 @@ from liqod.model.peering import capacity
 LONGEST: Final = 1 << 14
 """Bytes of an annotation that is written, or read."""
 MOST_GROUPS: Final = 8
+MOST_MACHINES: Final = 64
+"""Nodes that are told each by itself; where there are more, groups are told."""
 MOST_LABELS: Final = 8
 MOST_TAINTS: Final = 8
 MOST_NODES: Final = 1_000_000
@@ -31,15 +36,18 @@ LARGEST_SIZES: Final = 4
 """Sizes of the largest pods of a group."""
 DIGITS: Final = 2
 """Digits to which what is free is rounded down, so that a small pod changes nothing."""
+_KEY = re.compile(r"[0-9a-f]{8}")
 _SHUT: Final = ("NoSchedule", "NoExecute")
 
 
 class FreeNode(msgspec.Struct, frozen=True):
-    """One node that takes pods: its labels and taints, and what is free on it, in billionths."""
+    """One node that takes pods: its labels and taints, what is free on it, in billionths, and its
+    key."""
 
     labels: Mapping[str, str]
     taints: tuple[str, ...]
     free: Amounts
+    key: str = ""
 
 
 class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -52,6 +60,7 @@ class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
         free: resources in all.
         largest: sizes that no pod may exceed in every resource.
         holes: by resource, of how many nodes at least so much is free, the most first.
+        key: of a node that is told by itself; empty for a group. It needs no sizes and no holes.
     """
 
     nodes: int
@@ -60,6 +69,7 @@ class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     free: dict[str, str] = {}
     largest: tuple[dict[str, str], ...] = ()
     holes: dict[str, dict[str, int]] = {}
+    key: str = ""
 
 
 class FreeCapacity(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -102,7 +112,13 @@ def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | No
         )
     )
     has = quantities.parse_all(status.get("allocatable") or {})
-    return FreeNode(marks, taints, {name: max(0, n - used.get(name, 0)) for name, n in has.items()})
+    free = {name: max(0, n - used.get(name, 0)) for name, n in has.items()}
+    return FreeNode(marks, taints, free, machine_key((node.get("metadata") or {}).get("uid") or ""))
+
+
+def machine_key(uid: str) -> str:
+    """The key of a Node: it stays while the Node does, and nobody can guess the Node by it."""
+    return hashlib.sha256(uid.encode()).hexdigest()[:8]
 
 
 def tell(nodes: Iterable[FreeNode], shown: Sequence[str], *, autoscales: bool = False) -> str:
@@ -113,10 +129,9 @@ def tell(nodes: Iterable[FreeNode], shown: Sequence[str], *, autoscales: bool = 
         shown: keys of the labels that consumers may see, beside the architecture.
         autoscales: as of :class:`FreeCapacity`.
     """
-    keys = (labels.ARCH, *shown[:MOST_LABELS])
     found: dict[tuple[tuple[tuple[str, str], ...], tuple[str, ...]], list[FreeNode]] = {}
     for each in nodes:
-        marks = tuple((key, each.labels[key]) for key in keys if key in each.labels)
+        marks = tuple(_shown(each, shown).items())
         found.setdefault((marks, each.taints[:MOST_TAINTS]), []).append(each)
     groups = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
     rest = [node for _, members in groups[MOST_GROUPS - 1 :] for node in members]
@@ -125,6 +140,20 @@ def tell(nodes: Iterable[FreeNode], shown: Sequence[str], *, autoscales: bool = 
     told = tuple(_group(dict(marks), taints, members) for (marks, taints), members in groups)
     text = msgspec.json.encode(FreeCapacity(told, autoscales)).decode()
     return text if len(text) <= LONGEST else ""
+
+
+def tell_each(nodes: Sequence[FreeNode], shown: Sequence[str], *, autoscales: bool = False) -> str:
+    """The annotation with each node by itself; that of groups where there are too many.
+
+    Args:
+        nodes, shown, autoscales: as of :func:`tell`.
+    """
+    text = ""
+    if len(nodes) <= MOST_MACHINES:
+        each = sorted(nodes, key=lambda node: node.key)
+        told = tuple(_machine(node, _shown(node, shown)) for node in each)
+        text = msgspec.json.encode(FreeCapacity(told, autoscales)).decode()
+    return text if 0 < len(text) <= LONGEST else tell(nodes, shown, autoscales=autoscales)
 
 
 def for_node(text: str, counted: Mapping[str, int]) -> str:
@@ -183,23 +212,24 @@ def read(text: str | None) -> FreeCapacity | None:
         return None
     counts = [n for each in found.groups for h in each.holes.values() for n in h.values()]
     counts += [each.nodes for each in found.groups]
-    sound = len(found.groups) <= MOST_GROUPS and all(0 <= n <= MOST_NODES for n in counts)
-    return found if sound else None
+    keyed = [each.key for each in found.groups if each.key]
+    sound = len(found.groups) - len(keyed) <= MOST_GROUPS and len(keyed) <= MOST_MACHINES
+    sound = sound and all(map(_KEY.fullmatch, keyed)) and len(set(keyed)) == len(keyed)
+    return found if sound and all(0 <= n <= MOST_NODES for n in counts) else None
 
 
 def largest(found: FreeCapacity | None) -> Amounts:
     """The most that is free of each resource on one node; empty where it is not told."""
     if found is None:
         return {}
-    sizes = (size for each in found.groups for size in each.largest)
+    groups = found.groups
+    sizes = (size for each in groups for size in ((each.free,) if each.key else each.largest))
     return quantities.largest(quantities.parse_all(each) for each in sizes)
 
 
 def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]) -> NodeGroup:
     free = [{name: _rounded(amount) for name, amount in each.free.items()} for each in nodes]
-    total = quantities.total(free)
-    names = sorted(total, key=lambda name: (name.startswith("hugepages-"), "." in name, name))
-    kept = {name: total[name] for name in names[:MOST_RESOURCES]}
+    kept = _kept(quantities.total(free))
     free = [{name: amount for name, amount in each.items() if name in kept} for each in free]
     sizes = capacity.largest_machines(free)
     if len(sizes) > LARGEST_SIZES:
@@ -212,6 +242,24 @@ def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]
         tuple(quantities.render_all(each) for each in sizes),
         {name: _histogram(name, [each.get(name, 0) for each in free]) for name in kept},
     )
+
+
+def _machine(node: FreeNode, marks: dict[str, str]) -> NodeGroup:
+    free = _kept({name: _rounded(amount) for name, amount in node.free.items()})
+    taints = node.taints[:MOST_TAINTS]
+    return NodeGroup(1, marks, taints, quantities.render_all(free), key=node.key)
+
+
+def _shown(node: FreeNode, shown: Sequence[str]) -> dict[str, str]:
+    """The labels of a node that consumers may see."""
+    keys = (labels.ARCH, *shown[:MOST_LABELS])
+    return {key: node.labels[key] for key in keys if key in node.labels}
+
+
+def _kept(amounts: Amounts) -> Amounts:
+    """The resources that are told."""
+    names = sorted(amounts, key=lambda name: (name.startswith("hugepages-"), "." in name, name))
+    return {name: amounts[name] for name in names[:MOST_RESOURCES]}
 
 
 def _histogram(name: str, amounts: list[int]) -> dict[str, int]:

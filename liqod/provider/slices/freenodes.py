@@ -96,12 +96,13 @@ class FreeNodes:
 
     Attributes:
         text: as :func:`liqod.model.peering.freecapacity.tell`.
+        each: as :func:`liqod.model.peering.freecapacity.tell_each`.
     """
 
     def __init__(
         self, nodes: SharedInformer, pods: SharedInformer, settings: ProviderSettings
     ) -> None:
-        self.text = Observable("")
+        self.text, self.each = Observable(""), Observable("")
         self._settings = settings
         self._nodes: dict[str, dict[str, Any]] = {}
         self._pods: dict[Key, _Placed] = {}
@@ -129,10 +130,10 @@ class FreeNodes:
                 free = freecapacity.free_node(node, self._used.get(name, {}))
                 if free is not None:
                     found.append(free)
-        settings = self._settings
-        text = freecapacity.tell(found, settings.show_labels, autoscales=settings.autoscales)
+        shown, autoscales = self._settings.show_labels, self._settings.autoscales
         self._counted = dict(self._guests)
-        self.text.set(text)
+        self.text.set(freecapacity.tell(found, shown, autoscales=autoscales))
+        self.each.set(freecapacity.tell_each(found, shown, autoscales=autoscales))
 
     def told(self, consumer: str, node: str) -> str:
         """The text for one virtual node of a consumer's, with its own pods that are counted."""

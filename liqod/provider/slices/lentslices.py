@@ -30,7 +30,7 @@ from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import digest, exact_patch
 from liqod.model.objects.quantities import Amounts
-from liqod.model.peering import capacity
+from liqod.model.peering import capacity, parts
 from liqod.peers.peer import Peer
 from liqod.plugins import declared
 from liqod.provider.policies.podrestrictions import remedy
@@ -180,13 +180,13 @@ class LentSlices(Controller[str]):
 
     async def _follow_free(self) -> NoReturn:
         """Tell what is free anew, now and then, while it changes."""
-        free, told = self._free, ("", dict[str, Amounts]())
+        free, told = self._free, ("", "", dict[str, Amounts]())
         assert free is not None, "it is followed where it is shown"
         while True:
             await trio.sleep(self._free_every)
             if self._placed.store.synced:
                 free.refresh(self._free_every)
-            now = free.text.now, free.counted(self._peer.id)
+            now = free.text.now, free.each.now, free.counted(self._peer.id)
             if now != told:
                 told = now
                 for name in self._known_names():
@@ -298,10 +298,6 @@ class LentSlices(Controller[str]):
         if problem is None and tenant is not None and not served:
             return await self._name_problem(wanted.name, tenant)
         return problem
-
-    def _told_free(self, name: str) -> str:
-        """The text on what is free, for a slice; its virtual node has the slice's name."""
-        return "" if self._free is None else self._free.told(self._peer.id, name)
 
     def _requests(self, settings: ProviderSettings) -> list[SliceRequest]:
         """The requests of all of the peer's slices."""
@@ -447,7 +443,7 @@ class LentSlices(Controller[str]):
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,
             labels.GUEST_RULES: guestrules.render(rules),
             labels.NODES_READY: self._ready.word.now or None,
-            labels.FREE_CAPACITY: self._told_free(wanted.name) or None,
+            labels.FREE_CAPACITY: self._told_free(wanted) or None,
             labels.BEYOND_NODES: capacity.word(self._ready.has.now, granted) or None,
         }
         before = wanted.metadata.annotations
@@ -458,6 +454,14 @@ class LentSlices(Controller[str]):
         patch = {"metadata": {"annotations": changed, **version}}
         written = await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
         return version and _version(written.metadata)
+
+    def _told_free(self, wanted: ResourceSlice) -> str:
+        """The text on what is free, for a slice; its virtual node has the slice's name."""
+        if self._free is None:
+            return ""
+        if parts.mode(wanted.metadata.annotations) == parts.NODES:
+            return self._free.each.now
+        return self._free.told(self._peer.id, wanted.name)
 
     def _machines(self) -> tuple[dict[str, int | str], ...]:
         """The sizes of the largest machines, where consumers may know them."""

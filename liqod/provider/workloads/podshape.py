@@ -1,5 +1,6 @@
 """The Pod that is made from a ShadowPod, and follows it. Pure."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from liqod.model.network.apiaddress import translated
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.objects import podchanges
 from liqod.model.objects.homeapi import HOST
-from liqod.provider.policies.podrestrictions import check_pod, tolerations
+from liqod.provider.policies.podrestrictions import NotAllowed, check_pod, tolerations
 from liqod.provider.workloads.shadow import MADE, Shadow, pod_metadata
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -74,7 +75,10 @@ evicts none of this cluster's own. Of its tolerations those stay that guests may
 
 
 def pod_manifest(
-    shadow: Shadow, guests: GuestSettings, ranges: PeerRanges | None = None
+    shadow: Shadow,
+    guests: GuestSettings,
+    ranges: PeerRanges | None = None,
+    machines: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The Pod for a ShadowPod: its spec, kept off this cluster's own virtual nodes.
 
@@ -86,16 +90,49 @@ def pod_manifest(
         guests: the restrictions of guests.
         ranges: of the two clusters, by which its path to its own cluster is translated; None where
             no networks are joined.
+        machines: names of this cluster's nodes by the keys that consumers know.
 
     Raises: as :func:`pod_spec`.
     """
     asked = requested_spec(shadow)
     spec, metadata = pod_spec(asked, guests), pod_metadata(shadow.metadata)
+    spec = _on_machine(spec, machines or {})
     if ranges is not None:
         spec = translated(spec, ranges)
     debugged = spec.pop("ephemeralContainers", None)
     metadata["annotations"][labels.CHANGES] = MADE if debugged else podchanges.state(asked)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _on_machine(spec: dict[str, Any], machines: Mapping[str, str]) -> dict[str, Any]:
+    """The spec of a pod that is for one node, with that node's name in place of its key.
+
+    Raises:
+        NotAllowed: no node has the key, or it is told to nobody.
+        Invalid: the selector or the affinity is not made of objects and lists.
+    """
+    selector = _object(spec, "nodeSelector")
+    if labels.MACHINE not in selector:
+        return spec
+    name = machines.get(str(selector.pop(labels.MACHINE)))
+    if name is None:
+        raise NotAllowed("it is for a node that this cluster does not have, or does not tell of")
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    node = spec["affinity"]["nodeAffinity"]
+    terms = [_with_field(term, field) for term in node[REQUIRED]["nodeSelectorTerms"]]
+    pinned = {**node, REQUIRED: {**node[REQUIRED], "nodeSelectorTerms": terms}}
+    return {
+        **spec,
+        "nodeSelector": selector,
+        "affinity": {**spec["affinity"], "nodeAffinity": pinned},
+    }
+
+
+def _with_field(term: dict[str, Any], field: dict[str, Any]) -> dict[str, Any]:
+    fields = term.get("matchFields") or []
+    if not isinstance(fields, list):
+        raise Invalid("matchFields is no list")
+    return {**term, "matchFields": [*fields, field]}
 
 
 def requested_spec(shadow: Shadow) -> dict[str, Any]:

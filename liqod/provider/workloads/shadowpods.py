@@ -17,7 +17,7 @@ import msgspec
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, PODS
+from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.memorylimits import stub_over_limit, trim_made, trim_to
@@ -37,6 +37,7 @@ from liqod.provider.workloads import shadow as rules
 from liqod.provider.workloads.editlimiter import EditLimiter, is_edit
 from liqod.provider.workloads.graceperiods import GracePeriods
 from liqod.provider.workloads.keymemories import KeyMemories
+from liqod.provider.workloads.machinenames import MachineNames
 from liqod.provider.workloads.podshape import awaits_way, pod_manifest
 from liqod.provider.workloads.podupdates import PodUpdates
 from liqod.provider.workloads.shadow import GuestPod, Shadow
@@ -98,6 +99,9 @@ class ShadowPods(Controller[Key]):
             trim=trim_made,
             counted=keep_excess,
         )
+        self._machines = MachineNames()
+        self._nodes: Watched[Key] = Watched(NODES)
+        tells = (self._nodes,) if peer.context.config.provider.show_free else ()
         watches = (self._shadows, self._pods)
         self._mapped = NamespaceMappings(peer.id, peer.tenant_namespace, *watches)
         super().__init__(
@@ -106,6 +110,7 @@ class ShadowPods(Controller[Key]):
             quotas,
             namespaces,
             *watches,
+            *tells,
             name="shadow pods",
             tasks=(self._give_turns,),
             concurrency=WORKERS,
@@ -119,6 +124,8 @@ class ShadowPods(Controller[Key]):
 
     async def prepare(self) -> None:
         """Book existing pods before any new request, so that a restart admits no pod twice."""
+        if self._nodes.opened:
+            self._machines.follow(self._nodes.informer)
         for namespace in self._mapped:
             shadows, pods = self._shadows.store, self._pods.store
             await self._ledger.hold_existing(namespace, shadows, pods)
@@ -291,7 +298,8 @@ class ShadowPods(Controller[Key]):
             return None
         try:
             check_labels(asked.metadata, self._guests)
-            await self._client.create(PODS, pod_manifest(shadow, self._guests, ranges), key[0])
+            pod = pod_manifest(shadow, self._guests, ranges, self._machines.by_key)
+            await self._client.create(PODS, pod, key[0])
         except AlreadyExists:
             return await self._occupied(key, shadow)
         except NotAllowed as error:

@@ -38,6 +38,12 @@ def pod(name: str, cpu: str, pool: str) -> Json:
     }
 
 
+def fixed(node: str, cpu: str) -> Json:
+    requests = {"requests": {"cpu": cpu}}
+    containers = [{"name": "c", "image": "i", "resources": requests}]
+    return {"metadata": {"name": "own"}, "spec": {"nodeName": node, "containers": containers}}
+
+
 async def ask(rome: Member, mode: str | None) -> None:
     patch = {"metadata": {"annotations": {ASKED: mode}}}
     await rome.admin.patch(RESOURCE_SLICES, "milan", patch, AT_ROME)
@@ -104,6 +110,35 @@ async def test_each_group_has_a_virtual_node_and_all_share_the_grant() -> None:
             pool = each["metadata"]["name"].partition("-")[0]
             assert each["spec"]["nodeName"] in (own[2:] if pool == "blue" else own[:2])
             assert each["spec"]["nodeSelector"]["pool"] == pool
+
+
+async def test_each_machine_has_a_virtual_node_without_its_name_and_its_pods_run_on_it() -> None:
+    async with pools() as (rome, milan, own):
+        await milan.admin.create(PODS, fixed(own[0], "5"), "default")  # three of eight are free
+        more = {"spec": {"resources": {"cpu": "100", "memory": "1Ti"}}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", more, AT_ROME)
+        await ask(rome, "nodes")
+
+        async def three() -> list[Json] | None:
+            where = Selection(labels=f"liqo.io/type=virtual-node,{PART}")
+            found = await rome.admin.list(NODES, where)
+            cpus = [each["status"]["allocatable"]["cpu"] for each in found]
+            return found if sorted(cpus) == ["3", "8", "8"] else None
+
+        found = await eventually(three, seconds=60)
+        assert not any(name in str(each) for name in own for each in found)
+        await offload(rome.admin, "shop")
+        fits = pod("fits", "4", "red")
+        await rome.admin.create(PODS, fits, "shop")
+        await rome.admin.create(PODS, pod("stays", "4.5", "red"), "shop")
+        await rome.until(PODS, "fits", "shop", lambda each: each["status"]["phase"] == "Running")
+        there = await milan.admin.get(PODS, "fits", "shop-rome")
+        assert there["spec"]["nodeName"] == own[1]
+        here = await rome.admin.get(PODS, "fits", "shop")
+        told = {each["metadata"]["name"]: each for each in found}[here["spec"]["nodeName"]]
+        assert told["status"]["allocatable"]["cpu"] == "8"
+        await ask(rome, "groups")
+        await has_pools(rome, "red", "blue")
 
 
 async def test_a_group_that_goes_is_drained_after_a_while_and_its_pods_are_returned() -> None:

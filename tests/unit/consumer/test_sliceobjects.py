@@ -130,11 +130,11 @@ def test_the_node_of_a_part_has_its_share_its_labels_and_its_taints_and_binds_po
     status = load("resourceslices")["status"] | {"nodeSelector": {"for": "guests"}}
     part = Part(
         "0a1b2c3d",
-        {"pool": "red", "topology.kubernetes.io/zone": "a", "not valid": "x"},
-        ("disk",),
-        (("gpu", "yes", "NoSchedule"), ("not valid", "", "NoSchedule")),
-        {"cpu": 1_500_000_000, "memory": 2**30 * 10**9},
-        '{"groups":[{"nodes":1}]}',
+        labels={"pool": "red", "topology.kubernetes.io/zone": "a", "not valid": "x"},
+        lacks=("disk",),
+        taints=(("gpu", "yes", "NoSchedule"), ("not valid", "", "NoSchedule")),
+        share={"cpu": 1_500_000_000, "memory": 2**30 * 10**9},
+        told='{"groups":[{"nodes":1}]}',
     )
     slice_ = a_slice(status=status)
     made = virtual_node_of(slice_, "lz", believe=("pool",), part=part)
@@ -152,6 +152,11 @@ def test_the_node_of_a_part_has_its_share_its_labels_and_its_taints_and_binds_po
     required = patch["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     terms = [{"matchExpressions": [{"key": "disk", "operator": "DoesNotExist"}]}]
     assert required == {"nodeSelectorTerms": terms}
+    one = msgspec.structs.replace(part, machine=True)
+    of_one = virtual_node_of(slice_, "lz", part=one)
+    assert of_one is not None
+    selector = {"for": "guests", "liqod.io/machine": "0a1b2c3d"}
+    assert of_one["spec"]["offloadingPatch"] == {"nodeSelector": selector}
     gone = msgspec.structs.replace(part, not_told_since="2026-11-28T12:00:00Z")
     shut = virtual_node_of(slice_, "lz", part=gone)
     assert shut is not None

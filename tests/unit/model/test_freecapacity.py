@@ -13,9 +13,11 @@ from liqod.model.peering.freecapacity import (
     for_node,
     free_node,
     largest,
+    machine_key,
     read,
     room,
     tell,
+    tell_each,
 )
 
 ARCH = "kubernetes.io/arch"
@@ -163,3 +165,39 @@ def test_what_is_counted_is_told_where_there_is_anything_and_believed_where_it_c
     assert found is not None
     assert found.counted == {"cpu": "1"}
     assert read('{"groups":[],"counted":{"cpu":"nonsense"}}') is None
+
+
+def test_each_node_is_told_by_itself_with_a_key_and_groups_where_there_are_too_many() -> None:
+    seven = parse_all({"cpu": "7"})
+    some = [
+        FreeNode({"pool": "red", "host": f"m{n}"}, (), seven, machine_key(f"u{n}"))
+        for n in range(freecapacity.MOST_MACHINES)
+    ]
+    found = read(tell_each(some, ("pool",)))
+    assert found is not None
+    assert {each.key for each in found.groups} == {each.key for each in some}
+    assert {(each.nodes, each.labels["pool"], each.free["cpu"]) for each in found.groups} == {
+        (1, "red", "7")
+    }
+    assert largest(found) == seven
+    assert "host" not in tell_each(some, ("pool",))
+    more = [*some, FreeNode({}, (), seven, machine_key("one more"))]
+    assert tell_each(more, ("pool",)) == tell(more, ("pool",))
+    twice = found.groups[0]
+    assert read(msgspec.json.encode(FreeCapacity((twice, twice))).decode()) is None
+    named = msgspec.structs.replace(twice, key="../secret")
+    assert read(msgspec.json.encode(FreeCapacity((named,))).decode()) is None
+
+
+def test_the_largest_word_of_nodes_is_no_longer_than_is_read() -> None:
+    names = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "example.com/fpga")
+    free = dict.fromkeys(names, 123_456_789_000)
+    some = [
+        FreeNode({"topology.kubernetes.io/zone": "eu-central-1a"}, (), free, machine_key(f"u{n}"))
+        for n in range(freecapacity.MOST_MACHINES)
+    ]
+    text = tell_each(some, ("topology.kubernetes.io/zone",))
+    assert len(text) <= freecapacity.LONGEST
+    found = read(text)
+    assert found is not None
+    assert len(found.groups) == freecapacity.MOST_MACHINES

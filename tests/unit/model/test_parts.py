@@ -32,8 +32,26 @@ def test_a_key_changes_with_labels_and_taints_and_not_with_pods() -> None:
 def test_nodes_that_kubernetes_shuts_for_a_while_are_no_part() -> None:
     short = NodeGroup(1, {}, ("node.kubernetes.io/memory-pressure=:NoSchedule",))
     kept = NodeGroup(1, {}, ("node-role.kubernetes.io/control-plane=:NoSchedule",))
-    assert list(lasting(FreeCapacity((short, kept))).values()) == [kept]
-    assert lasting(None) == {}
+    assert list(lasting(FreeCapacity((short, kept)), "groups").values()) == [kept]
+    assert lasting(None, "groups") == {}
+
+
+def test_nodes_by_themselves_are_for_slices_that_ask_for_them() -> None:
+    told = FreeCapacity((NodeGroup(1, {}, (), {"cpu": "4"}, key="0a1b2c3d"), NodeGroup(2)))
+    assert list(lasting(told, "groups").values()) == [NodeGroup(2)]
+    assert list(lasting(told, "nodes")) == ["0a1b2c3d", key_of(NodeGroup(2))]
+
+
+def test_of_machines_of_one_kind_as_many_have_a_share_as_it_can_fill() -> None:
+    free = {f"m{number}": amounts(cpu="8", memory="16Gi", pods="110") for number in range(10)}
+    kinds = dict.fromkeys(free, "same")
+    shares = divide(amounts(cpu="20", memory="80Gi", pods="60"), free, {}, kinds)
+    sizes = sorted((each["cpu"] for each in shares.values()), reverse=True)
+    assert sum(sizes) == quantities.parse("20")
+    assert [bool(each) for each in sizes] == [True] * 3 + [False] * 7
+    assert sizes[0] >= quantities.parse("6")
+    assert sum(each["pods"] for each in shares.values()) == quantities.parse("60")
+    assert all(each["pods"] for each in shares.values() if each["cpu"])
 
 
 def test_a_small_part_with_a_gpu_has_cpus_for_it() -> None:
@@ -70,7 +88,8 @@ def test_the_parts_never_have_more_than_was_granted(seed: int) -> None:
     keys = [f"part-{number}" for number in range(chance.randint(1, 9))]
     granted, free = some(100_000), {key: some(50_000) for key in keys}
     placed = {key: some(20_000) for key in [*keys, "leaving"] if chance.random() < 0.7}
-    shares = divide(granted, free, placed)
+    kinds = {key: chance.choice("ab") for key in keys} if seed % 2 else None
+    shares = divide(granted, free, placed, kinds)
     for name, amount in granted.items():
         assert sum(each[name] for each in shares.values()) <= amount
         told = any(name in each for each in free.values())

@@ -12,6 +12,7 @@ from liqod.errors import Invalid
 from liqod.kube import times
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.objects.podchanges import state
+from liqod.provider.policies.podrestrictions import NotAllowed
 from liqod.provider.workloads.podshape import (
     REQUIRED,
     awaits_way,
@@ -163,3 +164,25 @@ def test_a_pod_notes_what_it_was_made_with_and_debuggers_come_later():
     assert "ephemeralContainers" not in made["spec"]
     added = pod_spec(asked, GuestSettings(always_pull=True))["ephemeralContainers"]
     assert [each["imagePullPolicy"] for each in added] == ["Always"]
+
+
+def test_a_pod_for_one_node_gets_its_name_for_the_key_and_no_other_key_counts():
+    arch = {"matchExpressions": [ARCH], "matchFields": []}
+    required = {REQUIRED: {"nodeSelectorTerms": [arch, {}]}}
+    selector = {"liqod.io/machine": "0a1b2c3d", "for": "guests"}
+    spec = {"containers": [], "nodeSelector": selector, "affinity": {"nodeAffinity": required}}
+    machines = {"0a1b2c3d": "milan-7"}
+    made = pod_manifest(shaped(spec), GuestSettings(), None, machines)["spec"]
+    assert made["nodeSelector"] == {"for": "guests"}
+    field = {"key": "metadata.name", "operator": "In", "values": ["milan-7"]}
+    assert made["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] == [
+        {"matchExpressions": [ARCH, REAL], "matchFields": [field]},
+        {"matchExpressions": [REAL], "matchFields": [field]},
+    ]
+    with pytest.raises(NotAllowed):
+        pod_manifest(shaped(spec), GuestSettings(), None, {})
+    bad: dict[str, Any] = {REQUIRED: {"nodeSelectorTerms": [{"matchFields": 1}]}}
+    with pytest.raises(Invalid):
+        pod_manifest(
+            shaped({**spec, "affinity": {"nodeAffinity": bad}}), GuestSettings(), None, machines
+        )
