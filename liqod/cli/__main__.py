@@ -20,7 +20,7 @@ ELSEWHERE: Final = {
     "node": "[Every node but the gateway](../background/network.md#several-nodes) has one; "
     "`liqod node --help` names its options.",
     "top": "[Its own page](top.md) has its options, views and keys.",
-    "demo": "The [README](../../README.md#see-it-in-half-a-minute) says what it shows; with "
+    "demo": "[A page of its own](../start/demo.md) says what it shows; with "
     "`--once` it ends by itself.",
 }
 """Commands that start without this package, and where to read on."""

@@ -25,7 +25,7 @@ LONGEST = (
     "cluster/test_killed_daemons.py",
     "netns/test_failover.py",
     "cluster/test_peering.py",
-    "cluster/test_readme.py",
+    "cluster/test_start_pages.py",
     "stateful/test_mutants.py",
     "node/test_offload.py",
     "stateful/test_stateful.py",

@@ -14,7 +14,7 @@ from liqod.plugins import declared
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"))]
 USERS = [each for each in PAGES if each.parent.name in {"start", "how-to"}]
 LISTS = {"peers": config.PeerSettings, "policies": config.PeerPolicy}
 

@@ -38,8 +38,8 @@ def sections() -> dict[str, str]:
 
 
 def rows() -> dict[str, str]:
-    """The rows of the README's table of where to begin, by their first cells."""
-    table = (ROOT / "README.md").read_text().split("\nWhere to begin:\n")[1].split("\n## ")[0]
+    """The rows of CONTRIBUTING's table of where to begin, by their first cells."""
+    table = (ROOT / "CONTRIBUTING.md").read_text().split("\n## Where to begin\n")[1]
     lines = [each for each in table.splitlines() if each.startswith("| ")]
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines[2:]}
 

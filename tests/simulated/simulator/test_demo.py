@@ -13,8 +13,9 @@ import pytest
 import trio
 
 from simulator.demo import finding, programs
-from tests.testbed import virtualtime
+from tests.testbed import pages, virtualtime
 
+PAGE = pages.ROOT / "docs" / "start" / "demo.md"
 DEMO = (sys.executable, "-m", "liqod", "demo")
 
 
@@ -97,6 +98,7 @@ async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
     assert "All 6 replicas are Running and Ready" in said
     assert "by mDNS on lo" in said or "not by mDNS: UDP port" in said or not carries()
     assert introduced(said)
+    assert pages.missing(pages.shown(PAGE.read_text()), said) == []
     assert "problems, worst first" not in said, "a newcomer has made none"
     assert left_in(tmp_path) == []
 

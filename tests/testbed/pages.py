@@ -1,0 +1,170 @@
+"""Pages that are run: the files and the commands that stand in one, in their order.
+
+A block that is marked ``console`` has commands behind ``$``, each followed by what it prints. A
+block whose first line is a comment with a name alone, such as ``# milan.toml``, is a file of that
+name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed.daemon import STOP_DEADLINE
+from tests.testbed.processes import Child, plain_environment, tail
+
+ROOT = Path(__file__).parents[2]
+PREPARED = ("python3 -m venv", "export PATH=")
+"""How commands begin that make the environment, which is there when tests run."""
+DEADLINE = 180
+_BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that the reader writes."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A command, and what the page shows of its output; ``…`` stands for anything in a line."""
+
+    line: str
+    shown: tuple[str, ...] = ()
+
+
+def steps(text: str) -> list[Written | Typed]:
+    """The files and commands of a page, in their order."""
+    found: list[Written | Typed] = []
+    for indent, language, block in _BLOCK.findall(text):
+        body = re.sub(f"^{indent}", "", block, flags=re.MULTILINE)
+        if language == "console":
+            found += _commands(body)
+        elif named := _NAMED.match(body):
+            found.append(Written(named[1], body))
+    return found
+
+
+def shown(text: str) -> tuple[str, ...]:
+    """The lines of output that a page shows apart from commands, in blocks marked ``text``."""
+    blocks = (block for _, language, block in _BLOCK.findall(text) if language == "text")
+    return tuple(line for block in blocks for line in block.splitlines())
+
+
+def _commands(block: str) -> list[Typed]:
+    joined = block.replace("\\\n", "")
+    parts = re.split(r"^\$ ", joined, flags=re.MULTILINE)
+    assert not parts[0].strip(), f"output of no command: {parts[0]}"
+    lines = [part.rstrip("\n").split("\n") for part in parts[1:]]
+    return [Typed(re.sub(r" {2,}", " ", line), tuple(shown)) for line, *shown in lines]
+
+
+def missing(shown: tuple[str, ...], said: str) -> list[str]:
+    """The lines of those that are shown which an output has not, after the one before."""
+    left = said.splitlines()
+    lacking = []
+    for line in filter(str.strip, shown):
+        wanted = re.compile(r"\s+".join(map(_pattern, line.split())))
+        place = next((i for i, each in enumerate(left) if wanted.fullmatch(each.strip())), None)
+        if place is None:
+            lacking.append(line)
+        else:
+            left = left[place + 1 :]
+    return lacking
+
+
+def _pattern(word: str) -> str:
+    """A word of a shown line as an expression."""
+    return ".*".join(map(re.escape, word.split("…")))
+
+
+class Terminal:
+    """A newcomer's folder and what is exported in it; ``liqod run`` stays up until it ends.
+
+    Args:
+        folder: the one that commands are run in.
+        programs: the folder of kubectl.
+    """
+
+    def __init__(self, folder: Path, programs: Path) -> None:
+        self.folder = folder
+        self.environment = {
+            **plain_environment(),
+            "HOME": str(folder),
+            "PATH": f"{Path(sys.executable).parent}:{programs}:{os.environ['PATH']}",
+        }
+        self.daemons: list[Child] = []
+
+    def follow(self, text: str, before: Mapping[str, Callable[[], None]]) -> list[tuple[str, str]]:
+        """Does all that a page says; the commands, each with what it printed.
+
+        Args:
+            text: the page, or a part of it.
+            before: what is to be done before a command, by the command.
+        """
+        done: list[tuple[str, str]] = []
+        for step in steps(text):
+            if isinstance(step, Written):
+                (self.folder / step.name).write_text(step.text)
+            elif "liqod run" in step.line:
+                self.run_daemon(step.line)
+            elif not step.line.startswith(PREPARED):
+                before.get(step.line, lambda: None)()
+                said = self.type(step.line)
+                lacking = missing(step.shown, said)
+                assert not lacking, f"$ {step.line}\n{said}\nhas not: {lacking}"
+                done.append((step.line, said))
+        return done
+
+    def type(self, line: str) -> str:
+        """Run a line as a shell does; its output. Fails the test if the line fails."""
+        if export := re.fullmatch(r"export (\w+)=(.*)", line):
+            self.environment[export[1]] = export[2].replace("$PWD", str(self.folder))
+            return ""
+        done = subprocess.run(
+            ["bash", "-c", line],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        logs = "\n".join(tail(self.folder / f"{child.name}.log", 20) for child in self.daemons)
+        assert done.returncode == 0, f"$ {line}\n{done.stdout}\n{logs}"
+        return done.stdout
+
+    def run_daemon(self, line: str) -> None:
+        """Start a daemon as in a terminal of its own."""
+        name = f"daemon-{len(self.daemons)}"
+        self.daemons.append(
+            Child(
+                name,
+                ["bash", "-c", f"exec env {line}"],
+                self.folder / f"{name}.log",
+                cwd=self.folder,
+                environment=self.environment,
+            )
+        )
+
+    def stop_daemons(self) -> None:
+        """Ctrl-C in each of their terminals."""
+        for child in self.daemons:
+            child.signal(2)
+        for child in self.daemons:
+            assert child.wait(STOP_DEADLINE) == 0
+
+    def close(self) -> None:
+        """End whatever still runs."""
+        for child in self.daemons:
+            child.kill()
