@@ -15,8 +15,11 @@ Json = dict[str, Any]
 
 ENDINGS: Final = (".yaml", ".yml", ".json")
 """Of the files of a folder that are read."""
+TOML: Final = ".toml"
 NO_OBJECTS: Final = frozenset(("kustomization.yaml", "kustomization.yml", "Kustomization"))
 """Files that list others; patches and generators of them are not carried out."""
+SETTINGS: Final = "liqod.toml"
+"""The file of a folder that has the daemon's settings; a named file may have another name."""
 STANDARD_INPUT: Final = "-"
 MOST: Final = 64 << 20
 """Bytes of all manifests together."""
@@ -72,25 +75,36 @@ def read(places: list[str]) -> list[Manifest]:
     return list(found.values())
 
 
-def _texts(places: list[str]) -> Iterator[tuple[str, bytes]]:
+def settings(places: list[str]) -> list[tuple[str, bytes]]:
+    """The files with settings of a daemon on a host, among the same places: path and text.
+
+    Raises:
+        ConfigError: one cannot be read.
+    """
+    return list(_texts(places, toml=True))
+
+
+def _texts(places: list[str], *, toml: bool = False) -> Iterator[tuple[str, bytes]]:
     room = MOST
     for place in places:
-        for source, text in _of_place(place):
+        for source, text in _of_place(place, toml=toml):
             room -= len(text)
             if room < 0:
                 raise ConfigError(f"the manifests have more than {MOST >> 20} MiB")
             yield source, text
 
 
-def _of_place(place: str) -> Iterator[tuple[str, bytes]]:
+def _of_place(place: str, *, toml: bool) -> Iterator[tuple[str, bytes]]:
     if place == STANDARD_INPUT:
-        yield "standard input", sys.stdin.buffer.read(MOST + 1)
+        if not toml:
+            yield "standard input", sys.stdin.buffer.read(MOST + 1)
         return
     path = Path(place)
     try:
         files = sorted(_files(path)) if path.is_dir() else [path]
         for each in files:
-            yield str(each), each.read_bytes()
+            if (each.suffix == TOML) == toml:
+                yield str(each), each.read_bytes()
     except OSError as error:
         raise ConfigError(f"cannot read {error.filename or place}: {error.strerror}") from error
 
@@ -102,7 +116,7 @@ def _files(folder: Path) -> Iterator[Path]:
             continue
         if each.is_dir():
             yield from _files(each)
-        elif each.suffix in ENDINGS and each.name not in NO_OBJECTS:
+        elif each.name == SETTINGS or (each.suffix in ENDINGS and each.name not in NO_OBJECTS):
             yield each
 
 

@@ -1,7 +1,7 @@
-"""The consequences of other settings of the daemon, where a manifest has them. Pure.
+"""The consequences of other settings of the daemon, where a manifest or a file has them. Pure.
 
-They are in the Secret of an installation in the cluster. Requests that wait are judged by the
-policies before and after; a cluster that asks like one of them is judged so.
+They are in the Secret of an installation in the cluster, and in a file on a host. Requests that
+wait are judged by the policies before and after; a cluster that asks like one of them is judged so.
 """
 
 import base64
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.apimachinery.kinds import SECRETS
+from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.config import Config, parse
 from liqod.errors import ConfigError
 from liqod.handshake.requests.policies import PolicyDecision, PolicySubject, judge
@@ -19,6 +19,7 @@ from liqod.install.workload import CONFIG_FILE, NAME
 from liqod.procedures import answering
 from liqod.procedures.consequences import Action, Consequence
 from liqod.procedures.dryrun import PlannedObject
+from liqod.procedures.planning import PlannedChange
 from liqod.resources import IncomingPeering
 
 Json = dict[str, Any]
@@ -30,6 +31,35 @@ JUDGED: Final[dict[str, tuple[Action, str]]] = {
 }
 BY_PEER: Final = ("peers", "peer_defaults")
 """Tables that concern single peers."""
+
+
+FILE: Final = Kind("", "", "Settings", "")
+"""Stands for the kind of a file, which is no object."""
+
+
+def of_file(
+    source: str, text: bytes, before: Config | None, here: str, waiting: Iterable[IncomingPeering]
+) -> PlannedChange:
+    """The change that a file with settings would be.
+
+    Args:
+        source: its path.
+        text: its contents.
+        before: the settings as they are; None where they are not known, for the defaults.
+        here: this cluster's id.
+        waiting: requests of others; those that were decided count for nothing.
+    """
+    known = (FILE, "", CONFIG_FILE, source)
+    try:
+        after = parse(text.decode(), {})
+    except (ConfigError, UnicodeDecodeError) as error:
+        told = Consequence("refused", here, f"{source}: {error}")
+        return PlannedChange(PlannedObject(*known, "refused"), (told,))
+    if before is None:
+        found = _compared(Config(), after, here, waiting)
+        return PlannedChange(PlannedObject(*known, "created"), tuple(found))
+    found = _compared(before, after, here, waiting)
+    return PlannedChange(PlannedObject(*known, "changed" if found else "same"), tuple(found))
 
 
 def has_settings(planned: PlannedObject, own: str) -> bool:
@@ -56,6 +86,13 @@ def consequences(
         before = parse(_text(planned.before), {})
     except ConfigError:
         before = Config()
+    return _compared(before, after, here, waiting)
+
+
+def _compared(
+    before: Config, after: Config, here: str, waiting: Iterable[IncomingPeering]
+) -> list[Consequence]:
+    """The consequences of settings after others."""
     if before == after:
         return []
     return [*_peers(before, after), *_requests(before, after, waiting), *_rest(before, after, here)]

@@ -71,3 +71,15 @@ def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "two.yaml").write_text(TWO)
     with pytest.raises(ConfigError, match="more than"):
         manifests.read([str(tmp_path)])
+
+
+def test_settings_of_a_host_are_no_manifest(tmp_path: Path):
+    (tmp_path / "one.yaml").write_text(ONE)
+    (tmp_path / "liqod.toml").write_text("[provider]\n")
+    (tmp_path / "pyproject.toml").write_text("[tool]\n")
+    own = tmp_path / "liqod.toml"
+    assert [each.name for each in manifests.read([str(tmp_path)])] == ["one"]
+    assert manifests.settings([str(tmp_path)]) == [(str(own), b"[provider]\n")]
+    other = tmp_path / "pyproject.toml"
+    assert manifests.read([str(other)]) == []
+    assert [source for source, _ in manifests.settings([str(other), "-"])] == [str(other)]

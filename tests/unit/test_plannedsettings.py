@@ -8,6 +8,7 @@ import pytest
 from liqod.apimachinery.kinds import SECRETS
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli import plannedsettings
+from liqod.config import parse
 from liqod.identity import keys
 from liqod.procedures.dryrun import PlannedObject
 from liqod.resources import IncomingPeering
@@ -82,3 +83,31 @@ def test_settings_that_make_no_sense_are_refused():
         SECRETS, "liqo", "liqod", "", "changed", None, {"data": {"liqod.toml": "%"}}
     )
     assert told(broken) == ["refused milan: liqod.toml: it is no text"]
+
+
+def of_file(text: str, before: str | None) -> tuple[str, list[str]]:
+    """What becomes of a file on a host, and what comes of it."""
+    known = parse(before, {}) if before is not None else None
+    made = plannedsettings.of_file("h/liqod.toml", text.encode(), known, "milan", [request("4")])
+    told = [f"{each.action} {each.cluster}: {each.message}" for each in made.consequences]
+    return made.object.change, told
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "change", "told"),
+    [
+        (AUTO, AUTO, "same", []),
+        (f"# a word\n{AUTO}", AUTO, "same", []),
+        (AUTO, "", "changed", ["begins rome: a request", "changes milan: [policies]"]),
+        (AUTO, None, "created", ["begins rome: a request", "changes milan: [policies]"]),
+        ("", None, "created", []),
+        ("[provider]\npod_securty = 1\n", "", "refused", ["refused milan: h/liqod.toml: "]),
+    ],
+)
+def test_a_file_on_a_host_is_compared_with_the_present_one(
+    text: str, before: str | None, change: str, told: list[str]
+):
+    found, came = of_file(text, before)
+    assert found == change
+    assert len(came) == len(told)
+    assert all(each.startswith(begin) for each, begin in zip(came, told, strict=True))

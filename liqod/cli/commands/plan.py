@@ -1,6 +1,8 @@
 """``plan``: show what applying manifests would begin, move, end or be refused, at which cluster."""
 
+import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -12,7 +14,7 @@ from liqod.cli import manifests, plannedsettings
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import cluster_id
-from liqod.kube.client import Client
+from liqod.config import Config, load
 from liqod.kube.selection import Selection
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
@@ -44,6 +46,13 @@ async def plan(
             help="Objects of liqod with these labels that no manifest has would be deleted.",
         ),
     ] = "",
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="The daemon's settings on a host as they are: a liqod.toml is compared with them.",
+            show_default="LIQOD_CONFIG",
+        ),
+    ] = None,
     field_manager: Annotated[
         str, typer.Option(help="As which the objects are applied on the server.")
     ] = "kubectl",
@@ -53,7 +62,8 @@ async def plan(
 
     It names what would begin, move, change, end or be refused. Nothing is changed. The API server
     says what becomes of each object (a dry run), and liqod what comes of that, by the code that
-    decides it. The order of the manifests counts for nothing.
+    decides it. The order of the manifests counts for nothing. A file liqod.toml has the settings of
+    a daemon on a host.
 
     The exit status is 0 where nothing would change, 2 where something would, and 1 where something
     is refused, or nothing could be found out.
@@ -64,13 +74,21 @@ async def plan(
       liqod plan -f manifests --prune app.kubernetes.io/part-of=peerings
       kustomize build overlay | liqod plan -f -
     """
-    found = manifests.read(filename)
+    found, files = manifests.read(filename), manifests.settings(filename)
+    before = _present(config) if files else None
     async with frame.client() as client:
         frame.progress("ask the API server what would change")
         here = await cluster_id(client, liqo_namespace)
         planning = Planning(client, here, liqo_namespace, field_manager)
         changes = await planning.plan(found, prune)
-        changes = [await _with_settings(client, each, here, liqo_namespace) for each in changes]
+        if files or any(_has_settings(each, liqo_namespace) for each in changes):
+            own = Selection(liqo_namespace)
+            waiting = await client.list(INCOMING_PEERINGS, own, decode=IncomingPeering)
+            changes = [
+                _with_settings(each, here, waiting) if _has_settings(each, liqo_namespace) else each
+                for each in changes
+            ]
+            changes += [plannedsettings.of_file(*each, before, here, waiting) for each in files]
     if not frame.show(_report(here, changes)):
         frame.print_text("\n".join(_text(changes)), lines=True)
     if any(each.refused for each in changes):
@@ -79,13 +97,25 @@ async def plan(
         raise SystemExit(CHANGES)
 
 
-async def _with_settings(
-    client: Client, change: PlannedChange, here: str, own: str
+def _present(path: Path | None) -> Config | None:
+    """The settings of this host's daemon as they are; None where no file is named.
+
+    Raises:
+        ConfigError: the file cannot be read, or makes no sense.
+    """
+    if path is None and not os.environ.get("LIQOD_CONFIG"):
+        return None
+    return load(str(path or os.environ["LIQOD_CONFIG"]), {})
+
+
+def _has_settings(change: PlannedChange, own: str) -> bool:
+    return plannedsettings.has_settings(change.object, own)
+
+
+def _with_settings(
+    change: PlannedChange, here: str, waiting: list[IncomingPeering]
 ) -> PlannedChange:
-    """A change with what comes of the daemon's settings, where the object has them."""
-    if not plannedsettings.has_settings(change.object, own):
-        return change
-    waiting = await client.list(INCOMING_PEERINGS, Selection(own), decode=IncomingPeering)
+    """A change of the object with the daemon's settings, with what comes of them."""
     found = plannedsettings.consequences(change.object, here, waiting)
     return msgspec.structs.replace(change, consequences=tuple(found))
 

@@ -170,6 +170,14 @@ async def test_refusals_are_named_with_the_object(tmp_path: Path, nursery: trio.
         assert "pod_security" in found["Secret", "liqo"]["problem"]
         assert found["Namespace", ""]["change"] == "created"
 
+        settings = tmp_path / "liqod.toml"
+        settings.write_text("[webhook]\nenabled = false\n")
+        own = ("plan", "-f", str(settings), "--config", str(settings))
+        assert (await run(rome, tmp_path, *own)).status == 0
+        new = await run(rome, tmp_path, "plan", "-f", str(settings), "--config", "/dev/null")
+        assert new.status == 2, new.err
+        assert "changes at rome: [webhook], once its daemon is started again" in lines(new)
+
 
 @pytest.mark.long
 async def test_any_order_and_half_of_it_come_to_the_same(tmp_path: Path, nursery: trio.Nursery):
