@@ -9,6 +9,7 @@ Without the webhook pods still get their toleration, later: see
 
 import functools
 import logging
+import math
 import ssl
 from contextlib import AbstractAsyncContextManager
 from typing import NoReturn
@@ -54,6 +55,13 @@ LIMITS = Limits(body=(3 << 19) + 65536, idle=120.0, paced=True)
 """A review has one object, which the API server bounds, and little beside."""
 
 
+HELD = 1.0
+"""Seconds for which a pod waits at most until its webhook, just begun, has read what it needs: an
+API server waits for two."""
+BEGINS = 10.0
+"""Seconds after the start in which pods wait for that."""
+
+
 class PodWebhook:
     """Answers for new pods.
 
@@ -80,6 +88,8 @@ class PodWebhook:
         self._offloadings: IndexedStore | None = None
         self._slices: IndexedStore | None = None
         self._policies: IndexedStore | None = None
+        self._followed: tuple[SharedInformer, ...] = ()
+        self._holds_until = -math.inf
         self._seldom = Seldom()
         self._certified = False
         self.port = 0
@@ -88,8 +98,8 @@ class PodWebhook:
     async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve until cancelled; starts with the port.
 
-        Until a leader has made the certificates, connections fail in their handshake; until the
-        offloaded namespaces are known, pods are admitted as they are.
+        Until a leader has made the certificates, connections fail in their handshake. A pod waits
+        for a moment until the offloaded namespaces are known; then it is admitted as it is.
 
         Raises:
             ConfigError: the address cannot be bound.
@@ -104,6 +114,8 @@ class PodWebhook:
         ):
             self._offloadings, self._slices = offloadings.store, slices.store
             self._policies = policies.store
+            self._followed = (offloadings, slices, policies)
+            self._holds_until = trio.current_time() + BEGINS
             unsubscribe = stored.subscribe(lambda change: self._certify(change.new))
             try:
                 self.port = await nursery.start(
@@ -155,6 +167,7 @@ class PodWebhook:
         """
         if request.path not in (webhook.PATH, webhook.CLOSED_PATH):
             return HttpResponse(404)
+        await self._until_known()
         if request.path == webhook.CLOSED_PATH and not self._knows_offloadings():
             return HttpResponse(503, b"liqod does not know yet how this namespace is offloaded")
         try:
@@ -176,6 +189,13 @@ class PodWebhook:
         return self._context.informers.share(
             SECRETS, Selection(self._context.namespace, fields=selection), wait=False
         )
+
+    async def _until_known(self) -> None:
+        """Wait just after the start until what a verdict needs was read, for a moment at most."""
+        if trio.current_time() < self._holds_until:
+            with trio.move_on_after(HELD):
+                for each in self._followed:
+                    await each.synced()
 
     def _knows_offloadings(self) -> bool:
         return self._offloadings is not None and self._offloadings.synced
