@@ -7,7 +7,7 @@ the termination message of its container, name what is left, each with the step 
 
 import os
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import trio
 
@@ -51,9 +51,10 @@ async def depart(
     """
     if not await _uninstalls(client, namespace):
         return ["Helm uninstalls no release here: every peer stays"]
-    if undefined := await _undefined(client, namespace):
+    tenants = await _tenants(client)
+    if tenants is None and (undefined := await _undefined(client, namespace)):
         return [undefined]
-    peers = await removal.peers_left(client)
+    peers = await removal.peers_left(client, tenants or [])
     if (peers or await _offloaded(client)) and not await _works(client, namespace):
         return [f"no daemon works here: {', '.join(peers) or 'what is offloaded'} stays as it is"]
     await _bring_back(client)
@@ -102,21 +103,26 @@ async def _works(client: Client, namespace: str) -> bool:
     return False
 
 
-async def _undefined(client: Client, namespace: str) -> str:
-    """A sentence where somebody has deleted the definitions, and all peerings with them."""
+async def _tenants(client: Client) -> list[dict[str, Any]] | None:
+    """All Tenants; None where somebody has deleted the definitions."""
     try:
-        await client.list(TENANTS, decode=Partial)
+        return await client.list(TENANTS)
     except NotFound:
-        tenant = Selection(labels=labels.REMOTE_CLUSTER_ID)
-        found = await client.list(NAMESPACES, tenant, decode=Partial)
-        peers = sorted(each.metadata.labels[labels.REMOTE_CLUSTER_ID] for each in found)
-        if peers:
-            return (
-                "liqod's definitions are deleted, and every peering with them: "
-                f"`liqod unpeer {await own_cluster_id(client, namespace)}` at {', '.join(peers)} "
-                "ends what is there of this cluster"
-            )
-    return ""
+        return None
+
+
+async def _undefined(client: Client, namespace: str) -> str:
+    """A sentence where all peerings went with the definitions; empty where there were none."""
+    tenant = Selection(labels=labels.REMOTE_CLUSTER_ID)
+    found = await client.list(NAMESPACES, tenant, decode=Partial)
+    peers = sorted(each.metadata.labels[labels.REMOTE_CLUSTER_ID] for each in found)
+    if not peers:
+        return ""
+    return (
+        "liqod's definitions are deleted, and every peering with them: "
+        f"`liqod unpeer {await own_cluster_id(client, namespace)}` at {', '.join(peers)} "
+        "ends what is there of this cluster"
+    )
 
 
 def _rest(peer: str, end: unpeering.Departed) -> str:

@@ -144,11 +144,17 @@ async def uninstall(
     return silent
 
 
-async def peers_left(client: Client) -> list[str]:
-    """The ids of the clusters that this one is peered with, sorted."""
+async def peers_left(client: Client, tenants: list[dict[str, Any]] | None = None) -> list[str]:
+    """The ids of the clusters that this one is peered with, sorted.
+
+    Args:
+        client: an administrator's.
+        tenants: all Tenants, where they have been read.
+    """
     found: set[str] = set()
     for kind in PEERED:
-        for one in await _list(client, kind):
+        known = tenants if kind == TENANTS else None
+        for one in await _list(client, kind) if known is None else known:
             peer = one.get("spec", {}).get("clusterID") or (
                 one["metadata"].get("labels", {}).get(labels.REMOTE_CLUSTER_ID)
             )

@@ -182,6 +182,8 @@ class Ledger:
         demand = self._waiting_requests.get(key)
         if demand is None or key not in self._waiting.get(demand, {}):
             return []
+        if self._judge(demand, self._used, self._total).reason != OVER_QUOTA:
+            return []
         return self._give_way(demand, self._largest_unplaced(), self._used, self._total)
 
     def holds(self, key: Key) -> bool:
@@ -228,8 +230,9 @@ class Ledger:
         """The pods of one demand that have room in an offer, as many as fit."""
         for key in keys:
             gone: list[Key] = []
-            if not self._judge(demand, offer.used, offer.total).admitted:
-                gone = self._try(demand, offer)
+            verdict = self._judge(demand, offer.used, offer.total)
+            if not verdict.admitted:
+                gone = self._try(demand, offer, over=verdict.reason == OVER_QUOTA)
                 if not gone:
                     return
             yield key
@@ -237,9 +240,13 @@ class Ledger:
                 self._move(self._booked[each], offer.used, offer.total, -1)
             self._move(demand, offer.used, offer.total, 1)
 
-    def _try(self, demand: Demand, offer: Offer) -> list[Key]:
-        """The pods that give way to one of an offer, while that may look for more of them."""
-        if offer.unplaced and not offer.is_hopeless(demand):
+    def _try(self, demand: Demand, offer: Offer, *, over: bool) -> list[Key]:
+        """The pods that give way to one of an offer, while that may look for more of them.
+
+        Args:
+            over: whether it is over its quota: none gives way to one that is refused otherwise.
+        """
+        if over and offer.unplaced and not offer.is_hopeless(demand):
             if offer.tries == MOST_TRIES:
                 self.unfinished = True
                 return []
@@ -317,12 +324,10 @@ class Ledger:
         """The fewest of the unplaced pods, the largest first, without which a smaller one has room.
 
         Args:
-            demand: of the smaller one.
+            demand: of the smaller one, which is over its quota.
             unplaced: the others, by their size.
             used, total: the bookings to go by.
         """
-        if self._judge(demand, used, total).reason != OVER_QUOTA:
-            return []
         share = self._share(demand)
         larger = [key for key in unplaced if self._unplaced[key] > share]
         if not larger:
