@@ -137,6 +137,7 @@ class ConsumerSettings(Table, frozen=True):
         drain_timeout: seconds that pods have to leave a virtual node, or a peer that their
             namespace leaves, within their disruption budgets; then they are deleted.
         return_unschedulable: seconds after which a pod returns that no node there has a place for.
+        return_scaling: the same at a peer that says that it adds nodes, where that is longer.
         return_image: the same where an image cannot be pulled there.
         return_refused: the same where the peer does not take the pod.
         return_back_off: seconds for which its controller's next pods then avoid that peer, at
@@ -151,6 +152,7 @@ class ConsumerSettings(Table, frozen=True):
 
     drain_timeout: Seconds = 120.0
     return_unschedulable: Annotated[float, Meta(ge=0)] = 600.0
+    return_scaling: Annotated[float, Meta(ge=0)] = 1200.0
     return_image: Annotated[float, Meta(ge=0)] = 300.0
     return_refused: Annotated[float, Meta(ge=0)] = 120.0
     return_back_off: Annotated[float, Meta(ge=1)] = 600.0
@@ -174,7 +176,12 @@ class ConsumerSettings(Table, frozen=True):
     @property
     def returns(self) -> ReturnTimes:
         """How long pods wait for their start at a peer."""
-        return ReturnTimes(self.return_unschedulable, self.return_image, self.return_refused)
+        return ReturnTimes(
+            unschedulable=self.return_unschedulable,
+            scaling=self.return_scaling,
+            image=self.return_image,
+            refused=self.return_refused,
+        )
 
 
 class CertificateSettings(Table, frozen=True):

@@ -3,7 +3,7 @@
 A pod comes here once nothing of it is left at the peer that could not start it
 (:mod:`liqod.plugins.returning`). The mark is written before the eviction and read back from the
 watch that the webhook has: the next pod of the controller then finds it. Marks that count no more
-are removed.
+are removed, and one ends early where the peer says by now that it has room.
 """
 
 from collections.abc import Iterable, Iterator
@@ -17,16 +17,24 @@ from liqod.apimachinery.kinds import NODES, PODS
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes import nodedrain
-from liqod.errors import Conflict
+from liqod.errors import ConfigError
 from liqod.kube import times
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model.objects import podreturns, returnmarks
+from liqod.model.objects import podreturns, quantities, returnmarks
 from liqod.model.objects.disruption import EvictablePod
 from liqod.model.objects.returnmarks import ReturnMark
-from liqod.resources import NAMESPACE_OFFLOADINGS, NamespaceOffloading
+from liqod.model.peering import freecapacity
+from liqod.model.peering.freecapacity import FreeCapacity
+from liqod.model.peering.quota import pod_cost
+from liqod.resources import (
+    NAMESPACE_OFFLOADINGS,
+    VIRTUAL_NODES,
+    NamespaceOffloading,
+    VirtualNode,
+)
 
 AGAIN: Final = 0.2
 """Seconds until the mark is looked for that was just written."""
@@ -35,8 +43,10 @@ LOOKS: Final = 10
 BLOCKED: Final = 10.0
 """Seconds until the next try at an eviction that a budget does not allow."""
 PACE: Final = 60.0
-"""Seconds between two looks at the marks of a namespace. A controller without a pod that long after
-its last return is gone, or wants none."""
+"""Seconds between two looks at the marks of a namespace, and at what its peers have free. A
+controller without a pod that long after its last return is gone, or wants none."""
+MOST_ASKED: Final = 8
+"""Resources that a mark keeps."""
 _MARK: Final = labels.RETURNED.encode()
 _CONDITION: Final = labels.RETURNING.encode()
 
@@ -63,14 +73,13 @@ class ReturnedPods(Controller[Key]):
         self._looks: dict[Key, int] = {}
         self._pods = Watched(PODS, _returning, context.own_pods.selection)
         self._offloadings = Watched(NAMESPACE_OFFLOADINGS, _with_marks)
-        super().__init__(context, "returned", self._pods, self._offloadings, name="returned pods")
+        self._nodes: Watched[Key] = Watched(VIRTUAL_NODES)
+        watches = self._pods, self._offloadings, self._nodes
+        super().__init__(context, "returned", *watches, name="returned pods")
 
     async def reconcile(self, key: Key) -> float | None:
         """Evict a pod that has returned, or drop the marks of a namespace that do not count."""
-        try:
-            return await (self._send(key) if key[1] else self._tidy(key[0]))
-        except Conflict:
-            return AGAIN
+        return await (self._send(key) if key[1] else self._tidy(key[0]))
 
     async def _send(self, key: Key) -> float | None:
         """Mark the controller of a pod, then evict the pod."""
@@ -90,7 +99,7 @@ class ReturnedPods(Controller[Key]):
             looks = self._looks.get(key, 0)
             if looks < LOOKS and (known is None or not known.holds(now)):
                 if not looks:
-                    new = _mark(pod, owner, cluster, now)
+                    new = _mark(pod, owner, cluster, now, self._lacking(pod, cluster))
                     first = self._context.config.consumer.return_back_off
                     await self._write(offloading, returnmarks.added(marks, new, first))
                 self._looks[key] = looks + 1
@@ -103,6 +112,30 @@ class ReturnedPods(Controller[Key]):
         """The id of the peer whose virtual node a pod is on; empty where that is gone."""
         node = await self._client.find(NODES, pod["spec"].get("nodeName", ""), decode=Partial)
         return "" if node is None else node.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
+
+    def _lacking(self, pod: dict[str, Any], cluster: str) -> dict[str, str]:
+        """The requests of a pod, where its peer says that no node has as much free now."""
+        told = self._told(cluster)
+        if podreturns.noted(pod).get("reason") != podreturns.UNSCHEDULABLE or not told:
+            return {}
+        try:
+            asked = {name: n for name, n in pod_cost(pod["spec"]).items() if n}
+        except ConfigError:
+            return {}
+        has_room = any(freecapacity.has_room(each, asked) for each in told)
+        return {} if has_room or len(asked) > MOST_ASKED else quantities.render_all(asked)
+
+    def _has_room(self, mark: ReturnMark) -> bool:
+        """True if a peer says that a node has room for a pod as that of a mark."""
+        asked = quantities.parse_all(mark.asked)
+        return any(freecapacity.has_room(each, asked) for each in self._told(mark.cluster))
+
+    def _told(self, cluster: str) -> list[FreeCapacity]:
+        """The words of a peer's on what is free there, of each of its virtual nodes."""
+        nodes = self._nodes.store.values(VirtualNode)
+        notes = (each.metadata.annotations for each in nodes if each.spec.cluster_id == cluster)
+        found = (freecapacity.read(each.get(labels.FREE_CAPACITY)) for each in notes)
+        return [each for each in found if each is not None]
 
     def _offloading(self, namespace: str) -> NamespaceOffloading | None:
         key = (namespace, labels.NAMESPACE_OFFLOADING_NAME)
@@ -128,6 +161,7 @@ class ReturnedPods(Controller[Key]):
         owners = young | (await self._owners(namespace) if len(young) < len(marks) else set())
         clusters = offloading.status.remote_namespaces_conditions
         kept = returnmarks.kept(marks, now, owners, clusters)
+        kept = returnmarks.lifted(kept, now, self._has_room)
         if kept != marks or not marks:
             await self._write(offloading, kept)
         return PACE if kept else None
@@ -148,7 +182,9 @@ def _with_marks(change: StoreChange) -> Iterator[Key]:
         yield (change.key[0], "")
 
 
-def _mark(pod: dict[str, Any], owner: Any, cluster: str, now: str) -> ReturnMark:
+def _mark(
+    pod: dict[str, Any], owner: Any, cluster: str, now: str, asked: dict[str, str]
+) -> ReturnMark:
     """The mark of a pod's controller; its end and number are not counted yet."""
     known = podreturns.noted(pod)
     return ReturnMark(
@@ -160,4 +196,5 @@ def _mark(pod: dict[str, Any], owner: Any, cluster: str, now: str) -> ReturnMark
         message=str(known.get("message", "")),
         since=now,
         until=now,
+        asked=asked,
     )

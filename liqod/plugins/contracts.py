@@ -325,6 +325,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
         patch: its ``offloadingPatch``, as the API server has it.
         labels: labels of the node's resource, such as os and arch.
         takes: words of the consents that its provider gives (:class:`OptIn`).
+        scales: whether its provider says that it adds nodes for pods that find no place.
         storage_classes: those that its provider offers, the one to take first.
         ingress_class: the class of Ingresses that its provider offers as default; empty for none.
         load_balancer_class: the same of Services of the type LoadBalancer.
@@ -335,6 +336,7 @@ class VirtualNode(msgspec.Struct, frozen=True, kw_only=True):
     patch: Mapping[str, Any] = {}
     labels: Mapping[str, str] = {}
     takes: frozenset[str] = frozenset()
+    scales: bool = False
     storage_classes: tuple[str, ...] = ()
     ingress_class: str = ""
     load_balancer_class: str = ""

@@ -42,7 +42,9 @@ def judged(pod: Json, plan: Plan, view: View, *, refused: bool) -> Plan:
         return plan
     status = {**(pod.get("status") or {}), **(plan.status or {})}
     found = podreturns.fault(pod["spec"], status, refused=refused)
-    limit = 0.0 if found is None else view.names.returns.of(found.cause)
+    node = view.names.nodes.get(pod["spec"].get("nodeName", ""))
+    scales = node is not None and node.scales
+    limit = 0.0 if found is None else view.names.returns.of(found.cause, scales=scales)
     if found is None or not limit or podreturns.stays(pod["metadata"].get("annotations")):
         known = podreturns.noted(pod)
         if not known:
@@ -82,7 +84,10 @@ def _due(pod: Json, plan: Plan, found: StartFault, limit: float, view: View) -> 
     made = str(pod["metadata"].get("creationTimestamp") or "")
     if mark is not None and mark.holds(view.now) and made >= mark.since:
         # It was bound to this peer all the same: to send it back at once would be a loop.
-        told = f"{text}; others of {mark.kind} {mark.name} returned at {mark.since}"
+        told = (
+            f"{text}; others of {mark.kind} {mark.name} returned at {mark.since}, so it waits on "
+            f"there, and may return after {returnmarks.end(mark)}"
+        )
         return _again(_told(plan, CANNOT_RETURN, told), _seconds(view.now, mark.until))
     # What is known may be from before an outage of the peer: it is asked once more.
     meta, since = pod["metadata"], str(podreturns.noted(pod).get(conditions.SINCE))

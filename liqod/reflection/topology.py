@@ -18,6 +18,7 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.config import Config
 from liqod.model import ids
 from liqod.model.crossing.annotations import bool_value
+from liqod.model.peering import freecapacity
 from liqod.plugins import declared
 from liqod.plugins.contracts import Absence, Json, Policy, VirtualNode
 from liqod.resources.base import IngressClass, LoadBalancerClass, StorageClass
@@ -110,6 +111,7 @@ def virtual_nodes(nodes: Iterable[PartialVirtualNode], peer: str) -> dict[str, V
             slice=node.metadata.labels.get(labels.RESOURCE_SLICE_NAME) or _slice_of(node),
             patch=node.spec.offloading_patch or {},
             labels=node.spec.labels,
+            scales=_scales(node),
             takes=frozenset(
                 each.word
                 for each, _ in declared.opt_ins()
@@ -158,6 +160,11 @@ def absence(
         return Absence.AWAITED
     lasting = unmapped_for is not None and unmapped_for >= grace
     return Absence.LASTING if lasting else Absence.BRIEF
+
+
+def _scales(node: PartialVirtualNode) -> bool:
+    told = freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
+    return told is not None and told.autoscales
 
 
 def _slice_of(node: PartialVirtualNode) -> str:

@@ -36,14 +36,24 @@ _BEGAN: Final = ("running", "terminated")
 
 
 class ReturnTimes(msgspec.Struct, frozen=True):
-    """The seconds that a pod waits for its start at a peer, by cause; 0: it does not return."""
+    """The seconds that a pod waits for its start at a peer, by cause; 0: it does not return.
+
+    Attributes:
+        unschedulable: where no node there has a place for it.
+        scaling: the same at a peer that adds nodes for such pods, where that is longer.
+        image: where an image cannot be pulled there.
+        refused: where the peer does not take it.
+    """
 
     unschedulable: float = 0.0
+    scaling: float = 0.0
     image: float = 0.0
     refused: float = 0.0
 
-    def of(self, cause: str) -> float:
-        """The time of a cause."""
+    def of(self, cause: str, *, scales: bool = False) -> float:
+        """The time of a cause, at a peer that may add nodes."""
+        if cause == UNSCHEDULABLE and scales and self.unschedulable:
+            return max(self.unschedulable, self.scaling)
         known = {UNSCHEDULABLE: self.unschedulable, IMAGE: self.image, REFUSED: self.refused}
         return known.get(cause, 0.0)
 

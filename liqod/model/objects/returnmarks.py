@@ -6,13 +6,15 @@ force for a time that doubles with each return from the same peer; it is remembe
 again, and not while its controller or its peer is gone.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.errors import ConfigError
+from liqod.model.objects.quantities import parse_all
 
 LONGEST: Final = 21600.0
 """Seconds for which a mark is in force at the most."""
@@ -39,6 +41,7 @@ class ReturnMark(msgspec.Struct, frozen=True):
         since: time of the return, RFC 3339.
         until: time until which no pod of the controller is sent there.
         times: returns in a row.
+        asked: requests of the pod, where the peer said then that no node has as much free.
     """
 
     owner: str
@@ -50,6 +53,7 @@ class ReturnMark(msgspec.Struct, frozen=True):
     since: str
     until: str
     times: int = 1
+    asked: dict[str, str] = {}
 
     @property
     def forgotten(self) -> str:
@@ -61,6 +65,7 @@ class ReturnMark(msgspec.Struct, frozen=True):
     def is_sound(self) -> bool:
         """True if its numbers can be those of a mark; who may write there may write any."""
         start, end = datetime.fromisoformat(self.since), datetime.fromisoformat(self.until)
+        parse_all(self.asked)
         return 1 <= self.times <= TIMES and 0 <= (end - start).total_seconds() <= LONGEST
 
     def holds(self, now: str) -> bool:
@@ -76,7 +81,7 @@ def read(annotations: Mapping[str, str] | None) -> tuple[ReturnMark, ...]:
     try:
         found = _MARKS.decode((annotations or {}).get(labels.RETURNED) or "[]")
         return tuple(each for each in found if each.is_sound and each.forgotten)
-    except (msgspec.DecodeError, ValueError, TypeError, OverflowError):
+    except (msgspec.DecodeError, ConfigError, ValueError, TypeError, OverflowError):
         return ()
 
 
@@ -125,6 +130,24 @@ def kept(
     )
 
 
+def lifted(
+    marks: Iterable[ReturnMark], now: str, has_room: Callable[[ReturnMark], bool]
+) -> tuple[ReturnMark, ...]:
+    """The marks, without force where the peer has room by now. They count in the next one.
+
+    Args:
+        marks: all.
+        now: the time, RFC 3339.
+        has_room: whether the peer says that a node has as much free as a mark's pod asked for.
+    """
+    return tuple(
+        msgspec.structs.replace(each, until=now)
+        if each.asked and each.since <= now and each.holds(now) and has_room(each)
+        else each
+        for each in marks
+    )
+
+
 def in_force(marks: Iterable[ReturnMark], now: str) -> tuple[ReturnMark, ...]:
     """The marks by which pods are not sent to a peer at that time."""
     return tuple(each for each in marks if each.holds(now))
@@ -141,8 +164,16 @@ def sentence(mark: ReturnMark) -> str:
     """The reason of a mark, and until when it is in force."""
     return (
         f"{mark.cluster} could not start a pod of {mark.kind} {mark.name} ({mark.cause}), and is "
-        f"tried again after {mark.until}"
+        f"tried again after {end(mark)}"
     )
+
+
+def end(mark: ReturnMark) -> str:
+    """The time when a mark ends, and what may end it before."""
+    asked = {name: amount for name, amount in sorted(mark.asked.items()) if name != "pods"}
+    shown = ", ".join(f"{name} {amount}" for name, amount in asked.items()) or "room"
+    sooner = f", or soon after it says that a node has {shown} free" if mark.asked else ""
+    return f"{mark.until}{sooner}"
 
 
 def _text(time: datetime) -> str:

@@ -227,6 +227,12 @@ def largest(found: FreeCapacity | None) -> Amounts:
     return quantities.largest(quantities.parse_all(each) for each in sizes)
 
 
+def has_room(found: FreeCapacity, asked: Mapping[str, int]) -> bool:
+    """True if a node has as much free as a pod asks for."""
+    sizes = (quantities.parse_all(size) for each in found.groups for size in each.largest)
+    return any(all(size.get(name, 0) >= n for name, n in asked.items()) for size in sizes)
+
+
 def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]) -> NodeGroup:
     free = [{name: _rounded(amount) for name, amount in each.free.items()} for each in nodes]
     kept = _kept(quantities.total(free))

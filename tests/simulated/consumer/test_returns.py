@@ -4,13 +4,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 
+import pytest
+import trio
+
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, EVENTS, NODES, PODS
+from liqod.consumer import returns
 from liqod.kube import times
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.objects import podreturns, returnmarks
 from liqod.model.objects.returnmarks import ReturnMark
-from liqod.resources import NAMESPACE_OFFLOADINGS, SHADOW_PODS
+from liqod.model.peering import freecapacity
+from liqod.resources import NAMESPACE_OFFLOADINGS, SHADOW_PODS, VIRTUAL_NODES
 from simulator.faults import Fault
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.consumer.test_make_before_break import (
@@ -145,6 +150,47 @@ async def test_who_returns_to_a_namespace_full_of_marks_is_evicted_all_the_same(
         notes = {labels.RETURNED: returnmarks.render(full)}
         patch = {"metadata": {"annotations": notes}}
         await rome.admin.patch(NAMESPACE_OFFLOADINGS, "offloading", patch, HERE)
+        await next_of(rome, first)
+
+
+async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
+    monkeypatch.setattr(returns, "PACE", 1.0)
+    async with shops("milan", settings=f"{QUICK}[provider]\nshow_free = true\n") as [rome, milan]:
+        await shut(milan)
+
+        def says_nothing_is_free(node: Json) -> bool:
+            notes = node["metadata"].get("annotations") or {}
+            found = freecapacity.read(notes.get(labels.FREE_CAPACITY))
+            return found is not None and not found.groups
+
+        await rome.until(VIRTUAL_NODES, "milan", "liqo-tenant-milan", says_nothing_is_free)
+        await next_of(rome, await begun(rome, milan))
+        (mark,) = await marks(rome)
+        assert mark.asked == {"cpu": "10m", "pods": "1"}
+        assert mark.holds(times.now())
+        await shut(milan, on=False)
+
+        async def ended() -> bool:
+            (mark,) = await marks(rome)
+            return not mark.holds(times.now())
+
+        await eventually(ended, seconds=20)
+
+
+@pytest.mark.long
+async def test_a_mark_that_cannot_be_written_is_tried_again_with_pauses_that_double():
+    async with shop("milan") as [rome, milan]:
+        fault = Fault(verb="patch", path="namespaceoffloadings/offloading$", status=409)
+        rome.cluster.faults.add(fault)
+        first = await begun(rome, milan)
+
+        async def hit() -> bool:
+            return fault.hits > 0
+
+        await eventually(hit, seconds=20)
+        await trio.sleep(5.0)
+        assert 2 < fault.hits < 12
+        rome.cluster.faults.clear()
         await next_of(rome, first)
 
 

@@ -12,6 +12,7 @@ from liqod.model.peering.freecapacity import (
     FreeNode,
     for_node,
     free_node,
+    has_room,
     largest,
     machine_key,
     read,
@@ -201,3 +202,11 @@ def test_the_largest_word_of_nodes_is_no_longer_than_is_read() -> None:
     found = read(text)
     assert found is not None
     assert len(found.groups) == freecapacity.MOST_MACHINES
+
+
+def test_room_for_a_pod_is_on_one_machine():
+    found = told(free(0, cpu="8"), free(1, memory="48Gi"))
+    assert has_room(found, parse_all({"cpu": "16", "memory": "8Gi"}))
+    assert not has_room(found, parse_all({"cpu": "16", "memory": "32Gi"}))
+    assert not has_room(found, parse_all({"nvidia.com/gpu": "1"}))
+    assert not has_room(FreeCapacity(), parse_all({"cpu": "1"}))

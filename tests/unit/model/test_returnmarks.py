@@ -82,3 +82,28 @@ def test_what_is_none_does_not_count(text):
     assert returnmarks.read({} if text is None else {"liqod.io/returned": text}) == ()
     bad = msgspec.structs.replace(MARK, until="soon")
     assert returnmarks.read({"liqod.io/returned": msgspec.json.encode([bad]).decode()}) == ()
+
+
+def test_it_ends_once_the_peer_has_room_and_counts_in_the_next_one():
+    now = "2026-01-02T12:05:00Z"
+    waits = msgspec.structs.replace(added(NOON), asked={"cpu": "4"})
+    [lifted] = returnmarks.lifted([waits], now, lambda _: True)
+    assert not lifted.holds(now)
+    assert lifted.is_sound
+    new = msgspec.structs.replace(MARK, since=now, until=now)
+    [again] = returnmarks.added([lifted], new, 600.0)
+    assert (again.times, again.until) == (2, "2026-01-02T12:25:00Z")
+    assert returnmarks.lifted([waits], now, lambda _: False) == (waits,)
+    for other in (added(NOON), msgspec.structs.replace(waits, until=NOON)):
+        assert returnmarks.lifted([other], now, lambda _: True) == (other,)
+
+
+def test_its_end_is_told():
+    mark = added(NOON)
+    assert returnmarks.end(mark) == "2026-01-02T12:10:00Z"
+    asked = msgspec.structs.replace(mark, asked={"cpu": "4", "pods": "1"})
+    text = "2026-01-02T12:10:00Z, or soon after it says that a node has cpu 4 free"
+    assert returnmarks.end(asked) == text
+    assert returnmarks.sentence(asked).endswith(f"and is tried again after {text}")
+    broken = msgspec.structs.replace(mark, asked={"cpu": "nonsense"})
+    assert returnmarks.read({"liqod.io/returned": returnmarks.render([broken]) or ""}) == ()

@@ -10,7 +10,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.model.objects import conditions, podreturns, returnmarks
 from liqod.model.objects.podreturns import ReturnTimes
 from liqod.model.objects.returnmarks import ReturnMark
-from liqod.plugins.contracts import NOTHING, Absence, Plan, RemoteObject
+from liqod.plugins.contracts import NOTHING, Absence, Plan, RemoteObject, VirtualNode
 from liqod.plugins.reflectors import pods
 from liqod.resources import NAMESPACE_OFFLOADINGS, SHADOW_PODS
 from simulator.suites import NOW
@@ -34,7 +34,7 @@ OWNED: Json = {
         {"kind": "ReplicaSet", "name": "web-5d8", "uid": "uid-owner", "controller": True}
     ],
 }
-TIMES = ReturnTimes(unschedulable=600.0, image=300.0, refused=120.0)
+TIMES = ReturnTimes(unschedulable=600.0, scaling=1200.0, image=300.0, refused=120.0)
 UNPLACED: Json = {
     "conditions": [
         {
@@ -122,6 +122,21 @@ def test_it_returns_when_the_time_is_over_and_not_before(cause: str, answers: An
     assert not early.reasons
     due = after(limit)
     assert condition(due)["status"] == "False"
+
+
+@pytest.mark.parametrize(
+    ("cause", "answers", "limit"),
+    [(*case, limit) for case, limit in zip(CASES, (1200.0, 300.0, 120.0), strict=True)],
+)
+def test_a_peer_that_adds_nodes_has_longer_for_a_pod_that_finds_no_place(
+    cause: str, answers: Any, limit: float
+):
+    here = pod(metadata=OWNED)
+    name = here["spec"]["nodeName"]
+    known = names(returns=TIMES, nodes={name: VirtualNode(name=name, slice=name, scales=True)})
+    plan = pods.incoming(here, (), view(names=known, remote=[shadow()], fulfilled=answers))
+    assert condition(plan)["reason"] == cause
+    assert plan.requeue_after == limit
 
 
 def test_another_cause_has_a_time_of_its_own():
