@@ -16,6 +16,7 @@
 # make release  all of these with the chart and the pages, for places without internet, into dist/;
 #             DIRTY=1 has what was not committed, too
 # make chart  writes deploy/helm/liqod anew from the manifests of `liqod install`
+# make site   the pages as HTML with a search, which needs no server and no internet, into dist/site
 # make screenshots  draws the pictures of the documentation anew
 # make clean  removes the environment and what tools left; built programs stay in the cache folder
 
@@ -24,8 +25,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-release fast soak lint format bench wheels deb image release chart screenshots \
-	clean programs
+.PHONY: help demo test test-release fast soak lint format bench wheels deb image release chart site \
+	screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -81,6 +82,9 @@ release: $(VENV)/.liqod-dev
 
 chart: $(VENV)/.liqod-dev
 	@$(RUN) -m deploy.chart
+
+site: $(VENV)/.liqod-dev
+	@$(RUN) -m deploy.site dist/site
 
 screenshots: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.viewer.screenshots

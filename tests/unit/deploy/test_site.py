@@ -1,0 +1,69 @@
+"""The site is made of the pages as they are: by their parts, with what they link to."""
+
+from pathlib import Path
+
+import pytest
+
+from deploy import site
+from deploy.outcome import Unbuildable
+
+README = "# shop\n\n[how](docs/how-to/sell.md), [files](examples/two), [no](https://example.org)\n"
+SELL = "# Sell `it`\n\n[up](../../README.md#shop) and [one](../../examples/two/one.yaml)\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A small repository."""
+    texts = {
+        "README.md": README,
+        "CHANGELOG.md": "# Changes\n",
+        "docs/how-to/sell.md": SELL,
+        "docs/background/why.md": "# Why\n",
+        "examples/two/one.yaml": "{}\n",
+    }
+    for name, text in texts.items():
+        file = tmp_path / "repository" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path / "repository"
+
+
+def test_pages_lie_as_in_the_repository_with_all_that_they_link_to(root: Path, tmp_path: Path):
+    into = tmp_path / "pages"
+    site.lay_out(root, into)
+    assert (
+        "[how](docs/how-to/sell.md), [files](examples/two/index.md)"
+        in (into / "index.md").read_text()
+    )
+    sell = (into / "docs/how-to/sell.md").read_text()
+    assert "[up](../../index.md#shop) and [one](../../examples/two/one.yaml)" in sell
+    assert (into / "examples/two/one.yaml").exists()
+    assert "[one.yaml](one.yaml)" in (into / "examples/two/index.md").read_text()
+
+
+def test_the_tree_has_the_parts_in_their_order_and_none_that_is_empty(root: Path):
+    assert site.navigation(root) == (
+        '[{"liqod" = "index.md"}, {"How to" = [{"Sell it" = "docs/how-to/sell.md"}]},'
+        ' {"Background" = [{"Why" = "docs/background/why.md"}]},'
+        ' {"About" = [{"Changes" = "CHANGELOG.md"}]}]'
+    )
+
+
+def test_what_belongs_to_an_item_is_four_columns_in():
+    text = "1. One\n\n   more\n\n       code\n- Two\n  more\n\nNo item.\n\n    code\n"
+    assert site.indented(text) == (
+        "1. One\n\n    more\n\n        code\n- Two\n    more\n\nNo item.\n\n    code\n"
+    )
+
+
+def test_a_block_of_code_stays_as_it_is():
+    text = "- One\n\n```yaml\n- a:\n  b: 1\n```\n"
+    assert site.indented(text) == text
+
+
+@pytest.mark.long
+def test_a_link_that_leads_nowhere_is_an_error(root: Path, tmp_path: Path):
+    (root / "docs/background/why.md").write_text("# Why\n\n[nowhere](because.md)\n")
+    with pytest.raises(Unbuildable, match="does not exist"):
+        site.build(root, tmp_path / "site")
+    assert not (tmp_path / "site").exists()
