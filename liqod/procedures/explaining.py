@@ -13,10 +13,12 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     CLAIMS,
     DEPLOYMENTS,
+    NAMESPACES,
     NODES,
     PODS,
     REPLICA_SETS,
     STORAGE_CLASSES,
+    VOLUMES,
     Kind,
 )
 from liqod.consumer.namespaces import offloadplan
@@ -27,7 +29,8 @@ from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
-from liqod.model.objects import explanation, nodefilters, returnmarks, volumeclaims
+from liqod.model.objects import companions, explanation, nodefilters, returnmarks, volumeclaims
+from liqod.model.objects.companions import Companions, VolumeNeed
 from liqod.model.objects.eligibility import Placement, changed_there
 from liqod.model.objects.nodefilters import NodeRefusal
 from liqod.model.text import printable
@@ -190,8 +193,12 @@ async def _explain(client: Client, body: Mapping[str, Any], pod: Json, own: str)
         nodefilters.facts(each, others.get(each["metadata"]["name"], ()))
         for each in await client.list(NODES)
     ]
+    beside = companions.companions(
+        *(found.admitted, nodes, others, await _namespaces(client)),
+        await _volumes(client, pod, _claims_in(body)),
+    )
     on = (pod.get("spec") or {}).get("nodeName") or ""
-    answers = [_answer(found, each, placement, runs=each.name == on) for each in nodes]
+    answers = [_answer(found, each, placement, beside, runs=each.name == on) for each in nodes]
     return PodAnswer(
         str(body["kind"]),
         namespace,
@@ -205,11 +212,12 @@ def _answer(
     found: explanation.ExplainedPod,
     node: nodefilters.NodeFacts,
     placement: Placement | None,
+    beside: Companions,
     *,
     runs: bool,
 ) -> NodeAnswer:
     peer = node.labels.get(labels.REMOTE_CLUSTER_ID, "")
-    against = () if runs else tuple(explanation.refusals(found, node))
+    against = () if runs else tuple(explanation.refusals(found, node, beside))
     made = NodeAnswer(node.name, peer, found.mapped.get(peer, ""), runs, against)
     if not peer or placement is None:
         return made
@@ -262,6 +270,30 @@ def _mapped(objects: ClusterObjects, namespace: str) -> dict[str, str]:
         entry = each.status.current_mapping.get(namespace)
         if entry is not None and labels.REPLICATED not in each.metadata.labels:
             found[each.name] = entry.remote_namespace
+    return found
+
+
+async def _namespaces(client: Client) -> dict[str, dict[str, str]]:
+    """The labels of all namespaces."""
+    found = [each["metadata"] for each in await client.list(NAMESPACES)]
+    return {each["name"]: each.get("labels") or {} for each in found}
+
+
+async def _volumes(client: Client, pod: Json, made: Mapping[str, Json]) -> list[VolumeNeed]:
+    """The needs of a pod's claims: those that are there, else those to be made."""
+    names = volumeclaims.names(pod)
+    if not names:
+        return []
+    new = {each["metadata"]["name"]: each for each in made.values()}
+    classes = {each["metadata"]["name"]: each for each in await client.list(STORAGE_CLASSES)}
+    default, found = volumeclaims.default_class(list(classes.values())), []
+    for name in names:
+        claim = await client.find(CLAIMS, name, pod["metadata"]["namespace"]) or new.get(name)
+        spec = (claim or {}).get("spec") or {}
+        volume = spec.get("volumeName")
+        there = await client.find(VOLUMES, volume) if volume else None
+        of = classes.get(spec.get("storageClassName", default))
+        found.append(companions.volume_need(name, claim, there, of))
     return found
 
 

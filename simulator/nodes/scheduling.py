@@ -1,9 +1,10 @@
 """Selects the node for a pod by the stock scheduler's filters and scores, in small. Pure.
 
 Filters: node name, unschedulable, taints, node selector and affinity, required pod (anti-)affinity,
-free resources. Scores: preferred node affinity, taints that are only to be avoided, the share of
-resources left free, and how many siblings run there already. Not done: preemption, preferred pod
-affinity, topology spread beyond siblings per node; of volumes only their node affinity counts.
+topology spread that forbids, free resources. Scores: preferred node affinity, taints that are only
+to be avoided, the share of resources left free, and how many siblings run there already. Not done:
+preemption, preferred pod affinity, selectors of namespaces, preferred spread beyond siblings per
+node; of volumes only their node affinity counts.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -49,7 +50,7 @@ class AntiTerm(msgspec.Struct, frozen=True):
     """A required term of pod affinity or anti-affinity."""
 
     topology: str
-    selector: LabelSelector
+    selector: LabelSelector | None
     namespaces: tuple[str, ...]
 
 
@@ -87,18 +88,23 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-_KEPT = ("nodeSelector", "affinity", "tolerations", "nodeName")
+_KEPT = ("nodeSelector", "affinity", "tolerations", "nodeName", "topologySpreadConstraints")
 
 
 def _terms(affinity: Json | None, namespace: str) -> tuple[AntiTerm, ...]:
     return tuple(
         AntiTerm(
             term.get("topologyKey", ""),
-            to_selector(term.get("labelSelector")),
+            _selector(term),
             tuple(term.get("namespaces") or (namespace,)),
         )
         for term in (affinity or {}).get(_REQUIRED) or ()
     )
+
+
+def _selector(term: Json) -> LabelSelector | None:
+    """The selector of a term; None for one that has none, and so matches no pod."""
+    return to_selector(term["labelSelector"]) if term.get("labelSelector") is not None else None
 
 
 class Load(msgspec.Struct):
@@ -191,17 +197,85 @@ def _apart(
                 near = _near(term, place, loads, places) if _matches(term, pod) else ()
                 if any(each is other for each in near):
                     return "node(s) didn't satisfy existing pods anti-affinity rules"
-    for term in pod.with_:
-        anywhere = any(_matches(term, o) for load in loads.values() for o in load.pods.values())
-        if not anywhere and _matches(term, pod):
-            continue  # the first of its kind may start anywhere
-        if not any(_matches(term, other) for other in _near(term, place, loads, places)):
-            return "node(s) didn't match pod affinity rules"
+    return _together(pod, place, loads, places) or _skewed(pod, place, loads, places)
+
+
+def _together(
+    pod: Candidate, place: Place, loads: Mapping[str, Load], places: Mapping[str, Place]
+) -> str:
+    """Pod affinity: pods that match all terms, in the domain of each."""
+    why = "node(s) didn't match pod affinity rules"
+
+    def fits(other: Candidate) -> bool:
+        return all(_matches(term, other) for term in pod.with_)
+
+    if any(term.topology not in place.labels for term in pod.with_):
+        return why
+    if all(any(map(fits, _near(term, place, loads, places))) for term in pod.with_):
+        return ""
+    anywhere = any(
+        term.topology in places[name].labels and any(map(fits, load.pods.values()))
+        for term in pod.with_
+        for name, load in loads.items()
+        if name in places
+    )
+    # The first of its kind may start anywhere.
+    return why if anywhere or not fits(pod) else ""
+
+
+def _skewed(
+    pod: Candidate, place: Place, loads: Mapping[str, Load], places: Mapping[str, Place]
+) -> str:
+    """Topology spread, where it forbids."""
+    why = "node(s) didn't match pod topology spread constraints"
+    rules = [
+        each
+        for each in pod.spec.get("topologySpreadConstraints") or ()
+        if each["whenUnsatisfiable"] == "DoNotSchedule"
+    ]
+    if any(each["topologyKey"] not in place.labels for each in rules):
+        return why
+    for rule in rules:
+        selector, key = _selector(rule), rule["topologyKey"]
+        counts: dict[str, int] = {}
+        for name, each in places.items():
+            if _spreads_over(rule, rules, pod.spec, each):
+                there = loads[name].pods.values() if name in loads else ()
+                alike = [
+                    one
+                    for one in there
+                    if one.namespace == pod.namespace
+                    and selector is not None
+                    and (selector.match_labels or selector.match_expressions)
+                    and selector.holds(dict(one.labels))
+                ]
+                counts[each.labels[key]] = counts.get(each.labels[key], 0) + len(alike)
+        least = min(counts.values(), default=0)
+        if len(counts) < (rule.get("minDomains") or 1):
+            least = 0
+        own = selector is not None and selector.holds(dict(pod.labels))
+        if counts.get(place.labels[key], 0) + own - least > rule["maxSkew"]:
+            return why
     return ""
 
 
+def _spreads_over(rule: Json, rules: Iterable[Json], spec: Json, place: Place) -> bool:
+    if any(each["topologyKey"] not in place.labels for each in rules):
+        return False
+    if rule.get("nodeAffinityPolicy", "Honor") == "Honor" and not _selected(spec, place):
+        return False
+    tolerations = spec.get("tolerations") or ()
+    return rule.get("nodeTaintsPolicy", "Ignore") == "Ignore" or all(
+        tolerates(tolerations, taint)
+        for taint in place.taints
+        if taint["effect"] in ("NoSchedule", "NoExecute")
+    )
+
+
 def _matches(term: AntiTerm, pod: Candidate) -> bool:
-    return pod.namespace in term.namespaces and term.selector.holds(dict(pod.labels))
+    if term.selector is None or pod.namespace not in term.namespaces:
+        return False
+    return term.selector.holds(dict(pod.labels))
 
 
 def _near(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.testbed.clusters import Clusters
+from tests.testbed.federation import Member
 from tests.testbed.workloads import CONTAINER, core, pod
 
 pytestmark = pytest.mark.cluster
@@ -20,21 +22,29 @@ def sized(name: str, cpu: str, **more: Any) -> dict[str, Any]:
     return pod(name, containers=[{**CONTAINER, "resources": {"requests": {"cpu": cpu}}}], **more)
 
 
-def test_a_stock_scheduler_does_what_was_explained(peered: Clusters, tmp_path: Any) -> None:
-    rome = peered.rome
-    here = peered.namespace(rome)
-    rome.liqod("offload", "namespace", here, "--pod-offloading-strategy", "Remote")
-    asked = [
-        sized("small", "100m"),
-        sized("large", "3"),
-        sized("larger", "900"),
-        sized("elsewhere", "100m", **REGION),
-        sized("tolerant", "100m", tolerations=TOLERANT),
-    ]
-    placed: dict[str, str | None] = {}
+def near(kind: str, app: str) -> dict[str, Any]:
+    """A required rule about pods of an app on the same node."""
+    selector = {"matchLabels": {"app": app}}
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": selector}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
+SPREAD = {
+    "topologyKey": "kubernetes.io/hostname",
+    "maxSkew": 1,
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+}
+
+ANY = {**SPREAD, "nodeAffinityPolicy": "Ignore", "labelSelector": {}}
+
+
+def placed(rome: Member, here: str, asked: list[dict[str, Any]], folder: Path) -> dict[str, str]:
+    """The nodes that pods are bound to, one after another, each as it was explained before."""
+    found: dict[str, str] = {}
     for body in asked:
         name = body["metadata"]["name"]
-        file = tmp_path / f"{name}.json"
+        file = folder / f"{name}.json"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "Pod", **body}))
         said = rome.liqod("explain", "-f", str(file), "-n", here, "-o", "json", check=False)
         nodes = {each["node"]: each["goes"] for each in json.loads(said.stdout)[0]["nodes"]}
@@ -45,14 +55,54 @@ def test_a_stock_scheduler_does_what_was_explained(peered: Clusters, tmp_path: A
             scheduled = [each for each in conditions if each["type"] == "PodScheduled"]
             return bool(one["spec"].get("nodeName") or scheduled)
 
-        found = rome.comes_to(core(here, "pods", name), decided, 60)
-        node = placed[name] = found["spec"].get("nodeName")
+        made = rome.comes_to(core(here, "pods", name), decided, 60)
+        node = found[name] = made["spec"].get("nodeName", "")
         assert any(nodes.values()) == bool(node), (name, nodes)
-        assert node is None or nodes[node], (name, nodes)
-    assert placed == {
+        assert not node or nodes[node], (name, nodes)
+    return found
+
+
+def test_a_stock_scheduler_does_what_was_explained(peered: Clusters, tmp_path: Path) -> None:
+    rome = peered.rome
+    here = peered.namespace(rome)
+    rome.liqod("offload", "namespace", here, "--pod-offloading-strategy", "Remote")
+    asked = [
+        sized("small", "100m"),
+        sized("large", "3"),
+        sized("larger", "900"),
+        sized("elsewhere", "100m", **REGION),
+        sized("tolerant", "100m", tolerations=TOLERANT),
+    ]
+    assert placed(rome, here, asked, tmp_path) == {
         "small": "milan",
         "large": "milan",
-        "larger": None,
-        "elsewhere": None,
+        "larger": "",
+        "elsewhere": "",
         "tolerant": "milan",
     }
+
+
+def test_it_does_so_beside_other_pods_and_volumes(peered: Clusters, tmp_path: Path) -> None:
+    rome = peered.rome
+    here = peered.namespace(rome)
+    rome.liqod("offload", "namespace", here, "--pod-offloading-strategy", "Remote")
+    claim = {"name": "data", "persistentVolumeClaim": {"claimName": "none"}}
+    asked = [
+        sized("small", "100m"),
+        sized("beside", "100m", **near("podAffinity", "small")),
+        sized("apart", "100m", **near("podAntiAffinity", "small")),
+        sized("lonely", "100m", **near("podAffinity", "nobody")),
+        sized("first", "100m", **near("podAffinity", "first")),
+        sized("alone", "100m", **near("podAntiAffinity", "late")),
+        sized("late", "100m"),
+        sized("even", "100m", topologySpreadConstraints=[SPREAD]),
+        sized(
+            *("skewed", "100m"),
+            topologySpreadConstraints=[{**SPREAD, "nodeAffinityPolicy": "Ignore"}],
+        ),
+        sized("any", "100m", topologySpreadConstraints=[ANY]),
+        sized("wide", "100m", topologySpreadConstraints=[{**SPREAD, "minDomains": 2}]),
+        sized("claiming", "100m", volumes=[claim]),
+    ]
+    there = [name for name, node in placed(rome, here, asked, tmp_path).items() if node]
+    assert there == ["small", "beside", "first", "alone", "even", "any"]

@@ -52,8 +52,7 @@ async def explain(
     the change that it takes. Changes by OverridePolicies on the way to a peer are shown, too. Of a
     workload the template of its pods is explained.
 
-    Of pods' affinity to each other, spread and volumes that exist nothing is said: the scheduler
-    decides that among the nodes that are left.
+    Affinity to other pods, topology spread and volumes are judged by the pods that are there now.
 
     `liqod explain node` shows the origin of a virtual node's numbers.
 

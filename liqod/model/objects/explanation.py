@@ -2,7 +2,8 @@
 
 The decision is the webhook's (:mod:`liqod.model.objects.eligibility`,
 :mod:`liqod.model.objects.scheduling`), the reflection's, and the scheduler's
-(:mod:`liqod.model.objects.nodefilters`). Nothing is decided here.
+(:mod:`liqod.model.objects.nodefilters`, :mod:`liqod.model.objects.companions`). Nothing is decided
+here.
 """
 
 import copy
@@ -14,11 +15,14 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model.objects import eligibility, scheduling, selectors
+from liqod.model.objects.companions import Companions
 from liqod.model.objects.eligibility import Eligibility, Placement
 from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal, filtered
 from liqod.model.objects.selectors import Json
 from liqod.model.text import printable
 
+ALONE: Final = Companions()
+"""The companions of a pod in an empty cluster."""
 SELECTED: Final = "change the cluster selector of its NamespaceOffloading"
 """The remedy where a namespace does not select a peer."""
 
@@ -68,8 +72,13 @@ def is_made(pod: Json) -> bool:
     return bool((pod.get("metadata") or {}).get("uid"))
 
 
-def refusals(found: ExplainedPod, node: NodeFacts) -> list[NodeRefusal]:
+def refusals(found: ExplainedPod, node: NodeFacts, beside: Companions = ALONE) -> list[NodeRefusal]:
     """All reasons against a node; none where the pod would go there, or may.
+
+    Args:
+        found: the pod.
+        node: one of the cluster's.
+        beside: the pods and volumes that it is compared with.
 
     Raises:
         ConfigError: a request of the pod is no quantity.
@@ -78,12 +87,12 @@ def refusals(found: ExplainedPod, node: NodeFacts) -> list[NodeRefusal]:
     is_virtual = node.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
     rules = _against_peer(found, node, peer) if is_virtual else _against_home(found)
     if not rules:
-        return filtered(found.admitted, node)
+        return [*filtered(found.admitted, node), *beside.against(node)]
     # What the webhook did for these rules is no reason of its own.
     spec = found.pod.get("spec") or {}
     toleration = dict(scheduling.TOLERATION)
     asked = {**spec, "tolerations": [*(spec.get("tolerations") or ()), toleration]}
-    return [*rules, *filtered({**found.pod, "spec": asked}, node)]
+    return [*rules, *filtered({**found.pod, "spec": asked}, node), *beside.against(node)]
 
 
 def _against_home(found: ExplainedPod) -> list[NodeRefusal]:

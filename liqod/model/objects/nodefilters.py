@@ -1,7 +1,7 @@
 """The filters of Kubernetes' scheduler that decide about virtual nodes, with their evidence. Pure.
 
-Each is a function of a pod and a node. Those that compare a pod with other pods (affinity between
-pods, spread, volumes that exist) are left to the scheduler.
+Each is a function of a pod and a node. Those that compare a pod with other pods, and with volumes,
+are in :mod:`liqod.model.objects.companions`.
 """
 
 from collections.abc import Iterable, Mapping

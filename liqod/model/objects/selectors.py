@@ -49,6 +49,16 @@ def term_matches(term: Json, name: str, labels: Mapping[str, str]) -> bool:
     )
 
 
+def labels_match(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """True if labels satisfy a ``metav1.LabelSelector``: an empty one selects all, None nothing."""
+    if selector is None:
+        return False
+    named = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in named.items()) and all(
+        requirement_holds(each, labels) for each in selector.get("matchExpressions") or ()
+    )
+
+
 def selects(terms: Sequence[Json], name: str, labels: Mapping[str, str]) -> bool:
     """True if a ``clusterSelector`` with these terms selects a virtual node; none selects all."""
     return not terms or any(term_matches(term, name, labels) for term in terms)

@@ -11,6 +11,7 @@ from liqod.apimachinery import labels
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import eligibility, explanation, nodefilters, podspec, scheduling
+from liqod.model.objects.companions import VolumeNeed, companions
 from liqod.model.objects.eligibility import Placement
 from liqod.model.objects.returnmarks import ReturnMark
 from simulator.nodes.scheduling import Candidate, Load, Place, obstacle
@@ -22,6 +23,7 @@ TAINTS = (
     {"key": "gone", "effect": "NoExecute"},
 )
 PEERS = ("milan", "turin")
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 tolerations = st.lists(
     st.sampled_from(
@@ -56,9 +58,51 @@ terms = st.lists(
 amounts = st.sampled_from(["0", "500m", "1", "2", "8"])
 
 
+terms_of_pods = st.lists(
+    st.builds(
+        lambda app, key, more: {"topologyKey": key, **app, **more},
+        st.sampled_from(
+            [
+                *({"labelSelector": {"matchLabels": {"app": app}}} for app in "ab"),
+                {"labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]}},
+                {"labelSelector": {}},
+                {},
+            ]
+        ),
+        st.sampled_from(["region", "host"]),
+        st.sampled_from([{}, {}, {"namespaces": ["other"]}, {"namespaces": ["other", "shop"]}]),
+    ),
+    max_size=2,
+)
+spreads = st.lists(
+    st.builds(
+        lambda app, key, skew, more: {
+            "topologyKey": key,
+            "maxSkew": skew,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": app}} if app else {},
+            **more,
+        },
+        st.sampled_from(["a", "b", ""]),
+        st.sampled_from(["region", "host"]),
+        st.integers(1, 2),
+        st.sampled_from(
+            [
+                {},
+                {"nodeTaintsPolicy": "Honor"},
+                {"nodeAffinityPolicy": "Ignore"},
+                {"minDomains": 2},
+                {"whenUnsatisfiable": "ScheduleAnyway"},
+            ]
+        ),
+    ),
+    max_size=2,
+)
+
+
 @st.composite
 def pods(draw):
-    spec = {
+    spec: dict[str, Any] = {
         "containers": [{"name": "c", "resources": {"requests": {"cpu": draw(amounts)}}}],
         "tolerations": draw(tolerations),
     }
@@ -66,9 +110,12 @@ def pods(draw):
         spec["nodeSelector"] = {"region": draw(st.sampled_from(["eu", "us"]))}
     if draw(st.booleans()):
         required = {"nodeSelectorTerms": draw(terms)}
-        spec["affinity"] = {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
-        }
+        spec["affinity"] = {"nodeAffinity": {REQUIRED: required}}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        if draw(st.integers(0, 2)) == 0:
+            spec.setdefault("affinity", {})[kind] = {REQUIRED: draw(terms_of_pods)}
+    if draw(st.integers(0, 2)) == 0:
+        spec["topologySpreadConstraints"] = draw(spreads)
     if draw(st.integers(0, 4)) == 0:
         spec["resourceClaims"] = [{"name": "gpu"}]
     if draw(st.integers(0, 4)) == 0:
@@ -76,6 +123,8 @@ def pods(draw):
     if draw(st.integers(0, 6)) == 0:
         spec["runtimeClassName"] = labels.RUNTIME_CLASS
     metadata: dict[str, Any] = {"name": "p", "namespace": "shop"}
+    if draw(st.booleans()):
+        metadata["labels"] = {"app": draw(st.sampled_from("ab"))}
     if draw(st.integers(0, 6)) == 0:
         metadata["ownerReferences"] = [
             {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "1"}
@@ -90,6 +139,8 @@ def pods(draw):
 def nodes(draw):
     peer = draw(st.sampled_from(["", *PEERS]))
     marks = {"region": draw(st.sampled_from(["eu", "us"]))}
+    if draw(st.integers(0, 3)):
+        marks["host"] = draw(st.sampled_from(["1", "2", "3"]))
     taints = draw(st.lists(st.sampled_from(TAINTS), max_size=1))
     if peer:
         marks |= {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: peer}
@@ -126,14 +177,42 @@ def virtual_node(peer):
     }
 
 
-def outcome(pod, placement, node, other):
+@st.composite
+def clusters(draw):
+    """The node that is asked about, others beside it, and the pods on each by its name."""
+    made = [draw(nodes()), *draw(st.lists(nodes(), max_size=2))]
+    for number, node in enumerate(made[1:]):
+        node["metadata"]["name"] = f"beside-{number}"
+    there: dict[str, list[dict[str, Any]]] = {}
+    for number in range(draw(st.integers(0, 3))):
+        other, node = draw(pods()), draw(st.sampled_from(made))
+        meta = {**other["metadata"], "name": f"other-{number}"}
+        meta["namespace"] = draw(st.sampled_from(["shop", "shop", "other"]))
+        there.setdefault(node["metadata"]["name"], []).append({**other, "metadata": meta})
+    return made, there
+
+
+OTHER = {"metadata": {"name": "other", "namespace": "shop"}, "spec": {"containers": []}}
+
+
+def with_one(node, other):
+    """A cluster of one node with one pod."""
+    return [node], {node["metadata"]["name"]: [other]}
+
+
+def outcome(pod, placement, cluster, volumes):
     """Whether a pod runs there: by the webhook's patch, another scheduler, and what follows."""
     patch = scheduling.mutate(pod, placement) if placement is not None else []
     admitted = jsonpatch.apply_patch(copy.deepcopy(pod), patch)
-    place = Place.of(node)
-    load = Load()
-    load.add(Candidate.of(other))
-    if obstacle(Candidate.of(admitted), place, {place.name: load}, {place.name: place}):
+    made, there = cluster
+    places = {each["metadata"]["name"]: Place.of(each) for each in made}
+    loads = {}
+    for name, others in there.items():
+        loads[name] = Load()
+        for each in others:
+            loads[name].add(Candidate.of(each))
+    place = places[made[0]["metadata"]["name"]]
+    if obstacle(Candidate.of(admitted, volumes), place, loads, places):
         return False
     peer = place.labels.get(labels.REMOTE_CLUSTER_ID)
     if peer is None:
@@ -144,7 +223,7 @@ def outcome(pod, placement, node, other):
     return not guestrules.problems(there, {peer: placement.providers[peer]})
 
 
-@given(pods(), st.none() | placements, nodes(), pods())
+@given(pods(), st.none() | placements, clusters(), st.lists(terms, max_size=1))
 @example(
     {
         "metadata": {"name": "p", "namespace": "shop"},
@@ -154,8 +233,8 @@ def outcome(pod, placement, node, other):
         },
     },
     Placement("Local", providers={"milan": None, "turin": None}),
-    virtual_node("milan"),
-    {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": []}},
+    with_one(virtual_node("milan"), OTHER),
+    [],
 )
 @example(
     {
@@ -169,12 +248,16 @@ def outcome(pod, placement, node, other):
         "spec": {"containers": [{"name": "c"}], "tolerations": [{"operator": "Exists"}]},
     },
     Placement("Remote", providers={"milan": None}, returned=(mark("milan"),)),
-    virtual_node("milan"),
-    {"metadata": {"name": "p", "namespace": "shop"}, "spec": {"containers": []}},
+    with_one(virtual_node("milan"), OTHER),
+    [],
 )
-def test_what_is_explained_is_what_happens(pod, placement, node, other):
+def test_what_is_explained_is_what_happens(pod, placement, cluster, volumes):
     mapped = dict.fromkeys(PEERS, "shop-rome")
     found = explanation.explained(pod, "shop", placement, mapped)
-    told = explanation.refusals(found, nodefilters.facts(node, [other]))
-    assert (not told) == outcome(pod, placement, node, other), told
+    made, there = cluster
+    facts = [nodefilters.facts(each, there.get(each["metadata"]["name"], ())) for each in made]
+    needs = [VolumeNeed("data", terms=tuple(each)) for each in volumes]
+    beside = companions(found.admitted, facts, there, {}, needs)
+    told = explanation.refusals(found, facts[0], beside)
+    assert (not told) == outcome(pod, placement, cluster, volumes), told
     assert all(each.message for each in told)
