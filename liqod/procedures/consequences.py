@@ -23,6 +23,7 @@ from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.objects import quantities
 from liqod.procedures import answering
 from liqod.procedures.clusterobjects import ClusterObjects, is_own_slice
+from liqod.procedures.providerverdict import excess
 from liqod.provider.tenants import trust
 from liqod.resources import (
     CONFIGURATIONS,
@@ -186,8 +187,10 @@ def _slice(changed: Changed) -> Found:
         told = f"nothing more is borrowed by {name}; its virtual node goes"
         yield Consequence("ends", peer, told, (name,))
         return
-    problem = _slice_problem(changed, after)
     asked = after.spec.resources
+    problem = _slice_problem(changed, after)
+    if not problem and (before is None or before.spec.resources != asked):
+        problem = excess(changed.after, after, peer)
     if problem:
         yield Consequence("refused", peer, problem)
     elif before is None:

@@ -283,3 +283,32 @@ def test_a_pruned_peering_ends_where_nothing_else_declares_it(
         after.put(OUTGOING_PEERINGS, each)
     changed = Changed("rome", (PLACE, "milan"), before, after)
     assert [each.action for each in consequences(OUTGOING_PEERINGS, changed)] == told
+
+
+@pytest.mark.parametrize(
+    ("cpu", "others", "told"),
+    [
+        ("4", (), "begins milan: asks it for cpu 4"),
+        ("5", (), "refused milan: one consumer may have cpu 4 in all its slices, and cpu 5 is"),
+        ("2", ("2",), "begins milan: asks it for cpu 2"),
+        ("3", ("2",), "refused milan: one consumer may have cpu 4 in all its slices, and cpu 3 is"),
+    ],
+)
+def test_more_than_the_provider_approved_is_refused(cpu: str, others: tuple[str, ...], told: str):
+    before, after = ClusterObjects(), ClusterObjects()
+    agreed = {"phase": "Done", "clusterID": "milan", "granted": {"cpu": "4"}}
+    for state in (before, after):
+        state.put(NAMESPACES, TENANT)
+        state.put(OUTGOING_PEERINGS, named("milan", ASKED, "liqo", status=agreed))
+        for number, each in enumerate(others):
+            spec = {**WANTED, "resources": {"cpu": each}}
+            metadata = {**SLICE["metadata"], "creationTimestamp": "2026-01-01T00:00:00Z"}
+            state.put(RESOURCE_SLICES, named(f"s{number}", spec, metadata=metadata))
+    wanted = named("milan", {**WANTED, "resources": {"cpu": cpu}}, **SLICE)
+    after.put(RESOURCE_SLICES, wanted)
+    [found] = consequences(RESOURCE_SLICES, Changed("rome", (PLACE, "milan"), before, after))
+    assert f"{found.action} {found.cluster}: {found.message}".startswith(told)
+    # Who was let in by hand has no such bound.
+    after.remove(OUTGOING_PEERINGS, ("liqo", "milan"))
+    [found] = consequences(RESOURCE_SLICES, Changed("rome", (PLACE, "milan"), before, after))
+    assert found.action == "begins"
