@@ -7,19 +7,20 @@ has named it: this process connects nowhere.
 """
 
 import socket
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit
 
 import trio
 
+from liqod.errors import Unreachable
+from liqod.runtime.splice import PIECE, splice
 from liqod.sharedport import as_socket, received
 from liqod.tunnel.wanted import Lead
 
 HEAD_LIMIT: Final = 8192
 """Bytes of a request."""
-PIECE: Final = 32768
-"""Most bytes held in each direction."""
 WANTED: Final = b"?"
 """The byte by which a connection to the server is requested; the answer has it, or is another."""
 
@@ -38,42 +39,41 @@ async def lead(order: Lead, caller: socket.socket, parent: trio.SocketStream) ->
             if server is not None:
                 async with server, trio.open_nursery() as nursery:
                     nursery.start_soon(_until_ended, parent, nursery.cancel_scope)
-                    await splice(client, server, order.idle, order.half_idle)
+                    with suppress(Unreachable):
+                        await splice(
+                            *(_End(client), _End(server)),
+                            idle=order.idle,
+                            lingering=order.half_idle,
+                        )
                     nursery.cancel_scope.cancel()
 
 
-async def splice(
-    one: trio.SocketStream, other: trio.SocketStream, idle: float, lingering: float
-) -> None:
-    """Carry bytes in both directions until both have ended, one is broken, or none passes.
+class _End:
+    """A connection in a splice."""
 
-    A piece is read when the other side has taken the one before: so little is held.
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
 
-    Args:
-        one, other: connections, which stay open.
-        idle: seconds without a byte after which it ends.
-        lingering: likewise, once one side has ended.
-    """
-    patience = idle
+    async def receive(self) -> bytes:
+        with _reported():
+            return bytes(await self._stream.receive_some(PIECE))
 
-    async def carry(source: trio.SocketStream, sink: trio.SocketStream) -> None:
-        nonlocal patience
-        try:
-            while data := await source.receive_some(PIECE):
-                await sink.send_all(data)
-                del data  # else it is held as long as nothing comes
-                scope.deadline = trio.current_time() + patience
-            await sink.send_eof()
-        except (trio.BrokenResourceError, trio.ClosedResourceError):
-            scope.cancel()
-        patience = lingering
-        scope.deadline = trio.current_time() + patience
+    async def send(self, data: bytes, /) -> None:
+        with _reported():
+            await self._stream.send_all(data)
 
-    async with trio.open_nursery() as nursery:
-        scope = nursery.cancel_scope
-        scope.deadline = trio.current_time() + patience
-        nursery.start_soon(carry, one, other)
-        nursery.start_soon(carry, other, one)
+    async def finish(self) -> None:
+        with _reported():
+            await self._stream.send_eof()
+
+
+@contextmanager
+def _reported() -> Iterator[None]:
+    """Raise Unreachable for a connection that is broken."""
+    try:
+        yield
+    except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        raise Unreachable(str(error)) from error
 
 
 async def _answered(

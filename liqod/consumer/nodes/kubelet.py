@@ -40,7 +40,7 @@ from liqod.errors import (
 )
 from liqod.kube.http.httpserver import HttpRequest, HttpResponse, Limits, Open
 from liqod.kube.http.listener import listen, wildcard
-from liqod.kube.http.splice import Broken, Silent, splice
+from liqod.kube.http.splice import splice
 from liqod.kube.http.transport import ApiStream, Upgraded
 from liqod.kube.http.wire import Wire
 from liqod.model.crossing import noderequests
@@ -49,6 +49,7 @@ from liqod.model.crossing.podrequests import LOG, PodRequest, agreed, pod_reques
 from liqod.model.objects.partial import Pod
 from liqod.runtime import account
 from liqod.runtime.account import Account
+from liqod.runtime.splice import Broken, Silent
 
 IDLE: Final = 4 * 3600.0
 """Seconds after which a stream ends without traffic: a kubelet's own default."""

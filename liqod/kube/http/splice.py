@@ -1,40 +1,14 @@
-"""Joins two connections: the bytes of each go to the other, unread.
-
-A piece is read when the other side has taken the one before: so little is held, and a slow reader
-slows the sender. When one side ends its stream, the end is passed on, and the other side may go on
-sending.
-"""
+"""Joins two wires, as :mod:`liqod.runtime.splice`, within a CPU budget and with bounded pieces."""
 
 from collections.abc import Coroutine
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
-import trio
-
-from liqod.errors import Unreachable
 from liqod.kube.http.cpubudget import CpuBudget, Metered
 from liqod.kube.http.wire import SocketWire, TlsWire, Wire
-from liqod.model.text import printable
-
-PIECE: Final = 32768
-"""Most bytes held in each direction (TLS holds as much again, encrypted)."""
+from liqod.runtime import splice as connections
+from liqod.runtime.splice import PIECE, plainly
 
 T = TypeVar("T")
-
-
-class Broken(Unreachable):
-    """One of the two connections broke.
-
-    Attributes:
-        first: whether it is the first of them.
-    """
-
-    def __init__(self, message: str, *, first: bool) -> None:
-        super().__init__(message)
-        self.first = first
-
-
-class Silent(Unreachable):
-    """No byte has passed for so long that the connections are released."""
 
 
 async def splice(
@@ -45,56 +19,34 @@ async def splice(
     lingering: float = float("inf"),
     budget: CpuBudget | None = None,
 ) -> None:
-    """Carry bytes in both directions until both have ended; closes neither connection.
+    """Carry bytes in both directions, as :func:`liqod.runtime.splice.splice`.
 
     Args:
-        one: a connection.
-        other: another.
-        idle: seconds without a byte after which it ends.
-        lingering: likewise, once one side has ended.
+        one, other, idle, lingering: the same.
         budget: CPU budget that is charged.
 
     Raises:
         Broken: one of the connections broke.
         Silent: no byte has passed for too long.
     """
-    broken: list[Broken] = []
-    ended = False
     _read_pieces(one)
     _read_pieces(other)
-    async with trio.open_nursery() as nursery:
-        scope = nursery.cancel_scope
+    run = plainly if budget is None else _Charged(budget)
+    await connections.splice(one, other, idle=idle, lingering=lingering, run=run)
 
-        def passed() -> None:
-            scope.deadline = trio.current_time() + (lingering if ended else idle)
 
-        async def carry(source: Wire, sink: Wire) -> None:
-            nonlocal ended
-            at = source
-            try:
-                while True:
-                    at = source
-                    data = await _spent(source.receive(), budget)
-                    at = sink
-                    if not data:
-                        break
-                    await _spent(sink.send(data), budget)
-                    del data  # else it is held as long as nothing comes
-                    passed()
-                await sink.finish()
-            except Unreachable as error:
-                broken.append(Broken(printable(str(error)), first=at is one))
-                scope.cancel()
-            ended = True
-            passed()
+class _Charged:
+    """Runs steps, and charges their time to a budget."""
 
-        passed()
-        nursery.start_soon(carry, other, one)
-        await carry(one, other)
-    if broken:
-        raise broken[0]
-    if scope.cancelled_caught:
-        raise Silent("nothing has passed for too long")
+    def __init__(self, budget: CpuBudget) -> None:
+        self._budget = budget
+
+    async def __call__(self, work: Coroutine[Any, Any, T], /) -> T:
+        metered = Metered(work)
+        result = await metered
+        # As with a backlog: tiny pieces cost by their number.
+        await self._budget.spend(metered.used, backlog=True)
+        return result
 
 
 def _read_pieces(wire: Wire) -> None:
@@ -103,14 +55,3 @@ def _read_pieces(wire: Wire) -> None:
         wire = wire.wire
     if isinstance(wire, SocketWire):
         wire.most = PIECE
-
-
-async def _spent(work: Coroutine[Any, Any, T], budget: CpuBudget | None) -> T:
-    """Run a coroutine, and charge its time to the budget."""
-    if budget is None:
-        return await work
-    metered = Metered(work)
-    result = await metered
-    # As with a backlog: tiny pieces cost by their number.
-    await budget.spend(metered.used, backlog=True)
-    return result

@@ -12,8 +12,9 @@ import trio.testing
 from liqod.identity import certificates
 from liqod.kube.http import tls
 from liqod.kube.http.cpubudget import CpuBudget
-from liqod.kube.http.splice import PIECE, Broken, Silent, splice
+from liqod.kube.http.splice import splice
 from liqod.kube.http.wire import SocketWire, StreamWire, TlsWire, Wire
+from liqod.runtime.splice import PIECE, Broken, Silent
 
 LARGE = 64 * PIECE
 
