@@ -146,7 +146,10 @@ def _taken_back(changed: Changed, peer: str, request: OutgoingPeering) -> Conseq
     if request.status.phase != "Done":
         return Consequence("ends", peer, "the request is taken back")
     others = changed.after.store(OUTGOING_PEERINGS).values(OutgoingPeering)
-    if request.spec.lend or peer not in changed.after.peers():
+    if not request.is_written:
+        told = f"nothing ends by it: `liqod unpeer {peer}` ends the peering"
+        return Consequence("changes", peer, told)
+    if peer not in changed.after.peers():
         return Consequence("changes", peer, "nothing ends by this alone")
     borrowing = (each for each in others if not each.spec.lend)
     if any(peer in (each.spec.cluster_id, each.status.cluster_id) for each in borrowing):

@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import field
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
 from liqod.resources.base import (
     AGE,
@@ -214,6 +215,12 @@ class OutgoingPeering(Resource, frozen=True, omit_defaults=True, rename="camel")
     KIND: ClassVar[Kind] = OUTGOING_PEERINGS
     spec: OutgoingPeeringSpec = OutgoingPeeringSpec()
     status: OutgoingPeeringStatus = OutgoingPeeringStatus()
+
+    @property
+    def is_written(self) -> bool:
+        """True if neither a command nor the daemon made it: it declares a peering to borrow."""
+        made = {labels.MANAGED, labels.CONFIGURED} & self.metadata.labels.keys()
+        return not (made or self.spec.lend or self.spec.awaited)
 
 
 class IncomingPeeringSpec(Base, frozen=True, omit_defaults=True, rename="camel"):

@@ -1,5 +1,6 @@
 """Ends borrowing from a peer once the OutgoingPeering that declared the peering was deleted.
 
+One that was written, as into git: those of commands and of the daemon are records, and end nothing.
 The tenant namespace has the name of that OutgoingPeering, so that one which is deleted while no
 daemon runs is missed by none. It may come back within a minute: a replacement deletes an object
 first. The order is that of ``liqod unpeer``: pods leave first, then the virtual node, the network
@@ -81,7 +82,7 @@ class PrunedPeerings(Controller[str]):
         done = [
             each.name
             for each in self._known()
-            if each.status.phase == "Done" and each.status.cluster_id == peer
+            if each.is_written and each.status.phase == "Done" and each.status.cluster_id == peer
         ]
         if done and tenant.annotations.get(labels.DECLARED_BY) not in done:
             patch = {"metadata": {"annotations": {labels.DECLARED_BY: min(done)}}}

@@ -33,6 +33,9 @@ async def declared() -> AsyncIterator[tuple[Member, Member]]:
         request = meetings.by_token(token, cluster_id="milan")
         await meetings.ask(rome, milan, invitation=request.invitation, key=request.key)
         await meetings.peered(rome, "milan")
+        # As if it had been written, and not made by a command.
+        marks = {"metadata": {"labels": {labels.MANAGED: None}}}
+        await rome.admin.patch(OUTGOING_PEERINGS, "milan", marks, "liqo")
 
         async def is_noted() -> bool:
             found = await rome.admin.find(NAMESPACES, AT_ROME, decode=Partial)
@@ -85,6 +88,19 @@ async def test_an_end_that_breaks_off_is_taken_up_again(monkeypatch: pytest.Monk
         await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
         await gone(rome, AT_ROME)
     assert next(breaks, None) is None
+
+
+async def test_one_that_a_command_made_is_a_record():
+    async with meetings.meeting("rome", "milan", handshake_timings=TIMINGS) as [rome, milan]:
+        token = await meetings.invite(milan, cluster_id="rome")
+        request = meetings.by_token(token, cluster_id="milan")
+        await meetings.ask(rome, milan, invitation=request.invitation, key=request.key)
+        await meetings.peered(rome, "milan")
+        await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
+        await trio.sleep(2 * TIMINGS.pruned)
+        found = await rome.admin.get(NAMESPACES, AT_ROME, decode=Partial)
+        assert {labels.DECLARED_BY, labels.TOMBSTONE}.isdisjoint(found.metadata.annotations)
+        assert await rome.admin.list(VIRTUAL_NODES, Selection(AT_ROME))
 
 
 async def test_one_that_comes_back_ends_nothing():

@@ -90,7 +90,18 @@ WANTED: Json = {"class": "default", "providerClusterID": "milan", "resources": {
             OUTGOING_PEERINGS,
             named("milan", {**ASKED, "lend": True}, status={"phase": "Done"}),
             None,
-            ["changes milan: nothing ends by this alone"],
+            ["changes milan: nothing ends by it: `liqod unpeer milan`"],
+        ),
+        (
+            OUTGOING_PEERINGS,
+            named(
+                "milan",
+                ASKED,
+                metadata={"labels": {"liqo.io/managed": "true"}},
+                status={"phase": "Done"},
+            ),
+            None,
+            ["changes milan: nothing ends by it: `liqod unpeer milan`"],
         ),
         (
             OUTGOING_PEERINGS,
