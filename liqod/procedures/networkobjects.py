@@ -23,6 +23,8 @@ ServiceType = Literal["LoadBalancer", "NodePort", "ClusterIP"]
 WIREGUARD: Final = "wireguard"
 WEBSOCKET: Final = "websocket"
 PORT: Final = 51840
+USUAL_PORTS: Final = {WIREGUARD: PORT, WEBSOCKET: 443, "vxlan": 4789}
+"""The ports of the backends that are built in."""
 MTU: Final = 1340
 
 
@@ -73,9 +75,8 @@ def configuration(described: str, ranges: Ranges) -> Json:
 def gateway_server(peer: str, liqo: str, asked: NetworkOptions) -> Json:
     """The gateway that is dialled, for the side that has the peer."""
     endpoint: Json = {"serviceType": asked.service_type}
-    # WireGuard's is written, as Liqo needs it; that of others is the daemon's default.
-    if port := asked.port or (PORT if asked.made_by == WIREGUARD else 0):
-        endpoint["port"] = port
+    # Liqo's definition takes no server without a port.
+    endpoint["port"] = asked.port or USUAL_PORTS.get(asked.made_by, PORT)
     if asked.node_port:
         endpoint["nodePort"] = asked.node_port
     if asked.load_balancer_ip:

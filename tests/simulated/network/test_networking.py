@@ -290,7 +290,9 @@ def making(*backends: str) -> GatewayHost:
     """A machine that makes these kinds of tunnels."""
     found = Noting(says=ProbeResult(True, 0.001)).machine()
     (build,) = found.tunnels.values()
-    facts = msgspec.structs.replace(found.facts, backends=dict.fromkeys(backends, Listening()))
+    how = {"websocket": Listening(transport="TCP", port=443, shared=True)}
+    listening = {each: how.get(each, Listening()) for each in backends}
+    facts = msgspec.structs.replace(found.facts, backends=listening)
     return msgspec.structs.replace(found, facts=facts, tunnels=dict.fromkeys(backends, build))
 
 

@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 import yaml
 
 from liqod.network.gateway.gatewayplan import endpoints_of, judged, port_of
 from liqod.network.gateway.publickeys import taken
+from liqod.plugins import loader
 from liqod.procedures import networkobjects
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.resources.networking import (
@@ -20,6 +22,7 @@ from liqod.resources.networking import (
 )
 from tests.unit.network.gateways import HERE, PEER, PLACE
 
+USUAL = {each.name: each.port for each in loader.load(sources=loader.built_in()).network}
 FILE = Path(__file__).parents[2] / "fixtures" / "network" / "liqoctl.yaml"
 WRITTEN = {each["kind"]: each for each in yaml.safe_load(FILE.read_text())}
 
@@ -84,3 +87,9 @@ def test_other_wishes_are_written_where_liqo_has_them():
     assert spec["serverTemplateRef"]["namespace"] == "net"
     told = asked.dialled(GatewayEndpoint(("192.0.2.7",), ports=(51840,), protocol="UDP"))
     assert (told.addresses, told.port) == (("gw.example.org",), 443)
+
+
+@pytest.mark.parametrize("backend", [*USUAL, "other"])
+def test_a_server_of_every_backend_has_a_port_since_its_definition_takes_none_without(backend: str):
+    made = networkobjects.gateway_server("milan", "liqo", NetworkOptions(backend=backend))
+    assert made["spec"]["endpoint"]["port"] == USUAL.get(backend, networkobjects.PORT)
