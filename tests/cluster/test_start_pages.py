@@ -11,11 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.test_chart_uninstall import as_account
 from tests.testbed import inventory, pages
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.federation import Member
-from tests.testbed.pages import Terminal
+from tests.testbed.pages import Terminal, Typed
 
 pytestmark = pytest.mark.cluster
 
@@ -69,3 +70,57 @@ def liqods_part(member: Member) -> set[inventory.Item]:
 def is_as_before(member: Member, before: set[inventory.Item]) -> bool:
     """True if nothing of liqod's is left."""
     return liqods_part(member) == before
+
+
+@pytest.fixture
+def helm(helms: dict[int, str], terminal: Terminal) -> None:
+    """The newest Helm, as a newcomer has it."""
+    folder = terminal.folder / "bin"
+    folder.mkdir()
+    (folder / "helm").symlink_to(helms[max(helms)])
+    terminal.environment["PATH"] = f"{folder}:{terminal.environment['PATH']}"
+
+
+@pytest.fixture
+def checkout(terminal: Terminal) -> None:
+    """The folder of the pages that are typed in a checkout."""
+    for name in ("deploy", "examples"):
+        (terminal.folder / name).symlink_to(pages.ROOT / name)
+
+
+@pytest.mark.usefixtures("checkout")
+def test_one_application_over_two_clusters(clusters: list[Member], terminal: Terminal) -> None:
+    clusters[0].run_nodes()
+    peered, _, offloaded = BY_PACKAGE.read_text().partition("\n## 4.")
+    assert "offload namespace" in offloaded
+    terminal.follow(peered, {})
+    terminal.follow((START / "one-application.md").read_text(), {})
+    assert not clusters[1].api.exists("/api/v1/namespaces/shop-rome")
+
+
+@pytest.mark.usefixtures("checkout", "helm")
+def test_two_clusters_by_chart(clusters: list[Member], terminal: Terminal) -> None:
+    """The pods of the charts run in name only: their daemons are processes with the same rights."""
+    clusters[0].run_nodes()
+
+    def daemons() -> None:
+        for member in clusters:
+            member.kubeconfig.write_text(as_account(member, "liqod").read_text())
+            member.daemon.start()
+
+    def ended() -> None:
+        for member in clusters:
+            member.daemon.stop()
+
+    text = (START / "by-chart.md").read_text()
+    first, leaves = (
+        next(
+            each.line
+            for each in pages.steps(text)
+            if isinstance(each, Typed) and each.line.startswith(words)
+        )
+        for words in ("liqod generate", "helm uninstall")
+    )
+    terminal.follow(text, {first: daemons, leaves: ended})
+    for member in clusters:
+        assert not member.api.exists("/api/v1/nodes/milan")
