@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from liqod.cli import plugintemplate
+from tests.testbed import pages
+
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "plugins"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
@@ -76,3 +79,14 @@ def test_no_example_is_left_out() -> None:
         "kubernetes-version",
         NETWORK,
     }
+
+
+@pytest.mark.long
+def test_the_page_on_writing_one_works_as_it_stands(tmp_path: Path) -> None:
+    # The suites are not installed in an environment that is made for liqod's own tests.
+    (tmp_path / "simulator").symlink_to(ROOT / "simulator")
+    page = (ROOT / "docs" / "how-to" / "write-a-plugin.md").read_text()
+    terminal = pages.Terminal(tmp_path, tmp_path)
+    done = terminal.follow(page, {})
+    for kind in plugintemplate.ABOUT:
+        assert any(line.startswith(f"liqod plugins new {kind} ") for line, _ in done)
