@@ -93,7 +93,8 @@ class NodeParts:
         if not (groups or gone):
             self.forget(found.name)
             return Division()
-        return self._divided(found, nodes, groups, gone)
+        grows = told is not None and told.autoscales and mode == dividing.GROUPS
+        return self._divided(found, nodes, groups, gone, grows=grows)
 
     def _divided(
         self,
@@ -101,9 +102,11 @@ class NodeParts:
         nodes: Mapping[str, ObjectMeta],
         groups: Mapping[str, NodeGroup],
         gone: Mapping[str, tuple[NodeGroup, str]],
+        *,
+        grows: bool,
     ) -> Division:
         name, now = found.name, trio.current_time()
-        of = (groups, gone, found.status.resources, nodes.keys())
+        of = (groups, gone, grows, found.status.resources, nodes.keys())
         last = self._made.get(name)
         if last is not None:
             age = now - last.at
@@ -112,7 +115,7 @@ class NodeParts:
                 return Division(last.parts, pause - age)
         placed = self._placed(name, nodes)
         granted = quantities.parse_all(amounts(found.status.resources))
-        parts = dividing.parts(groups, granted, placed or {}, gone)
+        parts = dividing.parts(groups, granted, placed or {}, gone, grows=grows)
         if placed is None:  # before the pods were read, and so to be made again soon
             return Division(parts, self._timings.parts_pause)
         self._made[name] = _Made(of, now, parts)

@@ -99,6 +99,8 @@ def parts(
     granted: Grant,
     placed: Mapping[str, Grant],
     not_told: Mapping[str, tuple[NodeGroup, str]],
+    *,
+    grows: bool = False,
 ) -> tuple[Part, ...]:
     """The parts of a slice.
 
@@ -109,8 +111,11 @@ def parts(
             virtual nodes of the slice have keys of their own.
         not_told: groups of which the provider tells nothing any more, and since when: what runs
             there stays, and nothing comes.
+        grows: whether the provider adds nodes where pods wait: then what is free bounds nothing.
     """
     free = {key: quantities.parse_all(group.free) for key, group in groups.items()}
+    if grows:
+        free = {key: {name: granted.get(name, 0) for name in each} for key, each in free.items()}
     shares = divide(granted, free, placed, {key: _kind(each) for key, each in groups.items()})
     every = {**{key: (group, "") for key, group in groups.items()}, **not_told}
     keys = {name for group, _ in every.values() for name in group.labels}

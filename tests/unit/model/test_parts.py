@@ -99,6 +99,19 @@ def test_the_parts_never_have_more_than_was_granted(seed: int) -> None:
             assert not told or shares[key][name] <= runs + free[key].get(name, 0)
 
 
+def test_a_group_that_grows_is_bounded_by_the_grant_alone() -> None:
+    groups = {
+        "plain": NodeGroup(1, {}, (), {"cpu": "0", "memory": "1Gi"}),
+        "gpus": NodeGroup(1, {"gpu": "a100"}, (), {"cpu": "1", "memory": "1Gi", "gpu": "0"}),
+    }
+    granted = amounts(cpu="8", memory="8Gi", gpu="2")
+    made = {each.key: each.share for each in parts.parts(groups, granted, {}, {}, grows=True)}
+    assert made["plain"] == amounts(cpu="4", memory="4Gi", gpu="0")
+    assert made["gpus"] == amounts(cpu="4", memory="4Gi", gpu="2")
+    still = {each.key: each.share for each in parts.parts(groups, granted, {}, {})}
+    assert still["plain"] == amounts(cpu="0", memory="1Gi", gpu="0")
+
+
 def test_each_part_has_its_own_group_and_the_keys_that_only_others_have() -> None:
     red = NodeGroup(1, {"pool": "red"}, ("gpu=yes:NoSchedule",), {"cpu": "4"})
     plain = NodeGroup(1, {"kubernetes.io/arch": "amd64"}, (), {"cpu": "4"})
