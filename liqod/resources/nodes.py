@@ -40,6 +40,8 @@ RUNNING = "Running"
 CREATING = "Creating"
 DRAINING = "Draining"
 DELETING = "Deleting"
+NOT_TOLD = "NotTold"
+"""Reason of a Node that stands for a whole peer though its slice asks for parts of it."""
 
 
 class NodeAffinityPatch(Base, frozen=True, omit_defaults=True, rename="camel"):

@@ -8,7 +8,8 @@ from typing import Any
 
 from liqod.apimachinery import labels
 from liqod.model.objects import conditions
-from liqod.resources.nodes import DRAINING, VirtualNode
+from liqod.model.peering import freecapacity, parts
+from liqod.resources.nodes import DRAINING, NOT_TOLD, VirtualNode
 
 Json = dict[str, Any]
 
@@ -43,13 +44,19 @@ def node_conditions(
 
 
 def instead_of_parts(node: VirtualNode) -> dict[str, str]:
-    """Reason and message of a Node that stands for a whole peer where a part each was asked for;
-    empty of others."""
+    """Reason and message of a Node that stands for more than was asked for: a whole peer in place
+    of groups, or a group in place of nodes; empty of others."""
     asked = node.metadata.annotations.get(labels.VIRTUAL_NODES)
-    if not asked or labels.PART in node.metadata.labels:
+    if not asked:
         return {}
-    message = f"the slice asks for {asked}, and its provider tells of none: one node is made"
-    return {"reason": "NotTold", "message": message}
+    if labels.PART not in node.metadata.labels:
+        message = f"the slice asks for {asked}, and its provider tells of none: one node is made"
+        return {"reason": NOT_TOLD, "message": message}
+    told = freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
+    if asked == parts.NODES and told is not None and not any(each.key for each in told.groups):
+        message = "the slice asks for nodes, and its provider tells of groups"
+        return {"reason": NOT_TOLD, "message": message}
+    return {}
 
 
 def draining_since(current: Sequence[Json]) -> str:

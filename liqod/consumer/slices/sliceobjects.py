@@ -189,7 +189,7 @@ def _show(
     taints = [
         {"key": key, "effect": effect, **({"value": value} if value else {})}
         for key, value, effect in part.taints
-        if _is_syntax(key, value)
+        if _is_syntax(key, value) and effect in ("NoSchedule", "NoExecute")
     ]
     notes.pop(labels.FREE_CAPACITY, None)
     if part.told:

@@ -45,7 +45,7 @@ from liqod.model.view.viewrows import conditions, owner
 from liqod.resources import ForeignCluster, ResourceSlice, VirtualNode
 from liqod.resources.authentication import DENIED, RESOURCES, SliceCondition
 from liqod.resources.fabric import FABRIC
-from liqod.resources.nodes import NODE, RUNNING, VIRTUAL_KUBELET
+from liqod.resources.nodes import NODE, NOT_TOLD, RUNNING, VIRTUAL_KUBELET
 from liqod.resources.offloading import NamespaceCondition
 
 RENEWED = PEER_DAEMON_EVERY + SILENT_AFTER + PROBE_EVERY
@@ -234,7 +234,11 @@ def node_problem(node: VirtualNode, unready: str) -> str:
         node: the VirtualNode: the reason for a fault of its Node helps more than the Node's state.
         unready: the reason why its Node is not Ready; empty if it is.
     """
-    said = (each.message for each in node.status.conditions if each.type == NODE and each.message)
+    said = (
+        each.message
+        for each in node.status.conditions
+        if each.type == NODE and each.message and each.reason != NOT_TOLD
+    )
     return next(said, unready)
 
 

@@ -72,9 +72,11 @@ def usefulness(node: Node) -> tuple[str, str]:
     """A virtual node's name and the reason why no pod can run on it, empty where one can.
 
     One that is Ready may still accept no pod: the scheduler reads a node without ``pods`` as one
-    with none.
+    with none. One that shows a part of a peer may have no share of the grant for now.
     """
     name, problem = readiness(node)
+    if labels.PART in node.metadata.labels:
+        return name, problem
     pods = node.status.allocatable.get("pods", 0)
     if not problem and (not is_quantity(pods) or parse(pods) <= 0):
         problem = "it has room for no pods: the slice was granted none"

@@ -132,7 +132,11 @@ def test_the_node_of_a_part_has_its_share_its_labels_and_its_taints_and_binds_po
         "0a1b2c3d",
         labels={"pool": "red", "topology.kubernetes.io/zone": "a", "not valid": "x"},
         lacks=("disk",),
-        taints=(("gpu", "yes", "NoSchedule"), ("not valid", "", "NoSchedule")),
+        taints=(
+            ("gpu", "yes", "NoSchedule"),
+            ("not valid", "", "NoSchedule"),
+            ("gpu", "yes", "Never"),
+        ),
         share={"cpu": 1_500_000_000, "memory": 2**30 * 10**9},
         told='{"groups":[{"nodes":1}]}',
     )

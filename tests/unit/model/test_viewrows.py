@@ -7,6 +7,7 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.objects.conditions import Condition
 from liqod.model.objects.partial import Node, NodeStatus
 from liqod.model.objects.podsight import LivePod
+from liqod.model.view.objectfacts import node_problem
 from liqod.model.view.rows import Amount
 from liqod.model.view.viewrows import CountedPod, counted, quotas, usefulness
 from liqod.resources import VirtualNode
@@ -32,6 +33,20 @@ def test_a_virtual_node_without_room_for_pods_is_no_good_one(
 ) -> None:
     node = Node(ObjectMeta(name="milan"), status=NodeStatus((condition,), (), allocatable))
     assert usefulness(node) == ("milan", problem)
+
+
+def test_a_part_of_a_peer_without_a_share_for_now_is_no_problem() -> None:
+    meta = ObjectMeta(name="milan-0a1b2c3d", labels={"liqod.io/part": "0a1b2c3d"})
+    node = Node(meta, status=NodeStatus((READY,), (), {"pods": "0"}))
+    assert usefulness(node) == ("milan-0a1b2c3d", "")
+
+
+def test_one_node_for_a_peer_that_tells_of_no_parts_is_no_problem() -> None:
+    said = {"type": "Node", "status": "Running", "reason": "NotTold", "message": "of none"}
+    told = {"metadata": {"name": "milan"}, "status": {"conditions": [said]}}
+    assert node_problem(msgspec.convert(told, VirtualNode), "") == ""
+    said["reason"] = "NameTaken"
+    assert node_problem(msgspec.convert(told, VirtualNode), "") == "of none"
 
 
 def test_what_waits_at_the_peer_is_counted_apart_from_what_is_used() -> None:
