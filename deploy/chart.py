@@ -56,6 +56,7 @@ SWITCHES: Final = {
     "network": ".Values.networking.enabled",
     "cluster_profiles": ".Values.clusterProfiles",
     "storage": ".Values.storage",
+    "services": ".Values.services",
 }
 """Options that are true or false, each with the value that chooses."""
 FILES: Final = {
@@ -128,7 +129,9 @@ def _pieces() -> Iterable[tuple[Manifest, str]]:
         name: (_made(_with(name, on=True)), _made(_with(name, on=False))) for name in SWITCHES
     }
     everything = _made(
-        msgspec.structs.replace(_BASE, network=True, cluster_profiles=True, storage=True)
+        msgspec.structs.replace(
+            _BASE, network=True, cluster_profiles=True, storage=True, services=True
+        )
     )
     for identity, manifest in everything.items():
         if manifest["kind"] == "Namespace" and manifest["metadata"]["name"] == _NAMESPACE:

@@ -36,6 +36,7 @@ def schema() -> Schema:
         "networking": _table({"enabled": _SWITCH}),
         "clusterProfiles": _SWITCH,
         "storage": _SWITCH,
+        "services": _SWITCH,
         "pluginRights": _by_reflector(_rule()),
         "unpeerOnUninstall": _SWITCH,
         "config": config,

@@ -25,6 +25,7 @@ from liqod.configsections import PeerDefaults as PeerDefaults
 from liqod.configsections import PeerPolicy as PeerPolicy
 from liqod.configsections import PeerSettings as PeerSettings
 from liqod.configsections import PodNetwork as PodNetwork
+from liqod.configsections import ServiceSettings as ServiceSettings
 from liqod.configsections import StorageSettings as StorageSettings
 from liqod.configsections import (
     Table,
@@ -254,6 +255,7 @@ class Config(Table, frozen=True):
     election: ElectionSettings = ElectionSettings()
     reflection: ReflectionSettings = ReflectionSettings()
     storage: StorageSettings = StorageSettings()
+    services: ServiceSettings = ServiceSettings()
     plugins: PluginSettings = PluginSettings()
 
     def peer(self, cluster_id: str) -> PeerSettings:

@@ -57,6 +57,17 @@ def check_webhook(webhook: WebhookSettings) -> None:
         )
 
 
+class ServiceSettings(Table, frozen=True):
+    """Services of the whole set of clusters (Multi-Cluster Services API).
+
+    Attributes:
+        enabled: whether exported Services cross to and from peers, in the namespaces that are
+            shared with them; `liqod install --services` gives the kinds and the rights.
+    """
+
+    enabled: bool = False
+
+
 class KubeletSettings(Table, frozen=True):
     """The address that virtual nodes show.
 

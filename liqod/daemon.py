@@ -28,6 +28,8 @@ from liqod.cluster import memorylimits, preflight
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.podselection import select_pods
 from liqod.clusterlabels import ClusterLabels
+from liqod.clusterset import imports
+from liqod.clusterset.sharing import Sharing
 from liqod.config import Config, load
 from liqod.consumer import returns
 from liqod.consumer.foreignclusters import ForeignClusters
@@ -407,6 +409,10 @@ class Daemon:
             )
             context = dataclasses.replace(context, config=self._config)
             nursery.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
+            sharing = Sharing(context.client) if context.config.services.enabled else None
+            if sharing is not None:
+                imported = partial(imports.run, context, sharing)
+                nursery.start_soon(walled, "imports of services", imported)
             tasks = PeerTasks(
                 self._plugins,
                 machine,
@@ -414,6 +420,7 @@ class Daemon:
                 arbiter,
                 signing_requests=signing_requests,
                 override_problems=problems,
+                sharing=sharing,
             )
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)

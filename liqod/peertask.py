@@ -13,6 +13,8 @@ import trio
 
 from liqod.borrowing import borrow
 from liqod.cluster.context import ClusterContext
+from liqod.clusterset.exchanges import share
+from liqod.clusterset.sharing import Sharing
 from liqod.consumer import timings as consumer
 from liqod.consumer.link import PeerLink, ProviderPeer
 from liqod.consumer.timings import ConsumerTimings
@@ -28,6 +30,7 @@ from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.reachability import follow_reachability
 from liqod.reflection.overrides import OverrideProblems
 from liqod.reflection.statusarbitration import StatusArbiter
+from liqod.runtime.supervise import walled
 from liqod.telemetry.events import PeerRunning
 
 TRIED_AT_ONCE = 16
@@ -52,6 +55,7 @@ class PeerTasks:
         consumer_timings: how long a consumer does.
         signing_requests: those of consumers that are being worked on.
         override_problems: told what of OverridePolicies cannot be applied.
+        sharing: the peers that Services are shared with; None where they are with none.
     """
 
     plugins: PluginHost
@@ -63,6 +67,7 @@ class PeerTasks:
     consumer_timings: ConsumerTimings = consumer.ORDINARY
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
     override_problems: OverrideProblems = field(default_factory=OverrideProblems)
+    sharing: Sharing | None = None
 
     async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
@@ -109,4 +114,7 @@ class PeerTasks:
                     await nursery.start(begin, peer)
                 if patience.cancelled_caught:
                     raise NotStarted(f"{name} did not start in {START_DEADLINE:.0f} s")
+            if self.sharing is not None:
+                shared = partial(share, peer, self.sharing)
+                nursery.start_soon(walled, "exchanges of services", shared)
             peer.report(PeerRunning())

@@ -14,6 +14,7 @@ from liqod.apimachinery import labels
 from liqod.model.objects import bounded
 from liqod.model.objects.patches import exact_patch
 from liqod.resources.authentication import ACCEPTED, AUTHENTICATION, DENIED, RESOURCES
+from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.offloading import MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING
 
 PHASES = (None, "", MAPPING_ACCEPTED, MAPPING_BACK_OFF, MAPPING_TERMINATING)
@@ -93,6 +94,11 @@ def understood(status: Mapping[str, Any], source: Mapping[str, Any]) -> Json | N
     reason for is cut: each change of it is written here, and read by many. If it cannot be cut
     to that, the result is None.
     """
+    if source.get("kind") == SERVICE_EXCHANGES.name:
+        # Its parts are bounded one by one, by the definition as well as where they are read.
+        exports = status.get("exports")
+        exported = dict(exports) if isinstance(exports, Mapping) else {}
+        return {"shared": status.get("shared") is True, "exports": exported}
     known = dict(status)
     mapping = known.pop("currentMapping", None)
     known = dict(bounded.fit(known))

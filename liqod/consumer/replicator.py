@@ -44,6 +44,7 @@ from liqod.resources import (
     VirtualNode,
 )
 from liqod.resources.authentication import PERMISSION_WITHDRAWN
+from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.telemetry.events import Replicated
 
 KINDS = (RESOURCE_SLICES, RENEWS, NAMESPACE_MAPS)
@@ -88,10 +89,19 @@ class Replicator(Controller[Item]):
         self._leaving = leaving
         here = (peer.tenant_namespace,)
         there = Selection(remote.namespace, labels=replicas_of(peer.context.cluster_id))
-        self._sources = {kind: Watched(kind, partial(_items, kind), within=here) for kind in KINDS}
+        kinds: tuple[Kind, ...] = KINDS
+        if peer.context.config.services.enabled:
+            kinds = (*KINDS, SERVICE_EXCHANGES)
+        # Nothing waits for a kind that either cluster may lack.
+        self._sources = {
+            kind: Watched(kind, partial(_items, kind), within=here, wait=kind in KINDS)
+            for kind in kinds
+        }
         self._replicas = {
-            kind: Watched(kind, partial(_items, kind), there, client=remote.client)
-            for kind in KINDS
+            kind: Watched(
+                kind, partial(_items, kind), there, client=remote.client, wait=kind in KINDS
+            )
+            for kind in kinds
         }
         self._virtual_nodes = Watched(VIRTUAL_NODES, self._of_virtual_node, within=here)
         self._nodes = Watched[Item](NODES, selection=Selection(labels=SELECTOR))
@@ -112,7 +122,7 @@ class Replicator(Controller[Item]):
     @property
     def unfollowed(self) -> dict[str, str]:
         """The kinds of ours that cannot be followed there, with the reason."""
-        found = ((kind.plural, each.problem) for kind, each in self._replicas.items())
+        found = ((kind.plural, self._replicas[kind].problem) for kind in KINDS)
         return {kind: problem for kind, problem in found if problem}
 
     @property
@@ -176,7 +186,7 @@ class Replicator(Controller[Item]):
                         each.informer.restart()
                     each.informer.wake()
                 lost = link.reconnections
-                for kind in KINDS:
+                for kind in self._sources:
                     here = self._sources[kind].store.indexed(
                         "namespace", self._peer.tenant_namespace
                     )
@@ -185,6 +195,8 @@ class Replicator(Controller[Item]):
 
     async def reconcile(self, item: Item) -> float | None:
         """Make the replica as its source is, and the source's status as the replica's."""
+        if item.kind not in KINDS and not self._replicas[item.kind].store.synced:
+            return WITHDRAWN  # a peer that shares no Services
         raw = self._sources[item.kind].store.get((self._peer.tenant_namespace, item.name))
         present = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
         source = present if present is not None and self._is_source(present) else None

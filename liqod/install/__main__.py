@@ -70,6 +70,13 @@ A volume may name any path of any node, so who makes volumes can read those, if 
 The daemon makes stand-ins at `/tmp/liqo-placeholder`, and copies of volumes of this cluster's own
 classes; without `--storage` it may make none.
 """
+SERVICES: Final = """\
+### Rights that only `liqod install --services` grants
+
+The daemon then also writes EndpointSlices of imports in any namespace, which a policy knows by
+their label `endpointslice.kubernetes.io/managed-by`, and consumers write ServiceExchanges in their
+tenant namespaces. EndpointSlices of a Service that is not an import's stay out of its reach.
+"""
 PURPOSES: Final = {
     labels.CONTROL_PLANE_ROLE: "a consumer's daemon, in its tenant namespace here",
     rights.REMOTE_BASE_ROLE: "a consumer's slices, in the namespaces that it has here: summed up "
@@ -97,6 +104,7 @@ def render() -> str:
     parts = [INTRODUCTION, *map(_daemon, rights.daemon_roles(labels.LIQO_NAMESPACE)), _rare()]
     parts += [PROFILES, _daemon(rights.CLUSTER_PROFILES_ROLE)]
     parts += [STORAGE, *map(_daemon, rights.storage_roles())]
+    parts += [SERVICES, *map(_daemon, rights.service_roles())]
     parts += [NODES, *map(_daemon, rights.node_roles(labels.LIQO_NAMESPACE))]
     parts += [LEAVING, *map(_daemon, rights.departure_roles(labels.LIQO_NAMESPACE)), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]

@@ -10,12 +10,14 @@ from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.install.rights import SERVICE_ACCOUNT
+from liqod.model.clusterset.importing import DERIVED
 from liqod.model.crossing.exclusions import RESERVED
 from liqod.model.objects import webhook
 from liqod.model.objects.homeapi import LONGEST
 from liqod.model.view.whereabouts import DEPLOYMENT
 from liqod.provider.policies.cel import bound, label
 from liqod.provider.workloads import directpods
+from liqod.resources.multicluster import SLICE_MANAGER
 
 Manifest = dict[str, Any]
 
@@ -30,14 +32,30 @@ _MAPPED: Final = (
     f"{_PEERS} && namespaceObject.metadata.?annotations"
     f"[?'{labels.MANAGED_BY_NAMESPACE_MAP}'].hasValue()"
 )
+
+
+def _import_slice(root: str) -> str:
+    """The EndpointSlice is of an import, and of no Service but the import's own."""
+    service = label(root, labels.SERVICE_NAME)
+    return (
+        f"({label(root, labels.ENDPOINT_SLICE_MANAGED_BY)} == '{SLICE_MANAGER}'"
+        f" && ({service} == '' || {service}.startsWith('{DERIVED}')))"
+    )
+
+
+_IMPORTED: Final = (
+    f"((request.operation == 'DELETE' || {_import_slice('object')})"
+    f" && (request.operation == 'CREATE' || {_import_slice('oldObject')}))"
+)
 _THING: Final = "(request.operation == 'DELETE' ? oldObject : object)"
 
 
-def policies(namespace: str) -> list[Manifest]:
+def policies(namespace: str, *, services: bool = False) -> list[Manifest]:
     """All of them, each followed by its binding.
 
     Args:
         namespace: liqod's own, in which its ServiceAccount is.
+        services: whether it makes the EndpointSlices of imports.
     """
     own = f"request.namespace == '{namespace}'"
     return [
@@ -107,7 +125,11 @@ def policies(namespace: str) -> list[Manifest]:
             namespace,
             "endpoints",
             [_rule("discovery.k8s.io", ["endpointslices"])],
-            (_PEERS, "writes EndpointSlices in namespaces of guests only"),
+            (
+                f"({_PEERS}) || {_IMPORTED}" if services else _PEERS,
+                "writes EndpointSlices in namespaces of guests only"
+                + (", and those of imports" if services else ""),
+            ),
         ),
         *_policy(
             namespace,

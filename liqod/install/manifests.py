@@ -43,6 +43,8 @@ from liqod.install import (
 )
 from liqod.model import ids
 from liqod.provider.policies import admission
+from liqod.resources import exchanges, multicluster
+from liqod.resources.crdmanifests import make_crd
 
 Manifest = dict[str, Any]
 
@@ -78,6 +80,8 @@ SELECTOR: Final = ",".join(f"{key}={value}" for key, value in MANAGED.items())
 VERSION_ANNOTATION: Final = "liqod.io/version"
 """Annotation: the liqod that wrote the object last."""
 
+SHARED_KINDS: Final = (*multicluster.DEFINITIONS, exchanges.DEFINITION)
+"""Kinds of installations that share Services; those of the API may be another program's."""
 KINDS: Final[dict[str, Kind]] = {
     kind.name: kind
     for kind in (
@@ -119,6 +123,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         ca: PEM of that server's authority, for that daemon.
         cluster_profiles: whether the daemon may work with ClusterProfiles.
         storage: whether it provisions volumes of the virtual StorageClass.
+        services: whether it shares Services with peers (Multi-Cluster Services API).
         plugins: what is granted for reflectors of packages (:mod:`liqod.install.plugingrants`).
         kubeconfig: whether a kubeconfig for a daemon outside is made with it.
         clock: whether a clock that differs from the API server's is a reason to refuse.
@@ -134,6 +139,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ca: str = ""
     cluster_profiles: bool = False
     storage: bool = False
+    services: bool = False
     plugins: tuple[Manifest, ...] = ()
     kubeconfig: bool = False
     clock: bool = True
@@ -154,15 +160,16 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
     made = [
         namespace(options.namespace, privileged=options.in_cluster and options.network),
         *crds,
+        *(map(make_crd, SHARED_KINDS) if options.services else ()),
         cluster_id(options),
         service_account(options.namespace),
         service_account(options.namespace, noderights.ACCOUNT),
-        *rights.cluster_roles(),
+        *rights.cluster_roles(services=options.services),
         *([rights.cluster_profiles_role()] if options.cluster_profiles else []),
         *rights.roles(options.namespace),
         *rights.bindings(options.namespace),
         runtime_class(),
-        *daemonpolicies.policies(options.namespace),
+        *daemonpolicies.policies(options.namespace, services=options.services),
         *admission.policies(),
         *noderights.policies(options.namespace),
         *homepolicies.policies(options.namespace),
@@ -174,6 +181,8 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
             storage_class(),
             *rights.storage(options.namespace),
         ]
+    if options.services:
+        made += rights.services(options.namespace)
     made += options.plugins
     if not options.in_cluster:
         made.append(workload.stand_in(options.namespace, options.server))
@@ -201,6 +210,7 @@ def daemon_manifests(options: Options) -> list[Manifest]:
         server=options.server,
         ca=options.ca,
         storage=options.storage,
+        services=options.services,
     )
     return [_marked(manifest) for manifest in made]
 

@@ -22,10 +22,12 @@ from liqod.install.daemonrights import (
     LEASES,
     NETWORKING,
     OFFLOADING,
+    PEERING,
     READ,
     DaemonRule,
     Manifest,
 )
+from liqod.install.servicerights import SERVICES
 from liqod.install.storagerights import REAL_CLAIMS, STORAGE
 from liqod.model.objects.rbac import rule
 from liqod.plugins import declared
@@ -57,6 +59,7 @@ REMOTE_BASE_ROLE: Final = f"{labels.REMOTE_ROLE}-base"
 REMOTE_STREAMS_ROLE: Final = f"{labels.REMOTE_ROLE}-streams"
 """The role by which consumers may also enter their pods here, by ``kubectl exec`` and the like."""
 STORAGE_ROLE: Final = "liqod-storage"
+SERVICES_ROLE: Final = "liqod-services"
 PLUGINS_ROLE: Final = "liqod-plugins"
 SUMS: Final = (PLUGINS_ROLE, labels.REMOTE_ROLE)
 """The roles whose rules the cluster sums up."""
@@ -122,6 +125,11 @@ def storage_roles() -> list[DaemonRole]:
     ]
 
 
+def service_roles() -> list[DaemonRole]:
+    """The roles by which the daemon shares Services with peers."""
+    return [DaemonRole(SERVICES_ROLE, SERVICES)]
+
+
 def departure_roles(namespace: str) -> list[DaemonRole]:
     """The roles of the Job that leaves all peers before Helm takes an installation away."""
     return [
@@ -134,8 +142,12 @@ CLUSTER_PROFILES_ROLE: Final = DaemonRole(CLUSTER_PROFILES, CLUSTER_PROFILE_RULE
 """The role of the discovery plugin ``clusterprofile``."""
 
 
-def cluster_roles() -> list[Manifest]:
-    """Every ClusterRole of an installation."""
+def cluster_roles(*, services: bool = False) -> list[Manifest]:
+    """Every ClusterRole of an installation.
+
+    Args:
+        services: whether consumers may share Services with this cluster.
+    """
     own, nodes = _manifests("ClusterRole", labels.LIQO_NAMESPACE)
     made = [*own, _aggregate(PLUGINS_ROLE, AGGREGATE_TO_DAEMON), *nodes]
     base = _role("ClusterRole", REMOTE_BASE_ROLE, _remote_rules())
@@ -143,7 +155,7 @@ def cluster_roles() -> list[Manifest]:
     for each in (base, streams):
         each["metadata"]["labels"] = {AGGREGATE_TO_REMOTE: labels.TRUE}
     made += [
-        _role("ClusterRole", labels.CONTROL_PLANE_ROLE, _control_plane_rules()),
+        _role("ClusterRole", labels.CONTROL_PLANE_ROLE, _control_plane_rules(services=services)),
         base,
         streams,
         _aggregate(labels.REMOTE_ROLE, AGGREGATE_TO_REMOTE),
@@ -186,6 +198,15 @@ def storage(namespace: str) -> list[Manifest]:
         *(role.manifest() for role in storage_roles()),
         _binding("ClusterRoleBinding", STORAGE_ROLE, "ClusterRole", subject),
         bound,
+    ]
+
+
+def services(namespace: str) -> list[Manifest]:
+    """Roles to share Services with peers, bound to the daemon of that namespace."""
+    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
+    return [
+        *(role.manifest() for role in service_roles()),
+        _binding("ClusterRoleBinding", SERVICES_ROLE, "ClusterRole", subject),
     ]
 
 
@@ -257,8 +278,9 @@ def _written_rules(opt_in: OptIn | None = None) -> list[Manifest]:
     return [rule((group,), tuple(plurals), declared.ALL) for group, plurals in found.items()]
 
 
-def _control_plane_rules() -> list[Manifest]:
+def _control_plane_rules(*, services: bool) -> list[Manifest]:
     """The rules of a consumer's control plane in its tenant namespace."""
+    exchanged = ("serviceexchanges", "serviceexchanges/status")
     return [
         rule(
             (AUTHENTICATION,),
@@ -266,6 +288,7 @@ def _control_plane_rules() -> list[Manifest]:
             _WHOLE,
         ),
         rule((OFFLOADING,), ("namespacemaps", "namespacemaps/status"), _WHOLE),
+        *([rule((PEERING,), exchanged, _WHOLE)] if services else []),
     ]
 
 

@@ -6,6 +6,7 @@ controllers run nothing is touched: both would reconcile the same objects.
 """
 
 import contextlib
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final
 
@@ -42,7 +43,8 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
-from liqod.resources import CRD_REVISION, DEFINITIONS, networking
+from liqod.resources import CRD_REVISION, DEFINITIONS, exchanges, multicluster, networking
+from liqod.resources.base import Definition
 from liqod.resources.crdmanifests import crd_manifests, merge_crd
 from liqod.runtime.gather import gather
 from liqod.runtime.polling import poll_until
@@ -94,6 +96,9 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     )
     if await client.find(STORAGE_CLASSES, labels.STORAGE_CLASS, decode=Partial) is not None:
         known = msgspec.structs.replace(known, storage=True)  # there may be claims of it
+    exchanged = name_of(exchanges.SERVICE_EXCHANGES)
+    if await client.find(CUSTOM_RESOURCES, exchanged, decode=Partial) is not None:
+        known = msgspec.structs.replace(known, services=True)  # peers may be told by it
     wanted = manifests(known, crd_manifests())
     kept: list[tuple[Kind, str]] = []
     if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:
@@ -112,7 +117,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
             progress(f"apply the {PHASES[manifest['kind']]}")
             await _apply(client, manifest)
     progress("waiting for the API server to serve the custom resources")
-    await _served(client)
+    await _served(client, (*DEFINITIONS, *([exchanges.DEFINITION] if known.services else [])))
     for manifest in later:
         await _apply(client, manifest)
     progress("taking away what an older installation left")
@@ -217,6 +222,9 @@ async def _apply_crd(client: Client, manifest: Manifest) -> None:
     if live is None:
         await client.create(CUSTOM_RESOURCES, manifest)
         return
+    marks = live["metadata"].get("labels") or {}
+    if manifest["spec"]["group"] == multicluster.GROUP and not MANAGED.items() <= marks.items():
+        return  # another program has installed the API
     merged = merge_crd(live, manifest)
     metadata = {key: merged["metadata"][key] for key in ("labels", "annotations")}
     if merged["spec"] != live["spec"] or not contained(metadata, live["metadata"]):
@@ -240,7 +248,7 @@ async def _drop_old_configuration(client: Client, namespace: str) -> None:
         await client.delete(CONFIG_MAPS, workload.NAME, namespace, uid=old["metadata"]["uid"])
 
 
-async def _served(client: Client) -> None:
+async def _served(client: Client, definitions: Iterable[Definition]) -> None:
     """Wait until every custom resource can be listed, so that nobody after us has to.
 
     An API server makes the storage of a new kind when it is first asked for, and has the asker come
@@ -249,7 +257,7 @@ async def _served(client: Client) -> None:
     Raises:
         ConfigError: one is not served in time; the message has the server's reason.
     """
-    await gather(*(partial(_serve, client, each.resource.KIND) for each in DEFINITIONS))
+    await gather(*(partial(_serve, client, each.resource.KIND) for each in definitions))
 
 
 async def _serve(client: Client, kind: Kind) -> None:

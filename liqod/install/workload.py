@@ -55,6 +55,7 @@ def workload(
     server: str = "",
     ca: str = "",
     storage: bool = False,
+    services: bool = False,
 ) -> list[Manifest]:
     """Configuration (created once, then the operator's), Deployment, and what belongs to it.
 
@@ -65,6 +66,7 @@ def workload(
         server: URL of the API server as peers reach it; empty leaves it to the operator.
         ca: PEM of its authority; empty for the one that the cluster itself tells.
         storage: whether it provisions volumes.
+        services: whether it shares Services with peers.
     """
     deployment = _deployment(namespace, image, replicas, service_account, server)
     beside = []
@@ -76,7 +78,7 @@ def workload(
         beside.append(gateway.keeper(namespace, image, off_virtual_nodes()))
         beside.append(gateway.node(namespace, image, off_virtual_nodes()))
     return [
-        _configuration(namespace, server, ca, storage=storage),
+        _configuration(namespace, server, ca, storage=storage, services=services),
         deployment,
         *beside,
         _budget(namespace),
@@ -116,7 +118,9 @@ def _labels() -> dict[str, str]:
     return {labels.APP_NAME: COMPONENT, labels.APP_COMPONENT: COMPONENT}
 
 
-def _configuration(namespace: str, server: str, ca: str, *, storage: bool) -> Manifest:
+def _configuration(
+    namespace: str, server: str, ca: str, *, storage: bool, services: bool
+) -> Manifest:
     """The configuration, as a Secret: it may name proxies with their passwords.
 
     ConfigMaps are shown to peering users, among whom Liqo's look for the cluster's id.
@@ -128,6 +132,8 @@ def _configuration(namespace: str, server: str, ca: str, *, storage: bool) -> Ma
         data[CA_FILE] = ca
     if storage:
         data[CONFIG_FILE] += "[storage]\nenabled = true\n"
+    if services:
+        data[CONFIG_FILE] += "[services]\nenabled = true\n"
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -175,6 +175,8 @@ class Definition(msgspec.Struct, frozen=True):
         status: whether ``status`` is a sub-resource.
         required: required fields of the object itself, such as ``spec``.
         labels: labels of the CRD itself.
+        also: further versions that are served, with the same schema.
+        category: the word by which ``kubectl get`` lists it with others.
     """
 
     resource: type[Resource]
@@ -183,3 +185,5 @@ class Definition(msgspec.Struct, frozen=True):
     status: bool = True
     required: tuple[str, ...] = ()
     labels: dict[str, str] = {}
+    also: tuple[str, ...] = ()
+    category: str = "liqo"

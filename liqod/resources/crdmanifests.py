@@ -154,7 +154,7 @@ def make_crd(definition: Definition) -> Manifest:
         "listKind": f"{kind.name}List",
         "plural": kind.plural,
         "singular": kind.name.lower(),
-        "categories": ["liqo"],
+        "categories": [definition.category],
     }
     if definition.short:
         names["shortNames"] = list(definition.short)
@@ -167,6 +167,7 @@ def make_crd(definition: Definition) -> Manifest:
     }
     if definition.status:
         version["subresources"] = {"status": {}}
+    others = [{**version, "name": each, "storage": False} for each in definition.also]
     metadata: dict[str, Any] = {
         "name": f"{kind.plural}.{kind.group}",
         "annotations": {labels.CRD_REVISION: str(CRD_REVISION)},
@@ -181,7 +182,7 @@ def make_crd(definition: Definition) -> Manifest:
             "group": kind.group,
             "names": names,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
-            "versions": [version],
+            "versions": [version, *others],
         },
     }
 

@@ -429,6 +429,15 @@ class EndpointsRefused(TopicEvent, frozen=True, kw_only=True):
     reason: str
 
 
+class ServiceImported(TopicEvent, frozen=True, kw_only=True):
+    """The parts of peers' exports of one name that are left out; without a reason: all are used."""
+
+    TOPIC: ClassVar[str] = "services.imported"
+    namespace: str
+    name: str
+    refused: str
+
+
 class RenewalAnswered(TopicEvent, frozen=True, kw_only=True):
     """The newest certificate was written into a Renew."""
 

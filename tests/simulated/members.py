@@ -19,6 +19,8 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
 from liqod.cluster.context import ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
+from liqod.clusterset import imports
+from liqod.clusterset.sharing import Sharing
 from liqod.consumer import returns
 from liqod.consumer import timings as consumer
 from liqod.consumer.foreignclusters import ForeignClusters
@@ -147,6 +149,9 @@ class Member:
                     await nursery.start(
                         OwnKeyController(context, pass_keys_to(self.handshake, client)).run
                     )
+                sharing = Sharing(context.client) if context.config.services.enabled else None
+                if sharing is not None:
+                    nursery.start_soon(imports.run, context, sharing)
                 tasks = PeerTasks(
                     self.host,
                     machine,
@@ -154,6 +159,7 @@ class Member:
                     timings=self.timings,
                     consumer_timings=self.consumer_timings,
                     signing_requests=signing_requests,
+                    sharing=sharing,
                 )
                 await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)
                 task_status.started(context)
@@ -248,11 +254,19 @@ class Member:
 
 @asynccontextmanager
 async def member(
-    name: str, nursery: trio.Nursery, *, port: int = 0, nodes: int = 0, **more: Any
+    name: str,
+    nursery: trio.Nursery,
+    *,
+    port: int = 0,
+    nodes: int = 0,
+    services: bool = False,
+    **more: Any,
 ) -> AsyncIterator[Member]:
     """A cluster with liqod installed and its daemon's components running."""
     async with (
-        EmbeddedCluster(name, port=port, nodes=nodes, state=await installed(name)) as cluster,
+        EmbeddedCluster(
+            name, port=port, nodes=nodes, state=await installed(name, services=services)
+        ) as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
         served(name, cluster, admin, nursery, **more) as made,
     ):

@@ -27,15 +27,15 @@ async def defined(name: str) -> State:
     return await _kept("defined", name, prepare)
 
 
-async def installed(name: str) -> State:
+async def installed(name: str, *, services: bool = False) -> State:
     """A cluster with liqod installed, whose id is its name, and a token for the daemon."""
 
     async def prepare(cluster: EmbeddedCluster, admin: Client) -> None:
-        await install.install(admin, install.Options(cluster_id=name), quiet)
+        await install.install(admin, install.Options(cluster_id=name, services=services), quiet)
         credentials = from_kubeconfig(cluster.kubeconfig)
         await daemonkubeconfig.daemon_kubeconfig(admin, credentials, "liqo", name, quiet)
 
-    return await _kept("installed", name, prepare)
+    return await _kept(f"installed{services:d}", name, prepare)
 
 
 async def _kept(

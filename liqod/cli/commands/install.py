@@ -57,6 +57,13 @@ Storage = Annotated[
         "--storage", help="With the StorageClass liqo, and the rights to provision its volumes."
     ),
 ]
+Services = Annotated[
+    bool,
+    typer.Option(
+        "--services",
+        help="With the kinds ServiceExport and ServiceImport, and the rights to share Services.",
+    ),
+]
 Plugin = Annotated[
     list[str] | None,
     typer.Option(
@@ -90,6 +97,7 @@ async def install(
     image: Image = DEFAULT.image,
     networking_disabled: NetworkingDisabled = False,
     storage: Storage = False,
+    services: Services = False,
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     cluster_profiles: ClusterProfiles = False,
@@ -130,6 +138,10 @@ async def install(
     configuration says enabled = true, as a new installation in the cluster does; an upgrade keeps
     that.
 
+    With --services the daemon may share exported Services with peers, once [services] of its
+    configuration says enabled = true; kinds that another program has installed stay as they are,
+    and an upgrade keeps what there is.
+
     With --in-cluster -o yaml only the daemon's own manifests are printed (Secret, Deployment,
     DaemonSet and Service); with --dry-run -o yaml all of them, but the gateways' templates that
     liqoctl looks for: kubectl takes those only once their kinds are there.
@@ -158,6 +170,7 @@ async def install(
         server=advertise,
         cluster_profiles=cluster_profiles,
         storage=storage,
+        services=services,
         plugins=_granted(plugin or (), lend or ()),
         kubeconfig=write_kubeconfig is not None,
         clock=not any_clock,

@@ -84,6 +84,7 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
             STATUS_POLICY,
             rules=[
                 rule("authentication.liqo.io", ["resourceslices/status", "renews/status"]),
+                rule("peering.liqod.io", ["serviceexchanges/status"]),
                 rule("offloading.liqo.io", ["namespacemaps/status"]),
             ],
             variables=_tenant_variables(),
@@ -94,6 +95,7 @@ def policies(managed: dict[str, str] | None = None) -> list[Manifest]:
             REPLICA_POLICY,
             rules=[
                 rule("authentication.liqo.io", ["resourceslices", "renews"], _WRITES),
+                rule("peering.liqod.io", ["serviceexchanges"], _WRITES),
                 rule("offloading.liqo.io", ["namespacemaps"], _WRITES),
             ],
             variables=_tenant_variables(),

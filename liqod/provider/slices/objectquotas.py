@@ -40,10 +40,17 @@ can make anything of their kind."""
 _COUNT: Final = "count/"
 AFFINITY_QUOTA: Final = "liqod-affinity"
 TENANT_QUOTA: Final = "liqod-tenant"
+MOST_EXCHANGES: Final = "32"
+"""Namespaces whose Services are shared with one peer, of either direction of borrowing."""
 
 
-def tenant_bounds(max_slices: int) -> dict[str, str]:
-    """The object quota of a tenant namespace; this cluster's own requests of the peer count too."""
+def tenant_bounds(max_slices: int, *, shares: bool = False) -> dict[str, str]:
+    """The object quota of a tenant namespace; this cluster's own requests of the peer count too.
+
+    Args:
+        max_slices: of one consumer.
+        shares: whether Services are shared with peers.
+    """
     slices = str(4 * max_slices)
     networking = ("configurations", "gatewayclients", "gatewayservers", "publickeies")
     return {
@@ -53,6 +60,7 @@ def tenant_bounds(max_slices: int) -> dict[str, str]:
         "count/tenants.authentication.liqo.io": "4",
         "count/ips.ipam.liqo.io": "500",
         **{f"count/{each}.networking.liqo.io": "16" for each in networking},
+        **({"count/serviceexchanges.peering.liqod.io": MOST_EXCHANGES} if shares else {}),
     }
 
 

@@ -10,6 +10,7 @@ import logging
 import random
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -22,7 +23,7 @@ from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.cluster.guestpolicies import GuestPolicies
 from liqod.cluster.tenancy import is_from, replicas_of
-from liqod.errors import ProtocolError
+from liqod.errors import NotFound, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube import recorder, times
 from liqod.kube.cache.store import IndexedStore, StoreChange
@@ -61,6 +62,7 @@ from liqod.resources.authentication import (
     AuthParams,
     TenantStatus,
 )
+from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.runtime.gather import gather
 from liqod.runtime.log import Seldom
 from liqod.telemetry.events import TenantChanged
@@ -162,7 +164,8 @@ class Tenants(Controller[str]):
         self._timings = timings
         self._client = peer.context.client
         self._issuer = issuer
-        hard = tenant_bounds(peer.context.config.guests.max_slices)
+        self._shares = peer.context.config.services.enabled
+        hard = tenant_bounds(peer.context.config.guests.max_slices, shares=self._shares)
         self._bounds = ObjectQuotas(self._client, peer.id, hard, TENANT_QUOTA)
         self._bound_at = trio.current_time() + SETTLE
         timeout = peer.context.config.provider.drain_timeout
@@ -527,6 +530,10 @@ class Tenants(Controller[str]):
         namespace = self._peer.tenant_namespace
         for kind in kinds:
             await self._client.delete_selected(kind, Selection(namespace, labels=selector))
+        if self._shares:
+            with suppress(NotFound):  # the kind is not installed
+                exchanged = Selection(namespace, labels=selector)
+                await self._client.delete_selected(SERVICE_EXCHANGES, exchanged)
 
     async def _forget_certificates(self) -> None:
         prefix, store = ids.certificate_secret(), self._secrets.store

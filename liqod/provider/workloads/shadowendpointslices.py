@@ -26,15 +26,15 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model.network.remapping import Remapped, remap_received
 from liqod.model.objects.partial import EndpointSlice
 from liqod.peers.peer import Peer
+from liqod.peers.peeraddresses import PeerAddresses
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.podrestrictions import remedy
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpointtranslation import translate
 from liqod.provider.workloads.keymemories import KeyMemories
-from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, Network, ShadowEndpointSlice
+from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, ShadowEndpointSlice
 from liqod.resources.base import MAX_ENDPOINT_BYTES
 from liqod.telemetry.events import EndpointsRefused
 
@@ -67,8 +67,7 @@ class ShadowEndpointSlices(Controller[Key]):
         self.memories = KeyMemories()
         self._failures: dict[Key, int] = self.memories.add({})
         self._reported: dict[Key, str] = self.memories.add({})
-        self._ranges: dict[Key, str] = {}
-        """The CIDR of each of this cluster's Networks."""
+        self._addresses = PeerAddresses(peer)
         self._ended: set[Key] = self.memories.add(set())
         """ShadowEndpointSlices whose deletion a watch has reported."""
         namespaces = Watched(NAMESPACES, self._on_namespace)
@@ -99,7 +98,7 @@ class ShadowEndpointSlices(Controller[Key]):
 
     async def prepare(self) -> None:
         """Read this cluster's networks before an address is judged."""
-        self._own = own_networks(self._nodes.informer)
+        self._own = self._addresses.own = own_networks(self._nodes.informer)
 
     # --- changes --------------------------------------------------------------------------------
 
@@ -113,11 +112,7 @@ class ShadowEndpointSlices(Controller[Key]):
         return (change.key,)
 
     def _on_network(self, change: StoreChange) -> Iterator[Key]:
-        found = msgspec.json.decode(change.new, type=Network) if change.new is not None else None
-        before = self._ranges.pop(change.key, "")
-        if found is not None and found.status.cidr:
-            self._ranges[change.key] = found.status.cidr
-        if self._ranges.get(change.key, "") != before:
+        if self._addresses.on_network(change):
             yield from self._every_shadow()
 
     async def _follow_networks(self) -> NoReturn:
@@ -160,7 +155,7 @@ class ShadowEndpointSlices(Controller[Key]):
             return None
         if shadow.too_large:
             return await self._keep(key, shadow)
-        unreachable = self._unreachable()
+        unreachable = self._addresses.unreachable()
         if unreachable:
             if live is not None:
                 await self._remove(key, live)
@@ -190,16 +185,6 @@ class ShadowEndpointSlices(Controller[Key]):
             await recorder.record(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
         return self._timings.room_again if fits else None
 
-    def _unreachable(self) -> str:
-        """The reason why no address of the peer's is reachable; empty where they are."""
-        way, network = self._peer.settings.pod_network, self._peer.network
-        if way == "none":
-            return "pod_network is none: this peer's addresses are not reachable"
-        if way == "tunnel" and network.ranges is None:
-            yet = " yet" if network.started else ""
-            return f"this peer's addresses are not reachable{yet}: {network.waits}"
-        return ""
-
     def _reached(self, live: bytes | None) -> bool:
         """True if anything gets through to the endpoints; while that is unknown, as it was."""
         unreachable = self._peer.reach.now
@@ -208,28 +193,13 @@ class ShadowEndpointSlices(Controller[Key]):
         known = msgspec.json.decode(live, type=EndpointSlice).endpoints or ()
         return not known or any(each.conditions.ready for each in known)
 
-    def _cross(self, address: str) -> Remapped:
-        """The local endpoint of an address of the peer's."""
-        known = self._peer.context.addressing
-        networks = (*known.pod_cidrs, *known.service_cidrs, *self._own.pod_cidrs)
-        settings = self._peer.settings
-        ranges = self._peer.network.ranges if settings.pod_network == "tunnel" else None
-        if ranges is None:
-            networks = (*networks, *self._used())
-        return remap_received(address, ranges, networks, self._own.addresses, settings.pod_cidrs)
-
-    def _used(self) -> Iterator[str]:
-        """Ranges that addresses mean something else in here: lent ones, other peers' aliases."""
-        own = self._peer.tenant_namespace
-        return (cidr for (place, _), cidr in self._ranges.items() if place != own)
-
     def _may_write(self, key: Key) -> bool:
         return key[0] in self._mapped and key[0] not in self._mapped.leaving
 
     async def _make(self, key: Key, shadow: ShadowEndpointSlice) -> float | None:
         live = self._made.store.get(key)
         up = self._reached(live)
-        translated = translate(shadow, self._peer.id, up=up, cross=self._cross)
+        translated = translate(shadow, self._peer.id, up=up, cross=self._addresses.received)
         try:
             await ensure(
                 self._client,

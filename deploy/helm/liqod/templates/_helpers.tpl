@@ -29,6 +29,7 @@
 {{- $told := dict -}}
 {{- if $api }}{{ $_ := set $told "api_server" $api }}{{ end -}}
 {{- if .Values.storage }}{{ $_ := set $told "storage" (dict "enabled" true) }}{{ end -}}
+{{- if .Values.services }}{{ $_ := set $told "services" (dict "enabled" true) }}{{ end -}}
 {{- $all := mergeOverwrite $told (deepCopy .Values.config) -}}
 {{- range $key, $value := $all }}{{ if not (kindIs "map" $value) -}}
 {{ $key }} = {{ include "liqod.toml" $value }}

@@ -1,0 +1,295 @@
+"""Tells one peer this cluster's exports, by a ServiceExchange for each namespace that is shared.
+
+The consumer makes it and the replication carries it; the provider answers in its status. A word
+that is out stays until it is sure that what it speaks of has ended (rule 3).
+"""
+
+from collections.abc import Iterator
+from typing import Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import NAMESPACES, NODES
+from liqod.apimachinery.meta import Partial
+from liqod.cluster.ownnetworks import own_networks
+from liqod.cluster.tenancy import is_from
+from liqod.clusterset.ownexports import OwnExports
+from liqod.clusterset.sharing import Kinds, Sharing
+from liqod.kube.cache.store import Key, StoreChange
+from liqod.kube.controller import Controller
+from liqod.kube.ensure import ensure
+from liqod.kube.watched import DOUBT, Watched
+from liqod.model.clusterset.admission import Scope
+from liqod.model.clusterset.exchange import Told, exchange_name, is_shared, tell
+from liqod.model.clusterset.exports import Export
+from liqod.model.clusterset.standing import LEASE, Standing, standing
+from liqod.model.network.remapping import Remapped
+from liqod.model.objects.patches import exact_patch
+from liqod.peers.peer import Peer
+from liqod.peers.peeraddresses import PeerAddresses
+from liqod.resources import IDENTITIES, NAMESPACE_MAPS, NETWORKS, NamespaceMap
+from liqod.resources.exchanges import SERVICE_EXCHANGES, ServiceExchange
+
+TAKEN: Final = "taken"
+WAITS: Final = "waits"
+FAILED: Final = "failed"
+
+
+async def share(peer: Peer, sharing: Sharing) -> NoReturn:
+    """Share Services with one peer until cancelled, once the kinds are there."""
+    exchanges = Exchanges(peer, sharing, await sharing.kinds())
+    with sharing.sharing(peer.id, exchanges):
+        await exchanges.run()
+    raise AssertionError("controllers end by cancellation only")
+
+
+class Exchanges(Controller[str]):
+    """The ServiceExchanges with one peer; a key is the name of a namespace.
+
+    Args:
+        peer: the peer.
+        sharing: notified of what the peer may say.
+        kinds: the kinds that this cluster serves.
+    """
+
+    def __init__(self, peer: Peer, sharing: Sharing, kinds: Kinds) -> None:
+        self._peer = peer
+        self._sharing = sharing
+        self._client = peer.context.client
+        self._addresses = PeerAddresses(peer)
+        self._own = OwnExports[str](peer.context.cluster_id, kinds.exports, lambda key: key[0])
+        within = (peer.tenant_namespace,)
+        self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, within=within)
+        self._maps = Watched(NAMESPACE_MAPS, self._on_scope, within=within)
+        self._identities = Watched(IDENTITIES, self._on_scope, within=within)
+        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._nodes: Watched[str] = Watched(NODES)
+        self._networks = Watched(NETWORKS, self._on_network)
+        self._left_out: dict[str, frozenset[str]] = {}
+        self._lost: float | None = None
+        """Since when nothing gets through to the peer."""
+        self._ready = False
+        super().__init__(
+            peer,
+            "exchanges",
+            *self._own.watches,
+            *(self._namespaces, self._nodes, self._networks, self._maps, self._identities),
+            self._exchanges,
+            name="exchanges of services",
+            tasks=(self._follow_network, self._follow_reach),
+            budget=peer.work,
+        )
+
+    async def prepare(self) -> None:
+        """Read this cluster's networks before an address is judged."""
+        self._addresses.own = own_networks(self._nodes.informer)
+        self._ready = True
+        self._sharing.notify()
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def _on_exchange(self, change: StoreChange) -> Iterator[str]:
+        for body in (change.old, change.new):
+            if body is not None:
+                yield msgspec.json.decode(body, type=ServiceExchange).spec.namespace
+
+    def _on_namespace(self, change: StoreChange) -> Iterator[str]:
+        """Yield a namespace that is shared from now on, or no more."""
+        old, new = (self._shares(body) for body in (change.old, change.new))
+        if old != new:
+            self._sharing.notify()
+            yield change.key[1]
+
+    def _on_scope(self, change: StoreChange) -> Iterator[str]:
+        self._sharing.notify()
+        yield from self._every()
+
+    def _on_network(self, change: StoreChange) -> Iterator[str]:
+        if self._addresses.on_network(change):
+            self._sharing.notify()
+            yield from self._every()
+
+    def _every(self) -> Iterator[str]:
+        yield from [name for _, name in self._namespaces.store]
+
+    async def _follow_network(self) -> NoReturn:
+        def changed() -> Iterator[str]:
+            self._sharing.notify()
+            yield from self._every()
+
+        await self.whenever(self._peer.network.wait_changed, changed)
+
+    async def _follow_reach(self) -> NoReturn:
+        while True:
+            if not self._peer.reach.now:
+                self._lost = None
+            elif self._lost is None:
+                self._lost = trio.current_time()
+            self._sharing.notify()
+            await self._peer.reach.wait_changed()
+
+    # --- for the imports ------------------------------------------------------------------------
+
+    def scope(self, namespace: str) -> Scope | None:
+        """The bounds of the peer's exports to a namespace; None while they are not known."""
+        if not self._ready or self._waits_for_network():
+            return None
+        allowed = (namespace,) if self._is_shared(namespace) else ()
+        return Scope(self._peer.id, allowed, self._received)
+
+    def _received(self, address: str) -> Remapped:
+        problem = self._addresses.unreachable()
+        return self._addresses.received(address) if not problem else Remapped("", problem)
+
+    def standing(self) -> Standing | None:
+        """The treatment of the peer's endpoints; None while the link to it is not known."""
+        if self._peer.reach.now is None:
+            return None
+        return standing(None if self._lost is None else trio.current_time() - self._lost)
+
+    def lapses_in(self) -> float | None:
+        """Seconds until the peer's endpoints are removed; None while they are not to be."""
+        if self._lost is None:
+            return None
+        left = self._lost + LEASE - trio.current_time()
+        return left if left > 0 else None
+
+    def delivery(self, key: Key) -> str | None:
+        """The state of an export that the peer may have: known to it, or not; empty for others,
+        and None while that is not known."""
+        namespace, name = key
+        if not self._ready:
+            return None
+        if not self._is_shared(namespace):
+            return ""
+        if name in self._left_out.get(namespace, ()):
+            return FAILED
+        asked, answered = self._asked(namespace), self._answered(namespace)
+        if asked is not None and asked.status is not None:
+            return TAKEN if asked.status.shared and name in asked.spec.exports else WAITS
+        if answered is not None and name in _answer_of(answered):
+            return TAKEN
+        return WAITS
+
+    # --- reconciling ----------------------------------------------------------------------------
+
+    async def reconcile(self, namespace: str) -> float | None:
+        """Tell the peer the exports of one namespace, or that there are none for it any more."""
+        shared = self._is_shared(namespace)
+        if not shared and (self._namespaces.doubtful or self._maps.doubtful):
+            return DOUBT
+        asked, answered = self._asked(namespace), self._answered(namespace)
+        if not shared and asked is None and answered is None:
+            return None
+        if shared and self._waits_for_network() and (asked or answered):
+            return None  # its ranges come, and then all addresses anew
+        told = tell(self._exports(namespace), self._addresses.sent) if shared else Told()
+        self._left_out[namespace] = told.left_out
+        again = None
+        before = {**(asked.spec.exports if asked else {}), **_answer_of(answered)}
+        kept = {}
+        for name in before.keys() - told.texts.keys() - told.left_out if shared else ():
+            if not await self._has_ended((namespace, name)):
+                kept[name] = before[name]
+                again = DOUBT
+        texts = {**kept, **told.texts}
+        await self._ask(namespace, texts, asked, shared=shared)
+        if answered is not None:
+            await self._answer(answered, texts, shared=shared)
+        return again
+
+    def _exports(self, namespace: str) -> list[Export]:
+        found = (self._own.of(key) for key in self._own.within(namespace))
+        return [each for each in found if isinstance(each, Export)]
+
+    async def _has_ended(self, key: Key) -> bool:
+        """True if an export that the peer has been told is certainly none any more."""
+        if self._own.read(key) is not None:
+            return not self._own.doubtful
+        return await self._own.exports.surely_gone(key)
+
+    async def _ask(
+        self, namespace: str, texts: dict[str, str], live: ServiceExchange | None, *, shared: bool
+    ) -> None:
+        """Keep the object that the replication carries to the peer, if this cluster borrows."""
+        name = exchange_name(namespace, self._peer.id)
+        place = self._peer.tenant_namespace
+        if shared and self._borrows():
+            metadata = {
+                "name": name,
+                "namespace": place,
+                "labels": {
+                    labels.MANAGED_BY_LIQOD: labels.TRUE,
+                    labels.REPLICATION: labels.TRUE,
+                    labels.REMOTE_ID: self._peer.id,
+                },
+            }
+            wanted = {"metadata": metadata, "spec": {"namespace": namespace, "exports": texts}}
+            raw = self._exchanges.store.get((place, name))
+            await ensure(self._client, SERVICE_EXCHANGES, wanted, live=raw)
+        elif live is not None and not self._identities.doubtful:
+            await self._client.delete(SERVICE_EXCHANGES, name, place, uid=live.metadata.uid)
+
+    async def _answer(self, live: ServiceExchange, texts: dict[str, str], *, shared: bool) -> None:
+        before = msgspec.to_builtins(live.status) if live.status is not None else {}
+        patch = exact_patch(before, {"shared": shared, "exports": texts})
+        if patch:
+            await self._client.patch(
+                SERVICE_EXCHANGES,
+                live.metadata.name,
+                {"status": patch},
+                live.metadata.namespace,
+                subresource="status",
+            )
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _is_shared(self, namespace: str) -> bool:
+        return self._shares(self._namespaces.store.get(("", namespace)))
+
+    def _shares(self, namespace: bytes | None) -> bool:
+        if namespace is None:
+            return False
+        meta = msgspec.json.decode(namespace, type=Partial).metadata
+        own = (self._peer.context.namespace, labels.LIQO_NAMESPACE)
+        return is_shared(meta, self._peer.id, self._mapping(), own)
+
+    def _mapping(self) -> dict[str, str]:
+        """The names that namespaces of this cluster have at the peer."""
+        key = (self._peer.tenant_namespace, self._peer.id)
+        found = self._maps.store.decode(key, NamespaceMap)
+        return found.spec.desired_mapping if found is not None else {}
+
+    def _borrows(self) -> bool:
+        return bool(self._identities.store.indexed("namespace", self._peer.tenant_namespace))
+
+    def _waits_for_network(self) -> bool:
+        network = self._peer.network
+        return self._peer.pod_network == "tunnel" and network.ranges is None
+
+    def _asked(self, namespace: str) -> ServiceExchange | None:
+        """This cluster's own object for a namespace."""
+        found = self._found(exchange_name(namespace, self._peer.id))
+        ours = found is not None and is_asked(found, self._peer.id)
+        return found if ours else None
+
+    def _answered(self, namespace: str) -> ServiceExchange | None:
+        """The peer's object for a namespace, which this cluster answers."""
+        found = self._found(exchange_name(namespace, self._peer.context.cluster_id))
+        theirs = found is not None and is_from(found.metadata.labels, self._peer.id)
+        return found if theirs else None
+
+    def _found(self, name: str) -> ServiceExchange | None:
+        return self._exchanges.store.decode((self._peer.tenant_namespace, name), ServiceExchange)
+
+
+def is_asked(found: ServiceExchange, peer: str) -> bool:
+    """True if an exchange is this cluster's own, for the peer to answer."""
+    marks = found.metadata.labels
+    return marks.get(labels.REPLICATION) == labels.TRUE and marks.get(labels.REMOTE_ID) == peer
+
+
+def _answer_of(found: ServiceExchange | None) -> dict[str, str]:
+    return found.status.exports if found is not None and found.status is not None else {}

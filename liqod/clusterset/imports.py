@@ -1,0 +1,317 @@
+"""Makes the ServiceImports of this cluster, of its own exports and of those that peers tell it.
+
+Each cluster does so for itself. An import has a Service without a selector, whose address is the
+import's, and the EndpointSlices of all exporters. Of a peer that cannot be judged yet everything
+stays as it is.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
+from liqod.apimachinery.meta import Partial
+from liqod.cluster.context import ClusterContext
+from liqod.cluster.tenancy import tenant_of
+from liqod.clusterset.exchanges import FAILED, TAKEN
+from liqod.clusterset.ownexports import OwnExports
+from liqod.clusterset.sharing import Kinds, Sharing
+from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
+from liqod.kube import times
+from liqod.kube.cache.store import Key, StoreChange
+from liqod.kube.controller import Controller
+from liqod.kube.deletion import delete_all
+from liqod.kube.ensure import ensure
+from liqod.kube.selection import Selection
+from liqod.kube.watched import DOUBT, Watched, by_key
+from liqod.model.clusterset import verdicts
+from liqod.model.clusterset.exports import Export, Refusal
+from liqod.model.clusterset.importing import (
+    derived_name,
+    derived_service,
+    import_manifest,
+    owned_by,
+    slice_manifests,
+)
+from liqod.model.clusterset.merging import Merged, merge
+from liqod.model.clusterset.standing import Standing
+from liqod.model.objects.conditions import all_dated
+from liqod.model.objects.patches import exact_patch
+from liqod.resources.exchanges import SERVICE_EXCHANGES
+from liqod.resources.multicluster import (
+    SERVICE_NAME,
+    SLICE_MANAGER,
+    SOURCE_CLUSTER,
+    ServiceExport,
+    ServiceImport,
+)
+from liqod.telemetry.events import ServiceImported
+
+MADE_HERE: Final = f"{labels.ENDPOINT_SLICE_MANAGED_BY}={SLICE_MANAGER}"
+WORKERS: Final = 4
+_BY_IMPORT: Final = "import"
+_TENANTS: Final = "tenants"
+
+
+async def run(context: ClusterContext, sharing: Sharing) -> NoReturn:
+    """Keep this cluster's imports until cancelled, once the kinds are there."""
+    await Imports(context, sharing, await sharing.kinds()).run()
+    raise AssertionError("controllers end by cancellation only")
+
+
+def _import_of(found: Partial) -> Iterator[str]:
+    meta = found.metadata
+    yield f"{meta.namespace}/{meta.labels.get(SERVICE_NAME, '')}"
+
+
+class Imports(Controller[Key]):
+    """The ServiceImports of this cluster; a key is namespace and name, as of the Service.
+
+    Args:
+        sharing: the peers that Services are shared with.
+        kinds: the kinds that this cluster serves.
+    """
+
+    def __init__(self, context: ClusterContext, sharing: Sharing, kinds: Kinds) -> None:
+        self._context = context
+        self._client = context.client
+        self._sharing = sharing
+        self._kinds = kinds
+        self._own = OwnExports[Key](context.cluster_id, kinds.exports, lambda key: key)
+        self._imports = Watched(kinds.imports, by_key)
+        self._exchanges = Watched(SERVICE_EXCHANGES, changed, indexes=INDEXES)
+        self._made = Watched(
+            ENDPOINT_SLICES,
+            self._on_made,
+            Selection(labels=MADE_HERE),
+            indexes={_BY_IMPORT: _import_of},
+        )
+        self._namespaces: Watched[Key] = Watched(NAMESPACES, indexes={_TENANTS: _is_tenant})
+        self._told = ToldExports(self._exchanges, self._namespaces, sharing)
+        self._reported: dict[Key, tuple[str, ...]] = {}
+        super().__init__(
+            context,
+            "imports",
+            *self._own.watches,
+            *(self._namespaces, self._imports, self._made, self._exchanges),
+            name="imports of services",
+            tasks=(self._follow_peers,),
+            concurrency=WORKERS,
+        )
+
+    # --- changes --------------------------------------------------------------------------------
+
+    def _on_made(self, change: StoreChange) -> Iterator[Key]:
+        body = change.new if change.new is not None else change.old
+        assert body is not None
+        meta = msgspec.json.decode(body, type=Partial).metadata
+        yield meta.namespace, meta.labels.get(SERVICE_NAME, "")
+
+    def _every(self) -> Iterator[Key]:
+        keys = self._told.keys()
+        yield from keys | set(self._imports.store) | set(self._own.exports.store)
+
+    async def _follow_peers(self) -> NoReturn:
+        await self.whenever(self._sharing.wait_changed, self._every, debounce=0.1)
+
+    # --- reconciling ----------------------------------------------------------------------------
+
+    async def reconcile(self, key: Key) -> float | None:
+        """Have the import of one name, and what is said of it, as the exports make it."""
+        found = self._own.of(key)
+        before = self._imports.store.decode(key, ServiceImport)
+        importing = {each.cluster for each in before.status.clusters} if before else set()
+        known = self._told.of(key, found, importing)
+        self._report(key, known.refused)
+        merged = merge(known.exports)
+        again: float | None = None
+        if merged is not None:
+            again = await self._make(key, merged, known)
+        elif not known.kept:
+            again = await self._remove(key)
+        await self._tell(key, found, merged, complete=not known.kept)
+        return again
+
+    async def _make(self, key: Key, merged: Merged, known: Heard) -> float | None:
+        families = self._own.families()
+        raw = self._imports.store.get(key)
+        live = self._imports.store.decode(key, ServiceImport)
+        ips = self._ips(key, merged) or (live.spec.ips if live is not None else ())
+        wanted = import_manifest(merged, families, ips)
+        written = await ensure(self._client, self._kinds.imports, wanted, live=raw)
+        meta = live.metadata if live is not None else None
+        if written.partial is not None:
+            meta = written.partial.metadata
+        if meta is None or written.outcome == "terminating":
+            return DOUBT
+        owner = owned_by(self._kinds.imports, meta)
+        await self._serve(key, merged, owner, ips)
+        count, again = await self._place(key, merged, known, owner)
+        status = verdicts.import_status(merged, families, self._ips(key, merged), count)
+        if live is not None:
+            await self._write(self._kinds.imports, key, live, status)
+        return again
+
+    def _ips(self, key: Key, merged: Merged) -> tuple[str, ...]:
+        """The addresses of the derived Service; none where there is none."""
+        raw = self._own.service((key[0], derived_name(key)))
+        if raw is None or merged.headless:
+            return ()
+        spec = msgspec.json.decode(raw, type=_Addressed).spec
+        return tuple(each for each in spec.cluster_ips if each != "None")
+
+    async def _serve(
+        self, key: Key, merged: Merged, owner: dict[str, Any], ips: tuple[str, ...]
+    ) -> None:
+        """Have the Service that has the import's address, or none where it has no address."""
+        raw = self._own.service((key[0], derived_name(key)))
+        wanted = derived_service(merged, self._own.families(), owner, ips)
+        if wanted is not None:
+            await ensure(self._client, SERVICES, wanted, live=raw, recreate=True)
+        elif raw is not None:
+            await self._delete_service(raw)
+
+    async def _delete_service(self, raw: bytes) -> None:
+        found = msgspec.json.decode(raw, type=Partial)
+        if found.metadata.labels.get(labels.MANAGED_BY_LIQOD) == labels.TRUE:
+            await delete_all(self._client, SERVICES, [found])
+
+    async def _place(
+        self, key: Key, merged: Merged, known: Heard, owner: dict[str, Any]
+    ) -> tuple[int, float | None]:
+        """Have the EndpointSlices; their number, and when to look at them again."""
+        families = self._own.families()
+        kept = set(known.kept)
+        pauses: list[float] = []
+        wanted: dict[str, dict[str, Any]] = {}
+        there = self._there(key)
+        for export in (each for each in known.exports if each.cluster not in known.kept):
+            standing = self._standing(export.cluster)
+            if standing is None and any(_source(each) == export.cluster for each in there.values()):
+                kept.add(export.cluster)
+                continue
+            sharing = self._sharing.peers.get(export.cluster)
+            pause = sharing.lapses_in() if sharing is not None else None
+            pauses += [pause] if pause is not None else []
+            made = slice_manifests(merged, export, standing or Standing.REACHED, families, owner)
+            wanted |= {each["metadata"]["name"]: each for each in made}
+        for name, manifest in wanted.items():
+            raw = self._made.store.get((key[0], name))
+            await ensure(self._client, ENDPOINT_SLICES, manifest, live=raw, recreate=True)
+        gone = [
+            each for name, each in there.items() if name not in wanted and _source(each) not in kept
+        ]
+        if gone and (self._exchanges.doubtful or self._own.doubtful):
+            return len(there), DOUBT
+        await delete_all(self._client, ENDPOINT_SLICES, gone)
+        held = [each for each in there.values() if _source(each) in kept]
+        return len(wanted) + len(held), min(pauses, default=None)
+
+    def _there(self, key: Key) -> dict[str, Partial]:
+        """The EndpointSlices of an import that are there, by name."""
+        store = self._made.store
+        found = [store.decode(each, Partial) for each in store.indexed(_BY_IMPORT, "/".join(key))]
+        return {each.metadata.name: each for each in found if each is not None}
+
+    def _standing(self, cluster: str) -> Standing | None:
+        if cluster == self._context.cluster_id:
+            return Standing.REACHED
+        sharing = self._sharing.peers.get(cluster)
+        return sharing.standing() if sharing is not None else None
+
+    async def _remove(self, key: Key) -> float | None:
+        """End an import that no cluster exports any more; what it owns goes with it."""
+        live = self._imports.store.decode(key, Partial)
+        if live is None or live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
+            return None
+        if self._exchanges.doubtful or self._own.doubtful or self._namespaces.doubtful:
+            return DOUBT
+        export = self._own.read(key)
+        if export is None and not await self._own.exports.surely_gone(key):
+            return DOUBT
+        await delete_all(self._client, ENDPOINT_SLICES, self._there(key).values())
+        raw = self._own.service((key[0], derived_name(key)))
+        if raw is not None:
+            await self._delete_service(raw)
+        await delete_all(self._client, self._kinds.imports, [live])
+        return None
+
+    # --- what is said ---------------------------------------------------------------------------
+
+    async def _tell(
+        self, key: Key, found: Export | Refusal | None, merged: Merged | None, *, complete: bool
+    ) -> None:
+        """Say on this cluster's own ServiceExport what has become of it."""
+        live = self._own.read(key)
+        if found is None or live is None or live.metadata.deletion_timestamp is not None:
+            return
+        before = msgspec.to_builtins(live.status.conditions)
+        said = [verdicts.valid(found)]
+        ready = self._delivery(key, found)
+        said += [ready] if ready is not None else _of_type(before, verdicts.READY)
+        differs = verdicts.conflict(merged, complete=complete) if merged is not None else None
+        if isinstance(found, Export):
+            said += [differs] if differs is not None else _of_type(before, verdicts.CONFLICT)
+        await self._write(self._kinds.exports, key, live, {"conditions": said})
+
+    def _delivery(self, key: Key, found: Export | Refusal) -> dict[str, Any] | None:
+        """The condition Ready of an export; None while some peer's part in it is not known."""
+        states: dict[str, str | None] = {}
+        for tenant in self._namespaces.store.indexed(_TENANTS, _TENANTS):
+            namespace = self._namespaces.store.decode(tenant, Partial)
+            peer = tenant_of(namespace) if namespace is not None else None
+            if peer is not None:
+                sharing = self._sharing.peers.get(peer)
+                states[peer] = sharing.delivery(key) if sharing is not None else None
+        if isinstance(found, Export) and None in states.values():
+            return None
+        entitled = [peer for peer, state in states.items() if state]
+        taken = [peer for peer, state in states.items() if state == TAKEN]
+        failed = [peer for peer, state in states.items() if state == FAILED]
+        return verdicts.ready(found, entitled, taken, failed)
+
+    async def _write(
+        self, kind: Any, key: Key, live: ServiceExport | ServiceImport, status: dict[str, Any]
+    ) -> None:
+        before = msgspec.to_builtins(live.status)
+        status["conditions"] = all_dated(
+            status["conditions"], before.get("conditions"), times.now()
+        )
+        patch = exact_patch(before, status)
+        if patch:
+            await self._client.patch(kind, key[1], {"status": patch}, key[0], subresource="status")
+
+    def _report(self, key: Key, refused: list[str]) -> None:
+        """Publish what is refused of the peers' words, once for each new reason."""
+        told = tuple(refused)
+        if self._reported.get(key, ()) == told:
+            return
+        self._reported.pop(key, None)
+        if told:
+            self._reported[key] = told
+        self._context.hub.publish(
+            ServiceImported(namespace=key[0], name=key[1], refused="; ".join(told))
+        )
+
+
+class _Addresses(msgspec.Struct, rename="camel"):
+    cluster_ips: tuple[str, ...] = msgspec.field(name="clusterIPs", default=())
+
+
+class _Addressed(msgspec.Struct):
+    spec: _Addresses = msgspec.field(default_factory=_Addresses)
+
+
+def _is_tenant(found: Partial) -> Iterator[str]:
+    if tenant_of(found) is not None:
+        yield _TENANTS
+
+
+def _of_type(conditions: list[dict[str, Any]], type_: str) -> list[dict[str, Any]]:
+    return [each for each in conditions if each["type"] == type_]
+
+
+def _source(found: Partial) -> str:
+    return found.metadata.labels.get(SOURCE_CLUSTER, "")

@@ -1,0 +1,108 @@
+"""This cluster's own exports, read from its ServiceExports, Services and EndpointSlices."""
+
+from collections.abc import Callable, Iterable
+from typing import Final, Generic
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES, Kind
+from liqod.apimachinery.meta import Partial
+from liqod.kube.cache.store import Key, StoreChange
+from liqod.kube.queue import K
+from liqod.kube.selection import Selection
+from liqod.kube.watched import Watched
+from liqod.model.clusterset.exports import EndpointSlice, Export, Refusal, Service, own_export
+from liqod.resources.multicluster import SERVICE_NAME, SOURCE_CLUSTER, ServiceExport
+
+SETTLES: Final = 0.1
+"""Seconds in which changes of endpoints are taken together."""
+_BY_SERVICE: Final = "service"
+
+
+def _service_of(found: Partial) -> Iterable[str]:
+    yield _index(found.metadata.namespace, found.metadata.labels.get(labels.SERVICE_NAME, ""))
+
+
+def _index(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}"
+
+
+class OwnExports(Generic[K]):
+    """The exports of this cluster.
+
+    Args:
+        cluster: its id.
+        kind: the version of ServiceExport that it serves.
+        keys: the controller's keys for an export, by namespace and name.
+    """
+
+    def __init__(self, cluster: str, kind: Kind, keys: Callable[[Key], K]) -> None:
+        self._cluster = cluster
+        self._keys = keys
+        self.exports: Watched[K] = Watched(kind, self._named)
+        self._services: Watched[K] = Watched(SERVICES, self._on_service)
+        self._slices: Watched[K] = Watched(
+            ENDPOINT_SLICES,
+            self._on_slice,
+            Selection(labels=labels.SERVICE_NAME),
+            debounce=SETTLES,
+            indexes={_BY_SERVICE: _service_of},
+        )
+
+    @property
+    def watches(self) -> tuple[Watched[K], ...]:
+        """The watches, for the controller."""
+        return self.exports, self._services, self._slices
+
+    @property
+    def doubtful(self) -> bool:
+        """True if a Service or its endpoints may be there that the stores lack."""
+        return self._services.doubtful or self._slices.doubtful
+
+    def within(self, namespace: str) -> Iterable[Key]:
+        """The keys of the ServiceExports of a namespace."""
+        return self.exports.store.indexed("namespace", namespace)
+
+    def read(self, key: Key) -> ServiceExport | None:
+        """The ServiceExport of that name."""
+        return self.exports.store.decode(key, ServiceExport)
+
+    def of(self, key: Key) -> Export | Refusal | None:
+        """The export of that name, or the reason why it is none; None without a ServiceExport."""
+        export = self.read(key)
+        if export is None:
+            return None
+        service = self._services.store.decode(key, Service)
+        store = self._slices.store
+        slices = store.indexed(_BY_SERVICE, _index(*key))
+        found = (store.decode(each, EndpointSlice) for each in slices)
+        return own_export(export, service, [each for each in found if each], self._cluster)
+
+    def families(self) -> list[str]:
+        """The IP families of the API server's own Service, which are this cluster's first ones."""
+        found = self._services.store.decode(("default", "kubernetes"), Service)
+        return list((found.spec.ip_families if found is not None else None) or ("IPv4",))
+
+    def service(self, key: Key) -> bytes | None:
+        """A Service, as it was read."""
+        return self._services.store.get(key)
+
+    def _named(self, change: StoreChange) -> Iterable[K]:
+        yield self._keys(change.key)
+
+    def _on_service(self, change: StoreChange) -> Iterable[K]:
+        yield self._keys(change.key)
+        name = _label(change, SERVICE_NAME)
+        if name:
+            yield self._keys((change.key[0], name))
+
+    def _on_slice(self, change: StoreChange) -> Iterable[K]:
+        if not _label(change, SOURCE_CLUSTER):
+            yield self._keys((change.key[0], _label(change, labels.SERVICE_NAME)))
+
+
+def _label(change: StoreChange, label: str) -> str:
+    body = change.new if change.new is not None else change.old
+    assert body is not None
+    return msgspec.json.decode(body, type=Partial).metadata.labels.get(label, "")

@@ -1,0 +1,115 @@
+"""The part of the Services of the set that all peers have in common: kinds, and who shares.
+
+The kinds may be missing, or in another version than liqod's own, or come later: nothing of the set
+is begun before they are served, and nothing is withdrawn because they are gone.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import msgspec
+import trio
+
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
+from liqod.errors import LiqodError
+from liqod.kube.cache.store import Key
+from liqod.kube.client import Client
+from liqod.kube.definitions import name_of
+from liqod.model.clusterset.admission import Scope
+from liqod.model.clusterset.standing import Standing
+from liqod.resources.exchanges import SERVICE_EXCHANGES
+from liqod.resources.multicluster import (
+    SERVICE_EXPORTS,
+    SERVICE_IMPORTS,
+    VERSIONS,
+    served_version,
+)
+from liqod.runtime.observable import Notifier
+
+LOOK_AGAIN = 10.0
+"""Seconds until another look for the kinds, while they are missing."""
+
+
+class Kinds(msgspec.Struct, frozen=True):
+    """The kinds in the version that this cluster serves."""
+
+    exports: Kind
+    imports: Kind
+
+
+class SharingPeer(Protocol):
+    """A peer, as far as Services of the set are shared with it."""
+
+    def scope(self, namespace: str) -> Scope | None:
+        """The bounds of its exports to a namespace; None while they are not known."""
+
+    def standing(self) -> Standing | None:
+        """The treatment of its endpoints; None while the link to it is not known."""
+
+    def lapses_in(self) -> float | None:
+        """Seconds until its endpoints are removed; None while they are not to be."""
+
+    def delivery(self, key: Key) -> str | None:
+        """``taken``, ``waits`` or ``failed`` for an export it may have; empty for others, None
+        while that is not known."""
+
+
+class Sharing:
+    """The kinds of the set, and the peers that Services are shared with.
+
+    Args:
+        client: this cluster's.
+
+    Attributes:
+        peers: by id, while the peer's task runs.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._kinds: Kinds | None = None
+        self._news = Notifier()
+        self.peers: dict[str, SharingPeer] = {}
+
+    async def kinds(self) -> Kinds:
+        """Wait until both kinds, and that of exchanges, are served."""
+        while self._kinds is None:
+            self._kinds = await self._look()
+            if self._kinds is None:
+                await trio.sleep(LOOK_AGAIN)
+        return self._kinds
+
+    async def _look(self) -> Kinds | None:
+        try:
+            exports = await self._version(SERVICE_EXPORTS[VERSIONS[0]])
+            imports = await self._version(SERVICE_IMPORTS[VERSIONS[0]])
+            told = await self._client.find(CUSTOM_RESOURCES, name_of(SERVICE_EXCHANGES))
+        except LiqodError:
+            return None
+        if exports is None or imports is None or told is None:
+            return None
+        return Kinds(SERVICE_EXPORTS[exports], SERVICE_IMPORTS[imports])
+
+    async def _version(self, kind: Kind) -> str | None:
+        """The version in which a kind is served here."""
+        found: Any = await self._client.find(CUSTOM_RESOURCES, name_of(kind))
+        versions = (found or {}).get("spec", {}).get("versions", ())
+        return served_version({each["name"] for each in versions if each.get("served")})
+
+    @contextmanager
+    def sharing(self, peer: str, shared: SharingPeer) -> Iterator[None]:
+        """Have a peer among those that Services are shared with."""
+        self.peers[peer] = shared
+        self.notify()
+        try:
+            yield
+        finally:
+            del self.peers[peer]
+
+    def notify(self) -> None:
+        """Notify of a change of what a peer may say, or of the link to it."""
+        self._news.notify()
+
+    async def wait_changed(self) -> None:
+        """Wait for the next change."""
+        await self._news.wait()

@@ -1,0 +1,143 @@
+"""The exports of peers, read from the ServiceExchanges with them.
+
+Each is the word of one peer, whom the tenant namespace names, and is admitted by the bounds of that
+peer (:mod:`liqod.model.clusterset.admission`).
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import is_from, tenant_of
+from liqod.clusterset.exchanges import is_asked
+from liqod.clusterset.sharing import Sharing
+from liqod.kube.cache.store import Index, Key, StoreChange
+from liqod.kube.watched import Watched
+from liqod.model.clusterset.admission import Scope, admit
+from liqod.model.clusterset.exports import Export, Refusal
+from liqod.model.network.remapping import Remapped
+from liqod.resources.exchanges import ServiceExchange
+
+_BY_NAMESPACE: Final = "of"
+
+
+class Heard(NamedTuple):
+    """The exports of one name.
+
+    Attributes:
+        exports: those that count, this cluster's own included.
+        kept: peers whose endpoints stay as they are: they told what cannot be read, or their
+            addresses cannot be judged yet.
+        refused: the reasons for which parts of what peers tell are left out.
+    """
+
+    exports: list[Export]
+    kept: set[str]
+    refused: list[str]
+
+
+def _namespace_of(found: Partial) -> Iterator[str]:
+    yield found.metadata.name.rpartition(".")[0]
+
+
+INDEXES: Final[dict[str, Index]] = {_BY_NAMESPACE: _namespace_of}
+"""The indexes that the watch of ServiceExchanges needs."""
+
+
+def changed(change: StoreChange) -> Iterator[Key]:
+    """The keys of the exports that have changed, in either direction."""
+    old, new = _texts(change.old), _texts(change.new)
+    # That the peer shares the namespace, too, concerns each of this cluster's exports to it.
+    answered = _is_shared(change.old) != _is_shared(change.new)
+    for key in old.keys() | new.keys():
+        if answered or old.get(key) != new.get(key):
+            yield key[:2]
+
+
+class ToldExports:
+    """The exports that peers tell this cluster.
+
+    Args:
+        exchanges: the ServiceExchanges, with :data:`INDEXES`.
+        namespaces: all namespaces.
+        sharing: the peers that Services are shared with.
+    """
+
+    def __init__(self, exchanges: Watched[Key], namespaces: Watched[Key], sharing: Sharing) -> None:
+        self._exchanges = exchanges
+        self._namespaces = namespaces
+        self._sharing = sharing
+
+    def keys(self) -> set[Key]:
+        """The namespace and name of each export that is told."""
+        found = self._exchanges.store.values(ServiceExchange)
+        return {key[:2] for body in found for key in _of(body)}
+
+    def of(self, key: Key, own: Export | Refusal | None, importing: Collection[str]) -> Heard:
+        """The exports of one name.
+
+        Args:
+            key: namespace and name.
+            own: this cluster's.
+            importing: the clusters that the present import is of.
+        """
+        exports = [own] if isinstance(own, Export) else []
+        kept: set[str] = set()
+        refused: list[str] = []
+        told: dict[str, str] = {}
+        for place in sorted(self._exchanges.store.indexed(_BY_NAMESPACE, key[0])):
+            exchange = self._exchanges.store.decode(place, ServiceExchange)
+            found = exchange and self._said(exchange, place[0])
+            if found and key[1] in found[1]:
+                # Two clusters that borrow from each other tell it twice, by the same word.
+                told.setdefault(found[0], found[1][key[1]])
+        for peer, text in sorted(told.items()):
+            sharing = self._sharing.peers.get(peer)
+            scope = sharing.scope(key[0]) if sharing is not None else None
+            if scope is None:
+                kept.add(peer)
+                if peer not in importing:
+                    continue
+                # What it exports still counts, of which nothing but the addresses is in doubt.
+                scope = Scope(peer, (key[0],), _nowhere)
+            admitted = admit(text, key, scope)
+            refused += admitted.refused if peer not in kept else ()
+            exports += [admitted.export] if admitted.export is not None else []
+            if admitted.broken:
+                kept.add(peer)
+        return Heard(exports, kept, refused)
+
+    def _said(self, exchange: ServiceExchange, tenant: str) -> tuple[str, dict[str, str]] | None:
+        """The peer that has its part in an exchange, and its exports; None where it is nobody's."""
+        namespace = self._namespaces.store.decode(("", tenant), Partial)
+        peer = tenant_of(namespace) if namespace is not None else None
+        if peer is None:
+            return None
+        if is_from(exchange.metadata.labels, peer):
+            return peer, exchange.spec.exports
+        if is_asked(exchange, peer) and exchange.status is not None:
+            return peer, exchange.status.exports
+        return None
+
+
+def _nowhere(address: str) -> Remapped:
+    return Remapped("", "the network of the peer is not known yet")
+
+
+def _of(found: ServiceExchange) -> dict[tuple[str, str, str], str]:
+    """The exports of an exchange, by namespace, name, and the side that tells it."""
+    namespace = found.metadata.name.rpartition(".")[0]
+    answers = found.status.exports if found.status is not None else {}
+    asked = {(namespace, name, "spec"): text for name, text in found.spec.exports.items()}
+    return asked | {(namespace, name, "status"): text for name, text in answers.items()}
+
+
+def _texts(body: bytes | None) -> dict[tuple[str, str, str], str]:
+    return {} if body is None else _of(msgspec.json.decode(body, type=ServiceExchange))
+
+
+def _is_shared(body: bytes | None) -> bool:
+    found = msgspec.json.decode(body, type=ServiceExchange) if body is not None else None
+    return found is not None and found.status is not None and found.status.shared

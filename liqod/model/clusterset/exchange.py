@@ -1,0 +1,100 @@
+"""The exports of this cluster as one peer is told them, and those of a peer as they are read. Pure.
+
+Both clusters have to share a namespace, each by its own word: the name is the same in both.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
+from liqod.model.clusterset.exports import Endpoint, Export, sent
+from liqod.model.crossing.exclusions import RESERVED
+from liqod.model.network.remapping import Remapped
+from liqod.resources.exchanges import LONGEST, MOST_EXPORTS
+
+MOST_TOLD: Final = 512 << 10
+"""Characters of all exports of one namespace: the object has both clusters' and must fit etcd."""
+_EVERY: Final = "*"
+_NEVER: Final = ("default",)
+
+
+class Told(msgspec.Struct, frozen=True):
+    """The exports of one namespace as a peer is told them.
+
+    Attributes:
+        texts: the exports, by the name of the Service.
+        left_out: the names of those that are too large, or too many.
+    """
+
+    texts: dict[str, str] = {}
+    left_out: frozenset[str] = frozenset()
+
+
+def exchange_name(namespace: str, provider: str) -> str:
+    """The name of a ServiceExchange: two clusters that borrow from each other have one each."""
+    return f"{namespace}.{provider}"
+
+
+def is_shared(
+    namespace: ObjectMeta, peer: str, offloaded: Mapping[str, str], own: Collection[str] = ()
+) -> bool:
+    """True if exports of a namespace of this cluster cross to a peer, and its exports to here.
+
+    Args:
+        namespace: its metadata.
+        peer: the id of the peer.
+        offloaded: the names that namespaces of this cluster have at the peer.
+        own: the namespaces of liqod itself.
+    """
+    name, marks = namespace.name, namespace.annotations
+    kept = name.startswith(tuple(RESERVED)) or name in (*_NEVER, *own)
+    if kept or labels.TENANT_NAMESPACE in namespace.labels or namespace.deletion_timestamp:
+        return False
+    guest = labels.MANAGED_BY_NAMESPACE_MAP in marks
+    if guest and namespace.labels.get(labels.REMOTE_CLUSTER_ID) == peer:
+        return True
+    if offloaded.get(name) == name:
+        return True
+    named = {each.strip() for each in marks.get(labels.SHARE_SERVICES, "").split(",")}
+    return peer in named or _EVERY in named
+
+
+def tell(exports: Iterable[Export], cross: Callable[[str], Remapped]) -> Told:
+    """The exports as a peer is told them.
+
+    Args:
+        exports: of one namespace.
+        cross: the form in which an address is sent to the peer. One that is no pod's of this
+            cluster is left out: an endpoint is told by the cluster that has it.
+    """
+    texts: dict[str, str] = {}
+    left_out: set[str] = set()
+    length = 0
+    for export in sorted(exports, key=lambda each: each.name):
+        text = msgspec.json.encode(_crossing(sent(export), cross)).decode()
+        fits = len(text) <= LONGEST and length + len(text) <= MOST_TOLD
+        if fits and len(texts) < MOST_EXPORTS:
+            texts[export.name] = text
+            length += len(text)
+        else:
+            left_out.add(export.name)
+    return Told(texts, frozenset(left_out))
+
+
+def _crossing(export: Export, cross: Callable[[str], Remapped]) -> Export:
+    slices = (
+        msgspec.structs.replace(each, endpoints=tuple(_endpoints(each.endpoints, cross)))
+        for each in export.slices
+    )
+    return msgspec.structs.replace(export, slices=tuple(slices))
+
+
+def _endpoints(found: Iterable[Endpoint], cross: Callable[[str], Remapped]) -> Iterable[Endpoint]:
+    for each in found:
+        crossed = [cross(address) for address in each.addresses]
+        addresses = tuple(one.address for one in crossed if not one.problem)
+        if addresses:
+            yield msgspec.structs.replace(each, addresses=addresses)

@@ -1,0 +1,115 @@
+"""The conditions of ServiceExports, and the status of ServiceImports. Pure.
+
+Conditions come without the time since when they hold, which is added where they are written
+(:func:`liqod.model.objects.conditions.all_dated`).
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+from liqod.model.clusterset.exports import Export, Refusal
+from liqod.model.clusterset.importing import usable
+from liqod.model.clusterset.merging import SHOWN, Merged
+from liqod.model.objects.bounded import TEXT
+
+Json = dict[str, Any]
+
+VALID: Final = "Valid"
+READY: Final = "Ready"
+CONFLICT: Final = "Conflict"
+EXPORTED: Final = "Exported"
+PENDING: Final = "Pending"
+FAILED: Final = "Failed"
+NO_CONFLICTS: Final = "NoConflicts"
+FAMILY_NOT_SUPPORTED: Final = "IPFamilyNotSupported"
+
+
+def valid(export: Export | Refusal) -> Json:
+    """The condition ``Valid`` of a ServiceExport."""
+    if isinstance(export, Refusal):
+        return _condition(VALID, "False", export.reason, export.message)
+    return _condition(VALID, "True", VALID, "the Service can be exported")
+
+
+def ready(
+    export: Export | Refusal,
+    entitled: Collection[str],
+    taken: Collection[str],
+    failed: Collection[str] = (),
+) -> Json:
+    """The condition ``Ready`` of a ServiceExport.
+
+    Only clusters that this one has a peering with are told of an export; the message names them,
+    since two peers of one cluster need not be peers of each other.
+
+    Args:
+        export: the export, or the reason why it is none.
+        entitled: the peers that may import it.
+        taken: those that have it.
+        failed: those that have refused it.
+    """
+    if isinstance(export, Refusal):
+        return _condition(READY, "False", FAILED, export.message)
+    refused = sorted(set(entitled) & set(failed))
+    if refused:
+        return _condition(READY, "False", FAILED, f"refused by {_listed(refused)}")
+    waiting = sorted(set(entitled) - set(taken))
+    if waiting:
+        return _condition(READY, "False", PENDING, f"not yet known to {_listed(waiting)}")
+    if not entitled:
+        return _condition(READY, "True", READY, "no peer may import it; this cluster does")
+    return _condition(READY, "True", EXPORTED, f"known to {_listed(sorted(entitled))} alone")
+
+
+def conflict(merged: Merged, *, complete: bool) -> Json | None:
+    """The condition ``Conflict`` of each ServiceExport; None where it is to stay as it is.
+
+    Args:
+        merged: the Service of the set.
+        complete: whether the exports of all peers are known; if not, another one may conflict.
+    """
+    found = merged.conflicts
+    if found:
+        reasons = ",".join(each.reason for each in found)
+        return _condition(CONFLICT, "True", reasons, "; ".join(str(each) for each in found))
+    if not complete:
+        return None
+    return _condition(CONFLICT, "False", NO_CONFLICTS, "all exporters agree")
+
+
+def import_status(
+    merged: Merged, families: Collection[str], ips: Sequence[str], slices: int
+) -> Json:
+    """The status of a ServiceImport.
+
+    Args:
+        merged: the Service of the set.
+        families: the IP families that this cluster has.
+        ips: the addresses that the import has.
+        slices: the number of its EndpointSlices.
+    """
+    return {
+        "clusters": [{"cluster": each} for each in sorted(merged.clusters)],
+        "conditions": [_import_ready(merged, families, ips)],
+        "endpointSliceObjects": "Present" if slices else "Absent",
+    }
+
+
+def _import_ready(merged: Merged, families: Collection[str], ips: Sequence[str]) -> Json:
+    here = usable(merged, families)
+    if not here:
+        wanted = " and ".join(merged.oldest.families)
+        message = f"it has {wanted}, which this cluster has not"
+        return _condition(READY, "False", FAMILY_NOT_SUPPORTED, message)
+    if not merged.headless and len(ips) < len(here):
+        return _condition(READY, "False", PENDING, "its Service has no address yet")
+    return _condition(READY, "True", READY, "it can be used")
+
+
+def _condition(type_: str, status: str, reason: str, message: str) -> Json:
+    return {"type": type_, "status": status, "reason": reason, "message": message[:TEXT]}
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,74 @@
+"""Translates the addresses of endpoints between this cluster and one peer, by the peer's settings.
+
+A peer may name addresses of its own alone: in joined networks those of its Configuration, else
+those that are nobody's here.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from liqod.cluster.ownnetworks import OwnNetworks
+from liqod.kube.cache.store import Key, StoreChange
+from liqod.model.network.remapping import Remapped, remap_received, remap_sent
+from liqod.peers.peer import Peer
+from liqod.resources import Network
+
+
+class PeerAddresses:
+    """The addresses of one peer's pods here, and of this cluster's pods there.
+
+    Args:
+        peer: the peer.
+
+    Attributes:
+        own: this cluster's own networks; set before an address is judged.
+    """
+
+    own: OwnNetworks
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._ranges: dict[Key, str] = {}
+        """The CIDR of each of this cluster's Networks."""
+
+    def on_network(self, change: StoreChange) -> bool:
+        """Take note of a Network; true if its range has changed."""
+        found = msgspec.json.decode(change.new, type=Network) if change.new is not None else None
+        before = self._ranges.pop(change.key, "")
+        if found is not None and found.status.cidr:
+            self._ranges[change.key] = found.status.cidr
+        return self._ranges.get(change.key, "") != before
+
+    def unreachable(self) -> str:
+        """The reason why no address of the peer's is reachable; empty where they are."""
+        way, network = self._peer.settings.pod_network, self._peer.network
+        if way == "none":
+            return "pod_network is none: this peer's addresses are not reachable"
+        if way == "tunnel" and network.ranges is None:
+            yet = " yet" if network.started else ""
+            return f"this peer's addresses are not reachable{yet}: {network.waits}"
+        return ""
+
+    def received(self, address: str) -> Remapped:
+        """The address here of one that the peer names."""
+        known = self._peer.context.addressing
+        networks = (*known.pod_cidrs, *known.service_cidrs, *self.own.pod_cidrs)
+        settings = self._peer.settings
+        ranges = self._peer.network.ranges if settings.pod_network == "tunnel" else None
+        if ranges is None:
+            networks = (*networks, *self._used())
+        return remap_received(address, ranges, networks, self.own.addresses, settings.pod_cidrs)
+
+    def sent(self, address: str) -> Remapped:
+        """The form in which the peer is told an address of this cluster."""
+        problem = self.unreachable()
+        if problem:
+            return Remapped("", problem)
+        tunnel = self._peer.settings.pod_network == "tunnel"
+        return remap_sent(address, self._peer.network.ranges if tunnel else None)
+
+    def _used(self) -> Iterator[str]:
+        """Ranges that addresses mean something else in here: lent ones, other peers' aliases."""
+        own = self._peer.tenant_namespace
+        return (cidr for (place, _), cidr in self._ranges.items() if place != own)

@@ -1,0 +1,99 @@
+"""The namespaces that are shared with a peer, and the exports as it is told them."""
+
+import msgspec
+import pytest
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import ObjectMeta
+from liqod.model.clusterset import exchange
+from liqod.model.clusterset.admission import admit
+from liqod.model.clusterset.exchange import Told, exchange_name, is_shared, tell
+from liqod.model.network.remapping import Remapped
+from liqod.resources.exchanges import LONGEST
+from tests.unit.model.clusterset.values import SCOPE, endpoints, export
+
+
+def namespace(name="shop", share="", **marks):
+    annotations = {labels.SHARE_SERVICES: share} if share else {}
+    return ObjectMeta(name=name, annotations=annotations, labels=marks)
+
+
+def same(address: str) -> Remapped:
+    return Remapped(address) if address.startswith("10.71.") else Remapped("", "it is no pod's")
+
+
+@pytest.mark.parametrize(
+    ("share", "shared"),
+    [
+        ("", False),
+        ("milan", True),
+        ("turin, milan", True),
+        ("*", True),
+        ("turin", False),
+        ("mil", False),
+        ("milan2", False),
+    ],
+)
+def test_a_namespace_is_shared_with_the_peers_that_it_names(share, shared):
+    assert is_shared(namespace(share=share), "milan", {}) is shared
+
+
+@pytest.mark.parametrize(
+    ("mapping", "shared"), [({"shop": "shop"}, True), ({"shop": "shop-rome"}, False), ({}, False)]
+)
+def test_an_offloaded_namespace_is_shared_where_it_has_its_own_name(mapping, shared):
+    assert is_shared(namespace(), "milan", mapping) is shared
+
+
+@pytest.mark.parametrize(("peer", "shared"), [("rome", True), ("turin", False)])
+def test_a_guests_namespace_is_shared_with_that_guest(peer, shared):
+    marks = {labels.MANAGED_BY_NAMESPACE_MAP: "liqo-tenant-rome/milan"}
+    found = ObjectMeta(name="shop", labels={labels.REMOTE_CLUSTER_ID: "rome"}, annotations=marks)
+    assert is_shared(found, peer, {}) is shared
+
+
+@pytest.mark.parametrize("name", ["kube-system", "openshift-dns", "default", "liqod"])
+def test_a_namespace_of_the_system_is_shared_with_nobody(name):
+    assert not is_shared(namespace(name, "*"), "milan", {name: name}, ("liqod",))
+
+
+def test_a_tenant_namespace_and_one_that_ends_are_shared_with_nobody():
+    assert not is_shared(namespace(share="*", **{labels.TENANT_NAMESPACE: "true"}), "milan", {})
+    ends = msgspec.structs.replace(namespace(share="*"), deletion_timestamp="2026-11-28T10:00:00Z")
+    assert not is_shared(ends, "milan", {})
+
+
+def test_what_is_told_is_read_as_it_was():
+    found = export(slices=(endpoints("10.71.0.1"),))
+    here = msgspec.structs.replace(found, slices=(endpoints("10.81.0.1"),))
+    assert admit(tell([found], same).texts["web"], found.key, SCOPE).export == here
+
+
+def test_no_node_and_no_address_of_another_cluster_is_told():
+    found = export(slices=(endpoints("10.71.0.1", "10.99.0.1", node="worker-1"),))
+    (text,) = tell([found], same).texts.values()
+    assert "10.71.0.1" in text
+    assert "10.99.0.1" not in text
+    assert "worker-1" not in text
+
+
+def test_an_export_that_is_too_large_keeps_no_other_from_being_told():
+    large = export(name="large", labels={"a": "x" * LONGEST})
+    told = tell([large, export()], same)
+    assert set(told.texts) == {"web"}
+    assert told.left_out == {"large"}
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MOST_EXPORTS", 2), ("MOST_TOLD", 300)])
+def test_of_too_many_exports_the_first_are_told(monkeypatch, bound, most):
+    monkeypatch.setattr(exchange, bound, most)
+    found = [export(name=name) for name in ("a", "b", "c")]
+    told = tell(found, same)
+    assert set(told.texts) == {"a", "b"}
+    assert told.left_out == {"c"}
+    assert tell(reversed(found), same) == told
+
+
+def test_nothing_is_told_of_nothing():
+    assert tell([], same) == Told()
+    assert exchange_name("shop", "milan") == "shop.milan"
