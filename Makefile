@@ -6,7 +6,7 @@
 # make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
 #             values for the tests of properties
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
-# make lint   ruff, mypy and the walls between the rooms
+# make lint   ruff, mypy, the walls between the rooms, and how much of the pages is in long sentences
 # make bench  what offloading and peering cost, in ten minutes; ARGS=--embedded needs no real
 #             clusters; `python -m benchmarks.NAME --help`: offload, peers, meeting, rest, reflection
 # make wheels  both distributions into dist/, as sdist and wheel: the same bytes from the same commit
@@ -96,6 +96,8 @@ lint: $(VENV)/.liqod-dev
 		echo "lint: $$check"; \
 		$(VENV)/bin/$$check || failed="$$failed\n  $$check"; \
 	done; \
+	echo "lint: long prose (python -m tests.testbed.prose PAGE names it)"; \
+	$(RUN) -m tests.testbed.prose --sum; \
 	if [ -n "$$failed" ]; then printf "lint: these complained:$$failed\n"; exit 1; fi
 
 format: $(VENV)/.liqod-dev
