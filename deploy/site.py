@@ -26,6 +26,8 @@ PARTS: Final = {
     "background": "Background",
 }
 """The parts of the pages by their folders, in the order in which they are shown."""
+INDEX: Final = "index.md"
+"""The page of a folder, which is made where a link leads to one."""
 ABOUT: Final = ("CHANGELOG.md", "CONTRIBUTING.md")
 """Pages beside the README that are shown last, where they are there."""
 LINK: Final = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)")
@@ -126,7 +128,8 @@ def navigation(root: Path) -> str:
     """The tree of pages as it is shown, in TOML."""
     found = [_entry("liqod", _text("index.md"))]
     for part, name in PARTS.items():
-        pages = sorted((root / "docs" / part).glob("*.md"), key=title)
+        there = (root / "docs" / part).glob("*.md")
+        pages = sorted((each for each in there if each.name != INDEX), key=title)
         found += [_entry(name, _pages(root, pages))] if pages else []
     about = [root / name for name in ABOUT if (root / name).exists()]
     return f"[{', '.join([*found, _entry('About', _pages(root, about))])}]"
@@ -169,7 +172,8 @@ def _followed(link: re.Match[str], page: Path, root: Path, into: Path) -> str:
     if (root / name).is_dir():
         if not there.exists():
             shutil.copytree(root / name, there)
-            (there / "index.md").write_text("\n".join(_listing(there)))
+        if not (there / INDEX).exists():
+            (there / INDEX).write_text("\n".join(_listing(there)))
         return f"{link[1]}{link[2].rstrip('/')}/index.md"
     if not there.exists() and (root / name).is_file():
         there.parent.mkdir(parents=True, exist_ok=True)
@@ -195,10 +199,10 @@ def indented(text: str) -> str:
 
 
 def _listing(folder: Path) -> Iterator[str]:
-    yield f"# {folder.name}\n"
+    yield f"# {PARTS.get(folder.name, folder.name)}\n"
     for each in sorted(each for each in folder.rglob("*") if each.is_file()):
         name = each.relative_to(folder).as_posix()
-        yield f"- [{name}]({name})"
+        yield f"- [{title(each) if each.suffix == '.md' else name}]({name})"
 
 
 def build(root: Path, into: Path) -> None:

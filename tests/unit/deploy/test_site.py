@@ -41,6 +41,15 @@ def test_pages_lie_as_in_the_repository_with_all_that_they_link_to(root: Path, t
     assert "[one.yaml](one.yaml)" in (into / "examples/two/index.md").read_text()
 
 
+def test_a_part_that_a_page_links_to_has_a_page_that_names_all_of_it(root: Path, tmp_path: Path):
+    (root / "README.md").write_text("# shop\n\n[all](docs/how-to/)\n")
+    into = tmp_path / "pages"
+    site.lay_out(root, into)
+    assert "[all](docs/how-to/index.md)" in (into / "index.md").read_text()
+    assert (into / "docs/how-to/index.md").read_text() == "# How to\n\n- [Sell it](sell.md)"
+    assert "index" not in site.navigation(into).replace("index.md", "", 1)
+
+
 def test_the_tree_has_the_parts_in_their_order_and_none_that_is_empty(root: Path):
     assert site.navigation(root) == (
         '[{"liqod" = "index.md"}, {"How to" = [{"Sell it" = "docs/how-to/sell.md"}]},'
