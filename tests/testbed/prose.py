@@ -98,10 +98,10 @@ def summary(found: Sequence[Long]) -> str:
 def main(words: Sequence[str]) -> None:
     """Print the warnings: of pages that are named each, else how many, or the sum alone."""
     if words and words != ["--sum"]:
-        for page in words:
-            for each in looked_through(Path(page).read_text()):
+        for name in words:
+            for each in looked_through(Path(name).read_text()):
                 shown = " ".join(each.text.split()[:SHOWN])
-                print(f"{page}:{each.line}: {each.what} of {each.words} words: {shown} …")
+                print(f"{name}:{each.line}: {each.what} of {each.words} words: {shown} …")
         return
     found = {page: list(looked_through(page.read_text())) for page in pages()}
     if not words:
