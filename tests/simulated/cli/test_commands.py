@@ -364,6 +364,7 @@ async def test_plugins_and_configuration_are_shown_and_checked(tmp_path: Path):
     assert (wrong.status, "is not TOML" in wrong.err) == (2, True)
 
 
+@pytest.mark.long
 async def test_every_verb_has_help_with_its_name():
     whole = (await command("--help")).out
     verbs = [line.split()[0] for line in whole.partition("Commands:")[2].strip().splitlines()]

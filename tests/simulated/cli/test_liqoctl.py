@@ -119,6 +119,7 @@ async def test_peering_users_of_liqoctl_are_revoked_with_the_others():
         await milan.gone(NAMESPACES, AT_MILAN)
 
 
+@pytest.mark.long
 async def test_a_new_nonce_of_the_provider_is_signed_after_it_ended_the_peering():
     """`liqoctl` makes the Secret that asks for a signature; where there is one with another nonce,
     it ends with `nonce secret already exists with a different nonce`."""
@@ -136,6 +137,7 @@ async def test_a_new_nonce_of_the_provider_is_signed_after_it_ended_the_peering(
         await rome.gone(SECRETS, "liqo-signed-nonce", AT_ROME)
 
 
+@pytest.mark.long
 async def test_a_signed_nonce_goes_with_the_identity_that_was_given_for_it():
     """`liqoctl unpeer` deletes the Identity and the Tenant, and leaves the nonce on either side."""
     async with members("rome", "milan") as [rome, milan]:

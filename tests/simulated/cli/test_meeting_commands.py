@@ -47,6 +47,7 @@ async def waiting(host: Member) -> bool:
     return any(each.status.phase == "Waiting" for each in await entries(host))
 
 
+@pytest.mark.long
 async def test_a_line_is_handed_over_and_the_node_is_there(tmp_path: Path, nursery: trio.Nursery):
     async with meeting("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)

@@ -168,6 +168,7 @@ NOT_INSTALLED = [
 ]
 
 
+@pytest.mark.long
 async def test_mistakes_end_in_one_sentence(tmp_path: Path):
     async with sites(tmp_path, "rome", timings=CommandTimings(grace=0.0)) as (rome,):
         never = {"nodeSelector": {"a": "b"}, "containers": [{"name": "web", "image": "nginx"}]}

@@ -152,6 +152,7 @@ async def test_of_a_peer_that_has_gone(tmp_path: Path, nursery: trio.Nursery):
         assert await rome.admin.list(FOREIGN_CLUSTERS, Selection()) == []
 
 
+@pytest.mark.long
 async def test_of_a_provider_that_refuses_this_cluster(tmp_path: Path, nursery: trio.Nursery):
     async with members("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)
@@ -172,6 +173,7 @@ async def test_of_a_provider_that_refuses_this_cluster(tmp_path: Path, nursery: 
         assert again.status == 0, again.err
 
 
+@pytest.mark.long
 async def test_of_an_installation(tmp_path: Path):
     async with EmbeddedCluster("oslo") as embedded:
         path = tmp_path / "oslo.kubeconfig"

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import (
@@ -308,6 +309,7 @@ async def test_a_claim_of_the_same_name_does_not_get_the_other_s_data():
         await both.comes(CLAIMS, "db", lambda each: each["metadata"]["uid"] != uid)
 
 
+@pytest.mark.long
 async def test_of_two_peers_only_the_chosen_one_has_it():
     async with storing(node("milan", "milan")) as (both, nursery), beside(both, "turin") as turin:
         await turin.start(nursery)

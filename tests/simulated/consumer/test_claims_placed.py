@@ -147,6 +147,7 @@ async def test_volumes_keep_their_namespace_at_a_peer_until_they_are_deleted(
         await mapped(context, "milan", {})
 
 
+@pytest.mark.long
 async def test_the_rights_of_an_installation_with_storage_are_enough(nursery):
     async with EmbeddedCluster("rome") as rome:
         found = from_kubeconfig(rome.kubeconfig)

@@ -1,5 +1,7 @@
 """Nodes that die at the provider: seen at the consumer, by its virtual node and by `status`."""
 
+import pytest
+
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.plugins import loader
@@ -27,6 +29,7 @@ async def shown(rome, status, *, shut):
     await rome.until(NODES, "milan", None, lambda found: holds(found) == (status, shut))
 
 
+@pytest.mark.long
 async def test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back():
     plugins = loader.load(sources=loader.built_in())
     async with members("rome", "milan", plugins=plugins) as [rome, milan]:

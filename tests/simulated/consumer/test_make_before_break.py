@@ -158,6 +158,7 @@ async def brought_back(rome: Member) -> None:
     await rome.gone(NAMESPACE_OFFLOADINGS, "offloading", "shop")
 
 
+@pytest.mark.long
 async def test_a_namespace_comes_home_under_a_budget():
     async with shops("milan") as [rome, milan]:
         await rome.admin.create(POD_DISRUPTION_BUDGETS, budget(REPLICAS - 1))

@@ -189,6 +189,7 @@ class _Other:
         return node in self.nodes
 
 
+@pytest.mark.long
 async def test_each_page_asks_for_its_right(caller: Peered) -> None:
     """As a kubelet with KubeletFineGrainedAuthz: and a right to another node is none."""
     admin = caller.rome.admin

@@ -61,6 +61,7 @@ async def _none_open(server: KubeletServer) -> bool:
     return server.streams == 0
 
 
+@pytest.mark.long
 async def test_streams_are_carried_and_what_may_not_be_is_refused(caller: Peered) -> None:
     for more, agreed in (
         (SPDY, ("x-stream-protocol-version", "v4.channel.k8s.io")),

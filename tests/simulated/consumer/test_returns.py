@@ -104,6 +104,7 @@ async def codes(rome: Member) -> list[str]:
     return [event["reason"] for event in await rome.admin.list(EVENTS, Selection(HERE))]
 
 
+@pytest.mark.long
 async def test_who_finds_no_node_there_is_placed_elsewhere():
     async with shop("milan", "turin") as [rome, *peers]:
         first = await begun(rome, *peers)
@@ -120,6 +121,7 @@ async def test_who_finds_no_node_there_is_placed_elsewhere():
         assert (await codes(rome)).count("Returning") == 1
 
 
+@pytest.mark.long
 async def test_a_daemon_that_is_replaced_at_any_step_goes_on():
     async with shop("milan") as [rome, milan]:
         first = await begun(rome, milan)
@@ -139,6 +141,7 @@ async def test_a_daemon_that_is_replaced_at_any_step_goes_on():
         assert len(await marks(rome)) == 1
 
 
+@pytest.mark.long
 async def test_who_returns_to_a_namespace_full_of_marks_is_evicted_all_the_same():
     async with shop("milan") as [rome, milan]:
         first = await begun(rome, milan)
@@ -177,7 +180,6 @@ async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
         await eventually(ended, seconds=20)
 
 
-@pytest.mark.long
 async def test_a_mark_that_cannot_be_written_is_tried_again_with_pauses_that_double():
     async with shop("milan") as [rome, milan]:
         fault = Fault(verb="patch", path="namespaceoffloadings/offloading$", status=409)
@@ -194,6 +196,7 @@ async def test_a_mark_that_cannot_be_written_is_tried_again_with_pauses_that_dou
         await next_of(rome, first)
 
 
+@pytest.mark.long
 async def test_who_has_no_controller_stays_and_is_told():
     async with shop("milan") as [rome, milan]:
         pod = {"metadata": {"name": "alone"}, "spec": {"containers": [CONTAINER]}}

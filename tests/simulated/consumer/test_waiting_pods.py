@@ -176,6 +176,7 @@ async def test_a_burst_does_not_overfill_a_provider_that_tells_what_is_free() ->
         assert await bound() == 11
 
 
+@pytest.mark.long
 async def test_a_provider_says_that_its_waiting_pods_give_way() -> None:
     async with members("rome", "milan", nodes=1) as [rome, milan]:
         await rome.peer(milan)

@@ -206,6 +206,7 @@ async def test_a_peer_of_the_configuration_is_peered_with(tmp_path: Path):
         assert await ready()
 
 
+@pytest.mark.long
 async def test_nonsense_in_the_configuration_ends_it_with_one_sentence(tmp_path: Path):
     config = tmp_path / "liqod.toml"
     config.write_text("[webhook]\nprot = 1\n")

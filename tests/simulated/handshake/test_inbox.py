@@ -46,6 +46,7 @@ async def confirmed(guest: Member, name: str) -> None:
     await peeringrequest.confirm(guest.admin, "liqo", name, await eventually(look))
 
 
+@pytest.mark.long
 async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slices_too():
     async with meeting("rome", "milan") as [rome, milan]:
         await ask(rome, milan, resources={"cpu": "4"})

@@ -107,6 +107,7 @@ async def test_a_provider_whose_api_server_nobody_reaches_is_reached_by_its_daem
         assert len(rome.handshake.channels) == 1
 
 
+@pytest.mark.long
 async def test_a_provider_that_is_reached_directly_later_is_gone_to_so_and_no_watch_is_lost() -> (
     None
 ):

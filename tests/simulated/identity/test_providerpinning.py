@@ -52,6 +52,7 @@ async def reaches(rome: Member, milan: Member) -> None:
     assert milan.cluster.server == (await given(rome))["apiServer"]
 
 
+@pytest.mark.long
 async def test_a_cluster_that_takes_anothers_id_is_refused():
     async with members("rome", "milan", "turin") as [rome, milan, turin]:
         await rome.peer(milan)
@@ -69,6 +70,7 @@ async def test_a_cluster_that_takes_anothers_id_is_refused():
         assert (await given(rome))["apiServer"] == turin.cluster.server
 
 
+@pytest.mark.long
 async def test_a_provider_that_gives_anothers_way_in_is_refused():
     """It leads to the place that is known, and tells a consumer to go elsewhere."""
     async with members("rome", "milan") as [rome, milan]:
@@ -179,6 +181,7 @@ async def test_an_authority_that_was_changed_in_place_is_peered_with_again():
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long
 async def test_an_address_inside_its_cluster_is_given_to_nobody():
     async with members("rome", "milan") as [rome, milan]:
         endpoint = dataclasses.replace(milan.context.endpoint, problem="it is inside its cluster")

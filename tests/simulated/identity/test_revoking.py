@@ -134,6 +134,7 @@ async def test_what_a_revoked_consumer_runs_ends_though_no_daemon_runs():
         assert await rights(milan, "rome") == []
 
 
+@pytest.mark.long
 async def test_a_revoked_provider_is_used_no_more_until_the_operator_says_so():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -164,6 +165,7 @@ async def forge(tenant: dict[str, Any], nonce: bytes) -> bytes:
     return private
 
 
+@pytest.mark.long
 async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
     """Its holder writes another key into the accepted Tenant, takes the certificates, and puts
     the Tenant back."""
@@ -271,6 +273,7 @@ async def test_a_peering_user_is_good_for_an_hour():
                 assert each["metadata"]["annotations"][labels.PEERING_USER_ENDS]
 
 
+@pytest.mark.long
 async def test_bindings_of_peering_users_go_when_their_time_is_over():
     """Those of ``liqoctl`` have certificates of a year."""
     async with members("rome", "milan") as [rome, milan]:

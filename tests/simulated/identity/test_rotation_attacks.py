@@ -46,6 +46,7 @@ async def refused(milan: Member, why: str) -> None:
     await eventually(told)
 
 
+@pytest.mark.long
 async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_follows():
     async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
@@ -128,6 +129,7 @@ async def test_a_consumer_that_changes_its_key_without_end_waits_each_time():
         await eventually(followed_again, seconds=30)
 
 
+@pytest.mark.long
 async def test_a_provider_can_state_another_key_of_its_own_alone():
     async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await rome.peer(milan)

@@ -310,6 +310,7 @@ def test_nothing_of_a_damaged_invitation_is_repeated(at: int, to: str, cut: int)
         assert not any(LINE[i : i + 12] in told for i in range(LINE.index("#"), len(LINE) - 12))
 
 
+@pytest.mark.long
 @given(at=st.integers(0, 2000), to=st.characters(codec="utf-8"))
 def test_nothing_of_a_damaged_kubeconfig_is_repeated(at: int, to: str):
     token = base64.b64encode(bytes(range(48))).decode()

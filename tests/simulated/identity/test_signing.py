@@ -59,6 +59,7 @@ async def test_what_a_killed_daemon_left_goes_with_the_next():
     assert stuck.hits
 
 
+@pytest.mark.long
 async def test_what_could_not_be_deleted_is_deleted_later():
     async with members("rome", "milan", timings=SOON) as (rome, milan):
         await milan.admin.create(SIGNING_REQUESTS, FOREIGN)

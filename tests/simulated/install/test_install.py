@@ -203,6 +203,7 @@ def configuration(secret):
     return {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
 
 
+@pytest.mark.long
 async def test_who_reads_the_id_of_the_cluster_does_not_read_its_configuration(admin):
     """Peering users may list ConfigMaps there; of an installation before it was one."""
     text = 'proxy = "http://liqod:hunter2@proxy.example:3128"\n'
@@ -292,6 +293,7 @@ async def test_the_daemon_gets_a_token_of_its_own(admin, cluster):
     assert (made.server, made.token, made.ca) == (found.server, token, found.ca)
 
 
+@pytest.mark.long
 async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
     async with sites(tmp_path, "milan") as (milan,):
         own = await milan.liqod("status", check=False)
@@ -335,6 +337,7 @@ async def test_rights_for_cluster_profiles_outlast_an_upgrade_and_go_with_it_all
     assert await admin.find(CLUSTER_ROLES, name) is None
 
 
+@pytest.mark.long
 async def test_what_was_granted_to_a_plugin_outlasts_an_upgrade_and_goes_with_it_all(admin):
     before = await everything(admin)
     of = plugingrants.Declared(GOOD, "liqod-gadgets 1")

@@ -247,6 +247,7 @@ async def test_liqos_programs_go_and_what_they_made_stays(admin):
         assert "finalizers" not in (await admin.get(kind, name, namespace))["metadata"]
 
 
+@pytest.mark.long
 async def test_what_makes_programs_ends_before_they_go(admin):
     """Liqo's controller-manager makes the Deployments of virtual kubelets anew while it runs."""
     await have_liqo(admin)
@@ -274,6 +275,7 @@ async def test_what_makes_programs_ends_before_they_go(admin):
     assert (await migration.survey(admin, "liqo")).doomed == ()
 
 
+@pytest.mark.long
 async def test_a_network_that_goes_on_is_named_and_one_that_cannot(admin):
     await have_liqo(admin)
     found = await migration.survey(admin, "liqo")
@@ -294,6 +296,7 @@ async def test_a_network_that_goes_on_is_named_and_one_that_cannot(admin):
     )
 
 
+@pytest.mark.long
 async def test_the_way_back_hands_over_a_joined_network(admin):
     """Liqo's gateway reads its key where it left it, and makes of its own what stood for it."""
     await have_liqo(admin)

@@ -159,6 +159,7 @@ async def test_a_namespace_that_is_being_deleted_is_named(admin):
         await install.install(admin, OPTIONS, quiet)
 
 
+@pytest.mark.long
 async def test_a_second_installation_in_another_namespace_is_refused(tmp_path: Path):
     async with sites(tmp_path, "milan") as (milan,):
         before = await everything(milan.admin)
@@ -191,6 +192,7 @@ def an_hour_ahead(**_: object) -> str:
     return formatdate(time.time() + 3600.0, usegmt=True)
 
 
+@pytest.mark.long
 async def test_all_reasons_are_told_and_nothing_is_changed(
     tmp_path: Path, cluster, admin, old, monkeypatch
 ):

@@ -153,6 +153,7 @@ async def newer(admin: Client) -> None:
     )
 
 
+@pytest.mark.long
 async def test_an_older_version_puts_its_own_in_place_and_keeps_what_definitions_gained(admin):
     await install.install(admin, OPTIONS, quiet)
     before = await content(admin)

@@ -167,6 +167,7 @@ async def first(host: Member) -> IncomingPeering | None:
     return next((each for each in await entries(host) if each.status.phase == "Waiting"), None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["Provider", "Consumer"])
 async def test_peering_joins_the_networks(monkeypatch, where: str):
     async with two(monkeypatch) as (rome, milan):
@@ -205,6 +206,7 @@ async def test_done_again_it_writes_nothing(monkeypatch):
         assert await versions() == before
 
 
+@pytest.mark.long
 async def test_a_websocket_that_the_server_does_not_offer_any_more_is_forgotten(monkeypatch):
     """The client's own notes stay, and what others have written there."""
     async with two(monkeypatch) as (rome, milan):
@@ -336,6 +338,7 @@ async def test_the_tunnel_that_is_asked_for_is_made_or_said(monkeypatch):
             await join(one, other, backend="wireguard")
 
 
+@pytest.mark.long
 async def test_a_cluster_that_keeps_no_ranges_is_peered_without(monkeypatch):
     async with members("rome", "milan") as [rome, milan]:
         joining = await join(rome, milan)
@@ -355,6 +358,7 @@ async def test_ranges_that_are_refused_are_said(monkeypatch):
             await join(rome, milan)
 
 
+@pytest.mark.long
 async def test_packets_that_do_not_come_are_said(monkeypatch):
     async with two(monkeypatch, alive=False) as (rome, milan):
         with pytest.raises(ConfigError, match=r"milan says Connecting.*UDP port"):

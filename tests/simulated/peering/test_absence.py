@@ -165,6 +165,7 @@ async def test_an_entry_edited_by_hand_is_put_right_unseen_by_the_provider():
             assert await made.milan.admin.find(NAMESPACES, "other") is None
 
 
+@pytest.mark.long
 async def test_the_end_of_the_last_virtual_node_is_told_though_the_slice_stands():
     async with shop() as made:
         rome, milan = made.rome, made.milan
@@ -193,6 +194,7 @@ async def test_virtual_nodes_and_tenants_that_a_list_lacks_cost_nothing():
         await made.stays()
 
 
+@pytest.mark.long
 async def test_a_node_that_a_list_lacks_stays_ready():
     async with shop(consumer_timings=ConsumerTimings(node_lease_every=0.1)) as made:
         await forgotten(made.rome, NODES, Selection(labels=SELECTOR))
@@ -211,6 +213,7 @@ async def test_a_node_that_a_list_lacks_stays_ready():
         await made.stays()
 
 
+@pytest.mark.long
 async def test_a_quota_deleted_by_hand_costs_no_slice_of_a_cordoned_tenant():
     async with shop() as made:
         milan, user = made.milan, slice_user("milan", "rome")
@@ -241,6 +244,7 @@ async def test_a_node_whose_virtual_node_went_unheld_is_removed_with_the_daemons
         await rome.gone(NODES, "milan")
 
 
+@pytest.mark.long
 async def test_a_map_made_again_keeps_its_names_whatever_the_offloading_says_by_then():
     async with shop() as made:
         rome = made.rome

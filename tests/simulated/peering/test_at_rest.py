@@ -78,6 +78,7 @@ async def test_daemons_that_start_into_a_peering_at_rest_write_nothing():
             assert tampering(each) - before[each.id] == set()
 
 
+@pytest.mark.long
 async def test_who_only_lends_does_not_follow_its_own_pods():
     plugins = loader.load(sources=loader.built_in())
     own = {"metadata": {"name": "own"}, "spec": {"containers": [{"name": "a", "image": "a"}]}}

@@ -67,6 +67,7 @@ def test_the_page_of_resources_is_made_of_the_definitions():
     assert page.FILE.read_text() == page.render(), "run `python -m liqod.resources`"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("owners", "made"), [(IDENTITIES, RENEWS), (RESOURCE_SLICES, VIRTUAL_NODES)]
 )

@@ -35,6 +35,7 @@ from tests.simulated.borrower import eventually, offload
 from tests.simulated.members import AT_MILAN, AT_ROME, USER, keyed, members, verdicts
 
 
+@pytest.mark.long
 async def test_a_handshake_ends_with_a_ready_node_and_unpeering_leaves_nothing():
     async with members("rome", "milan") as [rome, milan]:
         before = rome.everything(), milan.everything()
@@ -252,6 +253,7 @@ async def test_a_restarted_daemon_deletes_what_went_meanwhile():
         await milan.gone(QUOTAS, USER, AT_MILAN)
 
 
+@pytest.mark.long
 async def test_a_peering_user_reads_no_secret_but_the_nonce():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -272,6 +274,7 @@ async def test_a_peering_user_reads_no_secret_but_the_nonce():
                 await client.find(SECRETS, "liqo-nonce", AT_MILAN)
 
 
+@pytest.mark.long
 async def test_an_id_that_means_something_here_is_refused_by_name():
     async with members("rome", "milan") as [rome, milan]:
         await milan.admin.create(

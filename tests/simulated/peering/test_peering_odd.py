@@ -51,6 +51,7 @@ def a_slice(name="milan", **resources):
     }
 
 
+@pytest.mark.long
 async def test_manifests_from_git_do_as_well():
     async with members("rome", "milan") as [rome, milan]:
         before = rome.everything(), milan.everything()
@@ -211,6 +212,7 @@ async def test_a_dead_provider_can_be_forgotten():
         assert await rome.admin.find(NODES, "milan") is None
 
 
+@pytest.mark.long
 async def test_a_tenant_namespace_that_is_deleted_takes_all_with_it():
     async with members("rome", "milan") as [rome, milan]:
         before = rome.everything(), milan.everything()
@@ -290,6 +292,7 @@ async def test_peering_users_of_two_consumers_are_apart():
         assert not [each for each in users if "turin" in each]
 
 
+@pytest.mark.long
 async def test_what_a_class_of_its_own_wrote_at_the_same_moment_is_not_written_over(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES
@@ -30,6 +31,7 @@ def spread(name: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 async def test_who_counts_the_new_node_is_named(tmp_path: Path, nursery: trio.Nursery) -> None:
     async with meeting("rome", "milan", nodes=1) as [rome, milan]:
         offloaded = {"name": "shop", "labels": {SCHEDULING_ENABLED: "true"}}

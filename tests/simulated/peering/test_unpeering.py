@@ -26,6 +26,7 @@ from tests.simulated.prepared import quiet
 from tests.simulated.processes import command
 
 
+@pytest.mark.long
 async def test_unpeering_waits_for_no_garbage_collector(monkeypatch: pytest.MonkeyPatch):
     # That of a cluster in which liqod was just installed knows none of its kinds for half a minute.
     monkeypatch.setattr(Garbage, "reconcile", lambda self, key: None)

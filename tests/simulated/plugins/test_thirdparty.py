@@ -201,6 +201,7 @@ async def served(client: Any) -> bool:
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
+@pytest.mark.long
 async def test_the_fixture_that_ships_with_liqod_tries_it_on_two_peers(plugins: Plugins) -> None:
     async with trial(plugins, DEFINITION, peers=("milan", "turin")) as both:
         paint = {"metadata": {"name": "colours"}, "data": {"colour": "red"}}

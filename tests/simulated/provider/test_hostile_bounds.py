@@ -49,6 +49,7 @@ async def test_the_definitions_take_no_more_than_anybody_needs():
                 await milan.admin.create(kind, {"metadata": {"name": "m"}, "spec": spec}, "liqo")
 
 
+@pytest.mark.long
 async def test_a_slice_of_too_many_resources_is_denied_and_costs_the_others_nothing():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

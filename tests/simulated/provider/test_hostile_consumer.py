@@ -42,6 +42,7 @@ def verdict(found, kind):
     return next(((c["status"], c["message"]) for c in conditions if c["type"] == kind), ("", ""))
 
 
+@pytest.mark.long
 async def test_slices_end_where_one_consumer_may_have_no_more():
     async with members("rome", "milan", settings=BOUNDED) as [rome, milan]:
         await rome.peer(milan)  # with 2 CPUs
@@ -217,6 +218,7 @@ async def test_a_cordon_is_not_shed_with_the_slice():
         await milan.until(QUOTAS, user, AT_MILAN, lambda q: not q["spec"].get("cordoned"))
 
 
+@pytest.mark.long
 async def test_an_accepted_tenant_gets_no_certificate_for_another_name():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

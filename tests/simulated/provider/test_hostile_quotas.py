@@ -122,6 +122,7 @@ async def lend(guests: Guests, nursery: trio.Nursery, timings: ProviderTimings =
     await nursery.start(maps.run)
 
 
+@pytest.mark.long
 async def test_many_namespaces_at_once_have_no_more_than_one():
     async with lending() as (guests, nursery):
         await lend(guests, nursery, ProviderTimings(turn=0.5))

@@ -97,6 +97,7 @@ async def test_one_that_was_made_again_inherits_nothing_and_what_is_not_noted_is
         await ready(rome, "first", "NamespaceCreated")
 
 
+@pytest.mark.long
 async def test_another_s_default_name_cannot_be_chosen() -> None:
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -42,6 +42,7 @@ async def test_a_consumer_that_runs_liqo_is_told_by_an_event_about_the_pod_to_be
         assert "cpu: the pod asks for 2" in event["message"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["drain", "unpeer"])
 async def test_a_consumers_maps_are_empty_before_its_rights_go(how: str):
     """A Liqo consumer learns by that alone that its pods have ended."""

@@ -41,6 +41,7 @@ def kubeconfig_by(both: Apart) -> str:
     return both.milan.cluster.kubeconfig.replace(f"server: {server}", by)
 
 
+@pytest.mark.long
 async def test_a_pod_is_reflected_and_watched_through_the_channel() -> None:
     plugins = loader.load(sources=loader.built_in())
     async with apart(plugins=plugins) as both:
@@ -102,6 +103,7 @@ async def test_a_stranger_who_knows_the_url_reaches_nothing() -> None:
             await both.ways(both.url)
 
 
+@pytest.mark.long
 async def test_a_client_keeps_to_the_channels_of_who_made_it() -> None:
     """Probes and the kubelet's server are begun before any channel is kept."""
     async with apart() as both:

@@ -76,6 +76,7 @@ async def external(rome: Member) -> str:
     return str(found["status"]["remote"]["cidr"]["external"][0]).rpartition(".")[0]
 
 
+@pytest.mark.long
 async def test_the_provider_is_told_the_proxy_and_gives_it_back() -> None:
     """As Liqo does: the kubeconfig has it from the beginning, and nothing goes another way."""
     async with proxied() as proxy, members("rome", "milan") as [rome, milan]:

@@ -163,6 +163,7 @@ async def is_granted_more(rome: Member) -> None:
     )
 
 
+@pytest.mark.long
 async def test_a_peering_goes_on_by_way_of_a_proxy():
     async with proxied() as proxy, members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -183,6 +184,7 @@ async def test_a_peering_goes_on_by_way_of_a_proxy():
         assert "hunter2" not in str(shown["status"])
 
 
+@pytest.mark.long
 async def test_a_proxy_that_is_none_ends_no_peering():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

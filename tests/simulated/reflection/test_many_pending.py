@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import NODES, PODS
@@ -13,6 +14,7 @@ from tests.simulated.reflecting import SHOP, THERE
 MANY = 60
 
 
+@pytest.mark.long
 async def test_why_many_pods_stay_pending_is_asked_at_a_pace():
     async with lending() as (both, _):
         for node in await both.there.list(NODES):
