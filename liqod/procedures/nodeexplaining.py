@@ -14,6 +14,7 @@ from liqod.model.crossing import guestrules
 from liqod.model.objects import quantities
 from liqod.model.objects.nodefilters import used_by
 from liqod.model.peering import capacity
+from liqod.procedures import spreadwarning
 from liqod.resources import RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice, VirtualNode
 
 
@@ -40,6 +41,7 @@ class VirtualNodeAnswer(msgspec.Struct, frozen=True):
         machines: the largest machines of the provider, where it tells them.
         said: the provider's verdicts.
         warning: of a grant that exceeds what the provider has; empty for none.
+        hurt: a warning of workloads here whose pods may wait because of the node; empty for none.
     """
 
     node: str
@@ -53,6 +55,7 @@ class VirtualNodeAnswer(msgspec.Struct, frozen=True):
     machines: tuple[Mapping[str, int | str], ...]
     said: tuple[ProviderWord, ...]
     warning: str
+    hurt: str
 
 
 async def explain_node(client: Client, name: str) -> VirtualNodeAnswer:
@@ -72,7 +75,8 @@ async def explain_node(client: Client, name: str) -> VirtualNodeAnswer:
     wanted = ResourceSlice() if asked is None else msgspec.convert(asked, ResourceSlice)
     node: dict[str, Any] = await client.find(NODES, name) or {}
     pods = await client.list(PODS, Selection(fields=f"spec.nodeName={name}"))
-    return _answered(found, wanted, node, pods)
+    hurt = await spreadwarning.hurt(client, name)
+    return msgspec.structs.replace(_answered(found, wanted, node, pods), hurt=hurt)
 
 
 def _answered(
@@ -100,6 +104,7 @@ def _answered(
             for each in wanted.status.conditions
         ),
         warning=capacity.overcommit_warning(notes, wanted.status.resources),
+        hurt="",
     )
 
 

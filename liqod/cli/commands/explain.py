@@ -198,5 +198,5 @@ def _of_virtual_node(told: VirtualNodeAnswer) -> Iterable[str]:
         yield f"  largest machine: {printable(sizes)}"
     if not told.machines:
         yield "  largest machine: the provider does not tell"
-    if told.warning:
-        yield f"  {printable(told.warning)}"
+    for warning in filter(None, (told.warning, told.hurt)):
+        yield f"  {printable(warning)}"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import Kind
+from liqod.apimachinery.kinds import NODES, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.identities.clusterkeys import CurrentKeys
 from liqod.consumer.slices.nodeparts import NodeParts
@@ -71,17 +71,37 @@ class Slices(Controller[str]):
         self._slices = Watched(RESOURCE_SLICES, by_name, within=within)
         self._identities = Watched(IDENTITIES, self._on_identity, within=within)
         self._nodes = Watched(VIRTUAL_NODES, _of_slice, within=within)
+        self._own_nodes = Watched(NODES, self._on_own_node)
+        self._zones: dict[str, str] = {}
+        """The zone of each node of this cluster that has one, by name."""
         self._made: set[str] = set()
         """The slices for which an Identity or a VirtualNode was made."""
-        watches = (self._own.watched, self._slices, self._identities, self._nodes)
+        watches = (
+            *(self._own.watched, self._slices, self._identities, self._nodes),
+            self._own_nodes,
+        )
         super().__init__(peer, "borrowed", *watches, name="borrowed slices")
 
     def _on_identity(self, change: StoreChange) -> Iterator[str]:
         """Yield the slice of a changed Identity; all slices for that of the control plane."""
         yield from _of_slice(change)
         if change.key[1] == ids.control_plane_identity(self._peer.id):
-            for _, name in self._slices.store.indexed("namespace", self._peer.tenant_namespace):
-                yield name
+            yield from self._every_slice()
+
+    def _on_own_node(self, change: StoreChange) -> Iterator[str]:
+        """Note the zone of a node of this cluster; yield all slices where there are other zones."""
+        before = set(self._zones.values())
+        self._zones.pop(change.key[1], None)
+        if change.new is not None:
+            marks = msgspec.json.decode(change.new, type=Partial).metadata.labels
+            if labels.ZONE in marks and marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
+                self._zones[change.key[1]] = marks[labels.ZONE]
+        if set(self._zones.values()) != before:
+            yield from self._every_slice()
+
+    def _every_slice(self) -> Iterator[str]:
+        for _, name in self._slices.store.indexed("namespace", self._peer.tenant_namespace):
+            yield name
 
     async def reconcile(self, name: str) -> float | None:
         """Request one slice, and keep its Identity and its VirtualNode by the answer."""
@@ -100,7 +120,10 @@ class Slices(Controller[str]):
         believe, given = settings.believed_labels, settings.node_labels
         live = self._nodes_of(found)
         division = self._parts.divide(found, live)
-        make = partial(virtual_node_of, found, self._peer.id, believe=believe, given=given)
+        zones = set(self._zones.values())
+        make = partial(
+            virtual_node_of, found, self._peer.id, believe=believe, given=given, zones=zones
+        )
         wanted = [make(part=part) for part in division.parts or (None,)]
         nodes = [each for each in wanted if each is not None]
         if name in self._made and not await self._would_last(identity, nodes):

@@ -95,6 +95,7 @@ def virtual_node_of(
     believe: Collection[str] = (),
     given: Mapping[str, str] | None = None,
     part: Part | None = None,
+    zones: Collection[str] = (),
 ) -> dict[str, Any] | None:
     """The virtual node of a slice that wants one and was granted; None otherwise.
 
@@ -104,6 +105,8 @@ def virtual_node_of(
         believe: patterns of the keys of labels that the provider may declare.
         given: labels that the node has by this cluster's own setting.
         part: of the provider, which the node shows; None for one node as a whole.
+        zones: of this cluster's own nodes. A pod that has to be in one of them, as its volume is
+            there, does not belong to a peer that names its zone alike.
     """
     wanted = found.metadata.annotations.get(labels.CREATE_VIRTUAL_NODE) == labels.TRUE
     granted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
@@ -111,15 +114,18 @@ def virtual_node_of(
         return None
     status = found.status
     secret = ids.kubeconfig_secret(ids.slice_identity(found.name))
+    marks = {
+        **node_labels(_declared(status.node_labels, part), believe),
+        **node_labels(given or {}, (ALL_KEYS,)),
+        labels.REMOTE_CLUSTER_ID: peer,
+    }
+    if marks.get(labels.ZONE) in zones:
+        del marks[labels.ZONE]
     spec: dict[str, Any] = {
         "clusterID": peer,
         "createNode": True,
         "kubeconfigSecretRef": {"name": secret},
-        "labels": {
-            **node_labels(_declared(status.node_labels, part), believe),
-            **node_labels(given or {}, (ALL_KEYS,)),
-            labels.REMOTE_CLUSTER_ID: peer,
-        },
+        "labels": marks,
         "resourceQuota": {"hard": amounts(status.resources)},
     }
     patch = _patch(status.node_selector, part)

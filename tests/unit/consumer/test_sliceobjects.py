@@ -1,6 +1,7 @@
 """The resources of a slice at the consumer, against objects of a real peering."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -95,6 +96,23 @@ def test_no_label_makes_it_a_node_of_an_autoscaler_or_a_cloud_here(key):
     found = {key: "general", "eks.amazonaws.com/capacity": "spot"}
     assert node_labels(found, ("*/*",)) == {"eks.amazonaws.com/capacity": "spot"}
     assert key not in node_labels(found, (key,))
+
+
+def test_a_zone_of_this_clusters_own_is_never_a_peers() -> None:
+    zone = "topology.kubernetes.io/zone"
+    marks = {zone: "eu-1a", "topology.kubernetes.io/region": "eu-1"}
+    status = load("resourceslices")["status"] | {"nodeLabels": marks}
+
+    def shown(zones: tuple[str, ...], **options: Any) -> str | None:
+        made = virtual_node_of(a_slice(status=status), "lz", zones=zones, **options)
+        assert made is not None
+        zone_of: str | None = made["spec"]["labels"].get(zone)
+        assert made["spec"]["labels"].get("topology.kubernetes.io/region") in (None, "eu-1")
+        return zone_of
+
+    assert shown(("eu-1b",), believe=("*/*",)) == "eu-1a"
+    assert shown(("eu-1b", "eu-1a"), believe=("*/*",)) is None
+    assert shown(("eu-1c",), given={zone: "eu-1c"}) is None
 
 
 def test_a_node_is_made_on_request_only():
