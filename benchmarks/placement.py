@@ -42,6 +42,7 @@ from benchmarks.stage import (
     stage,
 )
 from benchmarks.watching import Watcher, watching
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
 from liqod.kube.cache.store import StoreChange
 from liqod.model.objects import podreturns
@@ -57,7 +58,7 @@ THERE = f"{NAMESPACE}-{CONSUMER}"
 REMOTE_PODS = core(THERE, "pods"), group("offloading.liqo.io/v1beta1", THERE, "shadowpods")
 OF_A_POD = ("pods", "shadowpods", "events")
 """Resources whose requests are a pod's."""
-TRUTH = "resourceslices"
+TRUTH, SLICES = "resourceslices", "authentication.liqo.io/v1beta1"
 WRITES = ("POST", "PUT", "PATCH")
 NODES = 10
 MANY_NODES = 1000
@@ -78,12 +79,12 @@ class Mode:
 
     Attributes:
         provider, consumer: tables of the configuration of each.
-        asked: further words of ``liqod peer``.
+        parts: the virtual nodes that a slice asks for; empty for one as a whole.
     """
 
     provider: Mapping[str, Any] = field(default_factory=dict)
     consumer: Mapping[str, Any] = field(default_factory=dict)
-    asked: tuple[str, ...] = ()
+    parts: str = ""
 
 
 RETURNS = {"return_unschedulable": 2, "return_back_off": 10}
@@ -93,6 +94,8 @@ ON = Mode(provider={"show_free": True})
 MODES: Final = {
     "one node, its sum": Mode(consumer=RETURNS),
     "one node, what is free told": Mode(provider={"show_free": True}, consumer=RETURNS),
+    "one for each group": Mode({"show_free": True}, RETURNS, "groups"),
+    "one for each machine": Mode({"show_free": True}, RETURNS, "nodes"),
 }
 """The ways that are compared where nodes are fragmented."""
 
@@ -131,7 +134,7 @@ def _pair(made: Stage, mode: Mode, most: int) -> None:
     rome = join(made, CONSUMER, mode, nodes=1, pods=110)
     milan = join(made, PROVIDER, mode, nodes=NODES, pods=2 * most)
     asked = {"cpu": str(most), "memory": f"{most}Gi", "pods": str(2 * most)}
-    made.federation.peer(rome, milan, *mode.asked, **asked)
+    made.federation.peer(rome, milan, **asked)
     offloaded(rome, NAMESPACE)
 
 
@@ -186,11 +189,9 @@ def _compare(off: Stage, on: Stage, count: int, rounds: int, report: Report) -> 
 
     if not report.rows:
         report.rows.append(("", "off", "on", "ratio"))
-    times, cpu, requests = (
-        medians(lambda run: run.seconds),
-        medians(lambda run: run.cpu / count * 1e3),
-        medians(lambda run: run.requests / count),
-    )
+    times = medians(lambda run: run.seconds)
+    cpu = medians(lambda run: run.cpu / count * 1e3)
+    requests = medians(lambda run: run.requests / count)
     for what, (without, with_) in (
         (f"{count} pods until all are Ready, s", times),
         ("  CPU per pod, ms", cpu),
@@ -207,12 +208,7 @@ def _compare(off: Stage, on: Stage, count: int, rounds: int, report: Report) -> 
         "seconds": times,
         "cpu_ms_per_pod": cpu,
         "requests_per_pod": requests,
-        "rounds": {"on" if key else "off": [_json(run) for run in runs[key]] for key in runs},
     }
-
-
-def _json(run: Run) -> dict[str, Any]:
-    return {"seconds": run.seconds, "cpu_seconds": run.cpu, "requests": run.requests}
 
 
 def _writes(made: Stage, seconds: float, report: Report) -> None:
@@ -323,7 +319,9 @@ def _fragmented(made: Stage, name: str, deadline: float, report: Report) -> None
         member = join(made, provider, mode, nodes=len(holes), pods=MACHINE)
         _fill(member, holes)
         asked = {"cpu": str(sum(holes)), "memory": "100Gi", "pods": str(MACHINE * len(holes))}
-        made.federation.peer(rome, member, *mode.asked, **asked)
+        made.federation.peer(rome, member, **asked)
+        notes = {"metadata": {"annotations": {labels.VIRTUAL_NODES: mode.parts or None}}}
+        rome.patch(group(SLICES, f"liqo-tenant-{provider}", TRUTH, provider), notes)
     offloaded(rome, NAMESPACE)
     time.sleep(10.0)  # what is free is told
     seen = Seen()
@@ -372,14 +370,13 @@ async def _all_ready(pods: Watcher, seen: Seen, name: str, count: int, left: flo
 def arguments() -> argparse.ArgumentParser:
     """Its command line."""
     made = parser("placement", __doc__ or "")
-    counts = " ".join(map(str, COUNTS))
     made.add_argument(
         "--pods",
         type=int,
         nargs="*",
         default=list(COUNTS),
         metavar="N",
-        help=f"numbers of pods; default {counts}; none leaves that part out",
+        help="numbers of pods; default 100 1000; none leaves that part out",
     )
     made.add_argument("--rounds", type=int, default=3, help="runs of each number, on and off")
     made.add_argument("--seconds", type=float, default=30.0, help="for which writes are counted")
