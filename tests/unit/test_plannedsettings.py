@@ -103,6 +103,7 @@ def of_file(text: str, before: str | None) -> tuple[str, list[str]]:
         ("", None, "created", []),
         ("[provider]\npod_securty = 1\n", "", "refused", ["refused milan: h/liqod.toml: "]),
     ],
+    ids=["same", "commented", "changed", "made", "empty", "wrong"],
 )
 def test_a_file_on_a_host_is_compared_with_the_present_one(
     text: str, before: str | None, change: str, told: list[str]
