@@ -100,6 +100,8 @@ class Terminal:
         self.environment = {
             **plain_environment(),
             "HOME": str(folder),
+            # Daemons that root starts would have their sockets where those of this machine do.
+            "RUNTIME_DIRECTORY": str(folder / "run"),
             "PATH": f"{Path(sys.executable).parent}:{programs}:{os.environ['PATH']}",
         }
         self.daemons: list[Child] = []
@@ -167,4 +169,4 @@ class Terminal:
     def close(self) -> None:
         """End whatever still runs."""
         for child in self.daemons:
-            child.kill()
+            child.stop()

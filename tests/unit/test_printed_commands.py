@@ -24,6 +24,7 @@ ELSEWHERE = {
     "discover CLUSTER": "shows the key that a mistake is about",
     "install --cluster-profiles": "a heading of the page of rights",
     "install --plugin NAME": "of the page of rights",
+    "install --services": "a heading of the page of rights",
     "install --storage": "a heading of the page of rights",
     "node --clean": "of a machine: run by the tests of nodes' agents",
     "node --help": "its help",

@@ -7,6 +7,7 @@ import pytest
 
 from tests.testbed import pages
 from tests.testbed.pages import Typed, Written
+from tests.testbed.processes import plain_environment
 
 START = pages.ROOT / "docs" / "start"
 README = (pages.ROOT / "README.md").read_text()
@@ -75,6 +76,7 @@ def test_make_runs_the_demo_that_is_tried() -> None:
     said = subprocess.run(
         ["bash", "-c", f"{step.line} --dry-run"],
         cwd=pages.ROOT,
+        env=plain_environment(),  # a make around the tests has make say more
         capture_output=True,
         text=True,
         check=True,
