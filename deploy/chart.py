@@ -18,7 +18,7 @@ import yaml
 
 from deploy import charthooks, chartschema
 from liqod import __version__
-from liqod.install import workload
+from liqod.install import gateway, workload
 from liqod.install.manifests import Manifest, Options, printable, render
 from liqod.install.refusals import OLDEST
 from liqod.resources.crdmanifests import crd_manifests
@@ -42,6 +42,7 @@ _REPLICAS: Final = 104729
 _OPTIONAL: Final = "word-of-what-is-optional-"
 _FIELD: Final = "word-of-what-is-set-"
 _SUM: Final = "word-of-the-sum"
+_NODES_SUM: Final = "word-of-the-other-sum"
 _PLACED: Final = ("imagePullSecrets", "nodeSelector", "tolerations")
 """Values of where the daemon's pods, and that of the Job, may run."""
 _BASE: Final = Options(
@@ -136,7 +137,7 @@ def _pieces() -> Iterable[tuple[Manifest, str]]:
     for identity, manifest in everything.items():
         if manifest["kind"] == "Namespace" and manifest["metadata"]["name"] == _NAMESPACE:
             continue  # Helm makes it, or whoever runs Helm.
-        text = _configured(manifest) if manifest["kind"] == "Secret" else _template(manifest)
+        text = _text(manifest)
         for name, (on, off) in by_switch.items():
             if identity not in off:
                 text = _if(SWITCHES[name], text)
@@ -163,6 +164,16 @@ def _if(condition: str, text: str, otherwise: str = "") -> str:
     return f"{{{{- if {condition} }}}}\n{text}{other}{{{{- end }}}}\n"
 
 
+def _text(manifest: Manifest) -> str:
+    if manifest["kind"] == "Secret":
+        return _configured(manifest)
+    if manifest["kind"] == "ConfigMap" and manifest["metadata"]["name"] == gateway.NODES:
+        text = _template({key: value for key, value in manifest.items() if key != "data"})
+        included = '{{ include "liqod.nodeConfiguration" . | quote }}'
+        return f"{text}data:\n  {workload.CONFIG_FILE}: {included}\n"
+    return _template(manifest)
+
+
 def _configured(secret: Manifest) -> str:
     """The Secret of the configuration, whose text is made of values.
 
@@ -184,6 +195,9 @@ def _template(manifest: Manifest) -> str:
         manifest = _settable(manifest)
     if manifest["kind"] == "DaemonSet":
         manifest = _in_pods(manifest, {f"{_OPTIONAL}imagePullSecrets": None})
+        if manifest["metadata"]["name"] == gateway.NODES:
+            template = manifest["spec"]["template"]
+            template["metadata"] = {**template["metadata"], _NODES_SUM: None}
     metadata = manifest["metadata"]
     if (
         manifest["kind"] in ("CustomResourceDefinition", "Namespace")
@@ -227,6 +241,7 @@ def _expressed(text: str) -> str:
     """The template of a text: each word replaced by the expression that reads its value."""
     text = re.sub(rf"^( *)({_OPTIONAL}|{_FIELD})(\w+): null$", _nested, text, flags=re.M)
     text = re.sub(rf"^( *){_SUM}: null$", _sum, text, flags=re.M)
+    text = re.sub(rf"^( *){_NODES_SUM}: null$", _nodes_sum, text, flags=re.M)
     for pattern, expression in _EXPRESSIONS:
         text = re.sub(pattern, expression, text, flags=re.M)
     return text
@@ -254,6 +269,15 @@ def _sum(found: re.Match[str]) -> str:
         f'{indent}  {SUMMED}: {{{{ print (include "liqod.configuration" .) .Values.apiServer.ca '
         "| sha256sum }}\n"
         f"{indent}{{{{- end }}}}"
+    )
+
+
+def _nodes_sum(found: re.Match[str]) -> str:
+    """As :func:`_sum`, of the pods of ``liqod node``."""
+    indent = found[1]
+    return (
+        f"{indent}annotations:\n"
+        f'{indent}  {SUMMED}: {{{{ include "liqod.nodeConfiguration" . | sha256sum }}}}'
     )
 
 

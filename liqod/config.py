@@ -288,6 +288,8 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "LIQOD_KUBELET_HOST": ("kubelet", "host"),
     "LIQOD_HEALTH_HOST": ("health", "host"),
     "LIQOD_NODE_NAME": ("network", "node"),
+    "LIQOD_DAEMON_USER": ("network", "daemon"),
+    "LIQOD_MACHINE": ("network", "machine"),
 }
 """The few values that a container sets by environment, and where they go."""
 

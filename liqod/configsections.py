@@ -128,6 +128,10 @@ class NetworkSettings(Table, frozen=True):
 
     Attributes:
         enabled: whether networks are joined at all.
+        machine: folder of the socket at which `liqod node` takes the orders of `liqod run` on the
+            same machine.
+        daemon: user of `liqod run`, who may order the machine beside root; the socket is of its
+            group, of that number where the user is one; empty means root alone.
         advertise: addresses or names at which peers reach this machine's gateways; empty means the
             one by which it is a node.
         backends: of the tunnels that may be used, by name; empty means those that encrypt.
@@ -158,6 +162,8 @@ class NetworkSettings(Table, frozen=True):
     """
 
     enabled: bool = True
+    machine: str = "/run/liqod-node"
+    daemon: str = ""
     advertise: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     pools: tuple[str, ...] = ()

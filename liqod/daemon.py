@@ -58,10 +58,7 @@ from liqod.loopwatchdog import LoopWatchdog
 from liqod.model.view import whereabouts
 from liqod.model.view.daemonfacts import LEADING
 from liqod.model.view.whereabouts import Whereabouts
-from liqod.network import hostcapabilities, ipam
-from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.failover import membership
-from liqod.network.failover.role import Role
+from liqod.network import ipam, machinesocketdial
 from liqod.network.machineconnection import MachineConnection
 from liqod.network.orders.overlay import ReleaseOverlay
 from liqod.network.overlay.takeover import Takeover
@@ -159,7 +156,6 @@ class Daemon:
         self._leads = Observable(False)
         self._generation = OwnGeneration()
         self._led_by = Observable("")
-        self._role = Role()
         self._inspector: Inspector | None = None
         self._hub = Hub()
         self._components = Components()
@@ -266,11 +262,10 @@ class Daemon:
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
                 self._health.hindrance = webhook.hindrance
-            self._role = membership.role_of(context)
-            kernel = KernelDatapath(context.cluster_id)
-            look = partial(hostcapabilities.look, context, self._plugins, self._account, kernel)
+            connect = partial(machinesocketdial.dial, Path(self._config.network.machine))
             own = (self._leads, self._generation)
-            self._machine = MachineConnection(context, self._role, *own, look)
+            self._machine = MachineConnection(context, *own, connect)
+            self._components.machine = self._machine.machine
             servers.start_soon(self._machine.run)
             while True:
                 await self._installed(context)
@@ -355,7 +350,7 @@ class Daemon:
 
     async def _run_as_standby(self, context: ClusterContext) -> None:
         """Keep this machine ready to be the gateway, and be it, while another daemon leads."""
-        if not self._role.others:
+        if not self._machine.role.others:
             self._machine.overlay.have(ReleaseOverlay())
             self._machine.machine.release()
             if context.config.network.enabled:
@@ -397,7 +392,7 @@ class Daemon:
             problems = OverrideProblems()
             await nursery.start(OverrideController(context, problems).run)
             machine = self._machine.machine
-            facts = await machine.look()
+            await machine.look()
             overlay = partial(self._keep_overlay, context, machine)
             nursery.start_soon(walled, "the nodes' overlay", overlay)
             nursery.start_soon(sweep_once, context, machine, self._components.peers.keys())
@@ -425,9 +420,8 @@ class Daemon:
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
-            folder = Path(facts.folder) if facts.folder else None
             handshake = HandshakeManager(
-                context, pair.private, self._account, seen.seen, seen.clusters, folder
+                context, pair.private, self._account, seen.seen, seen.clusters, machine.folder
             )
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)

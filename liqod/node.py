@@ -2,9 +2,11 @@
 
     health ⊃ client ⊃ what it watches ⊃ the agent
 
-It knows nothing of peers: its work is in :mod:`liqod.network.overlay.agent`. The state that it has
-applied to the kernel outlives it; ``--clean`` removes it, and ``--clean-all`` with it that of other
-daemons.
+Leading to the gateway is the work of :mod:`liqod.network.overlay.agent`, which knows nothing of
+peers. On the gateway's machine it has the tunnels, as the daemon orders over a socket
+(:mod:`liqod.network.machineprogram`): without the API server, and without the daemon, too. The
+state that it has applied to the kernel outlives it; ``--clean`` removes it, and ``--clean-all``
+with it that of other daemons.
 """
 
 import argparse
@@ -15,6 +17,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final, NoReturn
 from urllib.parse import urlsplit
 
 import msgspec
@@ -30,16 +33,21 @@ from liqod.kube.credentials import credentials
 from liqod.kube.http.resolver import HostResolver
 from liqod.model.crossing.addresses import parse
 from liqod.network.dataplane.kernel import capabilities
+from liqod.network.machineprogram import MachineProgram
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.runtime import account, log, sdnotify
 from liqod.runtime.arguments import Parser
+from liqod.runtime.backoff import Backoff
+from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import Failure, Supervision, explain
 from liqod.telemetry import registry
 
 HEALTH_PORT = 10273
 """Another than the daemon's, which may be on the same node."""
 METRICS = "text/plain; version=0.0.4; charset=utf-8"
+RETRIES: Final = Backoff(first=1.0, last=30.0)
+"""Seconds until the cluster is tried again, whose credentials cannot be read."""
 
 logger = logging.getLogger("liqod.node")
 
@@ -94,7 +102,8 @@ def command(arguments: list[str]) -> int:
             trio.run(_tell, kernel.remove)
         else:
             name = options.name or config.network.node or socket.gethostname().lower()
-            trio.run(NodeDaemon(config, name, kernel, options.health_port).run)
+            place = options.network_namespace or None
+            trio.run(NodeDaemon(config, name, kernel, options.health_port, place).run)
     except* LiqodError as group:
         logger.error("%s", explain(group))
         status = 1
@@ -120,15 +129,18 @@ class NodeDaemon:
     """One process.
 
     Args:
-        config: the configuration, of which it goes by ``[cluster]``, ``[network] node`` and
-            ``[health]``.
+        config: the configuration, of which it goes by ``[cluster]``, ``[network]``, ``[plugins]``
+            and ``[health]``.
         name: of the Node.
         kernel: of the node.
         port: of the health probes; 0 for none.
+        place: name of the node's network namespace; None for the one that this process is in.
     """
 
-    def __init__(self, config: Config, name: str, kernel: NodeKernel, port: int) -> None:
-        self._config = config
+    def __init__(
+        self, config: Config, name: str, kernel: NodeKernel, port: int, place: str | None = None
+    ) -> None:
+        self._config, self._place = config, place
         self._name = name
         self._kernel = kernel
         self._port = port
@@ -139,25 +151,46 @@ class NodeDaemon:
         """Everything, until SIGTERM or SIGINT."""
         registry.new_registry()
         trio.socket.set_custom_hostname_resolver(HostResolver())
+        callers = account.derived()
+        machine = MachineProgram(self._config, callers, node=self._place)
         async with trio.open_nursery() as outer:
             outer.start_soon(_until_signalled, outer.cancel_scope)
             outer.start_soon(sdnotify.watchdog)
             if self._config.health.enabled and self._port:
                 where = msgspec.structs.replace(self._config.health, port=self._port)
                 self._health.metrics = self._metrics
-                places = account.derived()[account.PROBES]
+                places = callers[account.PROBES]
                 await outer.start(self._health.serve, where, places)
+            outer.start_soon(machine.run)
             self._report("looking for the API server", False)
             sdnotify.notify("READY=1")
-            settings = self._config.cluster
-            found = await credentials.load(
-                Path(settings.kubeconfig) if settings.kubeconfig else None,
-                settings.context or None,
-            )
-            async with Client(found, user_agent=f"liqod-node/{__version__}") as client:
-                await self._serve(client)
+            await self._follow(machine)
 
-    async def _serve(self, client: Client) -> None:
+    async def _follow(self, machine: MachineProgram) -> NoReturn:
+        """Follow the cluster, as often as it takes: the tunnels here stand without it."""
+        seldom, failures = Seldom(), 0
+        while True:
+            try:
+                await self._attend(machine)
+            except* (LiqodError, OSError) as group:
+                why = explain(group)
+                self._report(f"the cluster is not followed: {why}", False)
+                if seldom.allows(why):
+                    logger.error("the cluster is not followed: %s", why)
+            failures += 1
+            await trio.sleep(RETRIES.delay(failures))
+
+    async def _attend(self, machine: MachineProgram) -> None:
+        """Follow it with the credentials that there are now."""
+        settings = self._config.cluster
+        found = await credentials.load(
+            Path(settings.kubeconfig) if settings.kubeconfig else None,
+            settings.context or None,
+        )
+        async with Client(found, user_agent=f"liqod-node/{__version__}") as client:
+            await self._serve(client, machine)
+
+    async def _serve(self, client: Client, machine: MachineProgram) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Supervision(self._kernel.run, self._unheard).forever)
             self._agent = NodeAgent(
@@ -168,6 +201,8 @@ class NodeDaemon:
                 self._kernel,
                 _ApiServers(client.server).look,
                 self._report,
+                machine.side.see_gateway,
+                lambda: machine.side.ordered,
             )
             await self._agent.run()
 

@@ -27,9 +27,16 @@ def problems(config: Config) -> list[str]:
     return found
 
 
+def machine_problem(config: Config) -> str:
+    """Why `liqod node`, which does not run, could be no candidate here; empty where it could."""
+    port = config.network.candidate_port
+    why = _hindrance("", port, socket.SOCK_DGRAM) if config.network.candidates else ""
+    return f"port {port} {why}: set network.candidate_port to another" if why else ""
+
+
 def _ports(config: Config) -> Iterator[tuple[str, str, int, _Kind]]:
-    """The ports without which there is no daemon, or no candidate, with their settings."""
-    tcp, udp = socket.SOCK_STREAM, socket.SOCK_DGRAM
+    """The ports without which there is no daemon, with their settings."""
+    tcp = socket.SOCK_STREAM
     if config.webhook.enabled:
         yield "webhook.port", config.webhook.host, config.webhook.port, tcp
     yield "kubelet.port", config.kubelet.listen, config.kubelet.port, tcp
@@ -37,8 +44,6 @@ def _ports(config: Config) -> Iterator[tuple[str, str, int, _Kind]]:
         yield "health.port", config.health.host, config.health.port, tcp
     if config.inspector.enabled and config.inspector.host:
         yield "inspector.port", config.inspector.host, config.inspector.port, tcp
-    if config.network.enabled and config.network.candidates:
-        yield "network.candidate_port", "", config.network.candidate_port, udp
 
 
 def _hindrance(host: str, port: int, kind: _Kind) -> str:
@@ -52,7 +57,7 @@ def _hindrance(host: str, port: int, kind: _Kind) -> str:
             tried.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                return "is taken, by another program if this daemon does not run"
+                return "is taken, by another program if this one does not run"
             if error.errno == errno.EACCES:
                 return "is not for this user"
             return ""  # an address that is not there yet, or a name

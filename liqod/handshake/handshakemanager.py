@@ -6,7 +6,6 @@ A port that is taken is said, and everything else goes on without; it is tried a
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
@@ -26,7 +25,11 @@ from liqod.handshake.requests.policyrequests import ListSeenClusters, PolicyRequ
 from liqod.handshake.requests.prunedpeerings import PrunedPeerings
 from liqod.handshake.requests.reverseconnections import ReverseConnections
 from liqod.handshake.timings import ORDINARY, HandshakeTimings
-from liqod.handshake.transport.advertisedlistener import AdvertisedListener
+from liqod.handshake.transport.advertisedlistener import (
+    AdvertisedListener,
+    FindSharedFolder,
+    not_shared,
+)
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
 from liqod.handshake.transport.channelmanager import ChannelManager
 from liqod.handshake.transport.localidentity import KnowsFormerKey, LocalIdentities, present_key
@@ -76,7 +79,7 @@ class HandshakeManager:
         private: its key, PEM.
         look: into what discovery has seen.
         list_seen: all that it has seen.
-        shared: folder of root's alone by which programs share a port; None: nobody does.
+        shared: finds the folder of root's alone by which programs share a port.
 
     Attributes:
         channels: the channels that are kept.
@@ -91,7 +94,7 @@ class HandshakeManager:
         callers: Account,
         look: FindSeenCluster = never_seen,
         list_seen: ListSeenClusters = none_seen,
-        shared: Path | None = None,
+        shared: FindSharedFolder = not_shared,
         timings: HandshakeTimings = ORDINARY,
     ) -> None:
         self._context, self._sighted, self._list_seen = context, DiscoveryLookup(look), list_seen

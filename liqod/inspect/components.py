@@ -6,7 +6,7 @@ request.
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any
@@ -14,6 +14,7 @@ from zlib import crc32
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from liqod.borrowing import Borrowing
 from liqod.cluster.guestpolicies import GuestPolicies
@@ -38,6 +39,8 @@ from liqod.model.view.daemonfacts import (
     SightingFacts,
 )
 from liqod.model.view.facts import QueueFacts
+from liqod.network.orders.tunnels import BackendTrouble
+from liqod.network.remotemachine import RemoteMachine
 from liqod.plugins.callguard import CallGuard
 from liqod.plugins.contracts import Reason
 from liqod.plugins.host import PluginHost
@@ -56,6 +59,7 @@ class Components:
         former_key: while this daemon leads.
         admission: where the webhook is enabled.
         serving: server certificates of virtual nodes, while they are served.
+        machine: this machine, once it can be ordered.
     """
 
     def __init__(self) -> None:
@@ -67,6 +71,7 @@ class Components:
         self.former_key: FormerKey | None = None
         self.admission: PodWebhook | None = None
         self.serving: ServingCertificate | None = None
+        self.machine: RemoteMachine | None = None
         self._borrowing: dict[str, Borrowing] = {}
 
     @property
@@ -78,6 +83,11 @@ class Components:
     def unheard(self) -> str:
         """The reason that an enabled handshake is not served; empty otherwise."""
         return "" if self.handshake is None else self.handshake.problem
+
+    @property
+    def troubles(self) -> Mapping[str, BackendTrouble]:
+        """The present faults of this machine's tunnel backends, by their names."""
+        return {} if self.machine is None else self.machine.troubles
 
     @property
     def webhook(self) -> WebhookController | None:
@@ -207,12 +217,24 @@ def meetings(handshake: HandshakeManager | None) -> MeetingFacts | None:
     )
 
 
-def plugins(host: PluginHost, summary: EventSummary) -> dict[str, PluginFacts]:
-    """The state of each plugin, by ``kind/name``."""
-    return {
+def plugins(
+    host: PluginHost, summary: EventSummary, troubles: Mapping[str, BackendTrouble]
+) -> dict[str, PluginFacts]:
+    """The state of each plugin, by ``kind/name``.
+
+    Args:
+        troubles: the present faults of tunnel backends, which another program calls, by name.
+    """
+    found = {
         f"{each.kind}/{each.name}": _plugin(each, summary, _gauges(host, each))
         for each in host.loaded.records
     }
+    for name, trouble in troubles.items():
+        key = f"network/{name}"
+        if key in found:
+            retry_at = time.time() + trouble.rests if trouble.rests else 0.0
+            found[key] = replace(found[key], failure=trouble.reason, retry_at=retry_at)
+    return found
 
 
 def _gauges(host: PluginHost, found: Loaded) -> list[CallGuard]:

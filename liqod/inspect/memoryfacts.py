@@ -210,7 +210,7 @@ class FactsInMemory:
                 key="" if discovery is None else discovery.own_key,
                 met_at="" if handshake is None else handshake.advertised_address,
             ),
-            plugins=of.plugins(self._plugins, self._summary),
+            plugins=of.plugins(self._plugins, self._summary, components.troubles),
             sightings=of.sightings(discovery, self._summary),
             sighted={} if discovery is None else discovery.book.counts,
             meetings=of.meetings(handshake),

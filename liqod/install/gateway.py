@@ -1,8 +1,9 @@
-"""The daemon's pod as a gateway, and the programs beside it on every node. Pure.
+"""The daemon's pod where networks are joined, and the programs beside it on every node. Pure.
 
-Packets of pods go through the node's own network, so the pod is in it. It has the capabilities of a
-daemon on a host there, and no more; the keeper, by which tunnels outlive the daemon's pod, has
-fewer. Comments give the reason of each; docs/background/security.md says what it opens.
+Packets of pods go through the node's own network, so ``liqod node``, which has the tunnels, is in
+it, with the capabilities of a gateway on a host. The daemon has none, and is not root: it orders
+``liqod node`` of its node at a socket. The keeper, by which tunnels outlive the pod of ``liqod
+node``, has fewer. Comments give the reason of each; docs/background/security.md says what it opens.
 """
 
 from typing import Any, Final
@@ -16,15 +17,17 @@ from liqod.keeper.server import DEFAULT
 Manifest = dict[str, Any]
 
 KEEPER: Final = "liqod-keeper"
-CAPABILITIES: Final = ("NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN")
-"""Of the daemon. ``NET_ADMIN``: links, routes, rules and nftables. ``NET_BIND_SERVICE``: port 443,
-which it opens for websockets. ``NET_RAW``: the echoes that go from a pod's address here to one
-there. ``SYS_ADMIN``: to make network namespaces and enter them, and to make ``/proc/sys/net``,
-which containers can only read, writable."""
 NODES: Final = "liqod-node"
-NODES_CAPABILITIES: Final = ("NET_ADMIN", "NET_RAW")
-"""Of ``liqod node``. ``NET_ADMIN``: the overlay's link, routes, rules and filter. ``NET_RAW``: the
-echo by which it sees whether the gateway is reached."""
+NODES_CAPABILITIES: Final = ("CHOWN", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN")
+"""Of ``liqod node``. ``CHOWN``: its socket is of the daemon's group. ``NET_ADMIN``: links, routes,
+rules and nftables. ``NET_BIND_SERVICE``: port 443, which it opens for websockets. ``NET_RAW``: the
+echoes that go from a pod's address here to one there, and to the gateway. ``SYS_ADMIN``: to make
+network namespaces and enter them, and to make ``/proc/sys/net``, which containers can only read,
+writable."""
+NODES_CONFIG: Final = "/etc/liqod"
+CONFIG_FILE: Final = "liqod.toml"
+DAEMON: Final = 65532
+"""The user of the daemon's pod, and its group: a number, since a node knows none of its names."""
 NODES_PORT: Final = 10273
 """Of its health, on loopback."""
 LOOPBACK: Final = "127.0.0.1"
@@ -51,41 +54,51 @@ ANSWERS: Final = (
 KEEPERS_GRACE: Final = 5
 """Seconds; it ends at once."""
 
-_TUN: Final = {"name": "tun", "hostPath": {"path": "/dev/net/tun", "type": "CharDevice"}}
+_TUN: Final[Manifest] = {"name": "tun", "hostPath": {"path": "/dev/net/tun", "type": "CharDevice"}}
 _SHARED: Final = (
     # The sockets of userspace WireGuards, where `wg` on the node finds them, too.
     ("wireguard", "/run/wireguard"),
-    # The keeper's socket, and what backends keep for the next daemon.
+    # The keeper's socket, and what backends keep for the next ``liqod node``.
     ("network", "/run/liqod-network"),
 )
-"""Folders of the node's that the daemon and the keeper both have."""
+"""Folders of the node's that ``liqod node`` and the keeper both have."""
+_SOCKET: Final = ("machine", "/run/liqod-node")
+"""The folder of the node's with the socket at which the daemon orders ``liqod node``."""
 
 
 def pod(spec: Manifest) -> Manifest:
-    """The fields that a gateway adds to the spec of the daemon's pod; changes its container too.
+    """The fields that joined networks add to the spec of the daemon's pod; changes its container.
 
     Args:
         spec: that of a daemon that joins no networks; its one container is changed.
     """
     container = spec["containers"][0]
-    names = {"name": "netns", "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}}
-    container["securityContext"] = _security(CAPABILITIES)
-    container["volumeMounts"] += [
-        *_mounts(),
-        {"name": names["name"], "mountPath": "/run/netns"},
-    ]
+    container["volumeMounts"] += [_mount(*_SOCKET)]
     container["env"] = [
         # On the node's own addresses nobody but the kubelet is to ask, by loopback, unless the
         # configuration says otherwise.
         *(each for each in container["env"] if each["name"] != "LIQOD_HEALTH_HOST"),
         {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-        {"name": VARIABLE, "value": DEFAULT},
     ]
     container |= probes("health", LOOPBACK)
     return {
         **_in_the_nodes_network(),
-        "securityContext": _UNCONFINED,
-        "volumes": [*spec["volumes"], *_volumes(), names],
+        "securityContext": {**spec["securityContext"], "runAsUser": DAEMON, "runAsGroup": DAEMON},
+        "volumes": [*spec["volumes"], _volume(*_SOCKET)],
+    }
+
+
+def node_configuration(namespace: str) -> Manifest:
+    """The configuration of ``liqod node``, which needs no secret: it is the operator's once made.
+
+    Args:
+        namespace: liqod's own.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": NODES, "namespace": namespace},
+        "data": {CONFIG_FILE: ""},
     }
 
 
@@ -126,9 +139,9 @@ def keeper(namespace: str, image: str, affinity: Manifest) -> Manifest:
 
 
 def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
-    """``liqod node`` on every node: on the gateway's it stands back.
+    """``liqod node`` on every node: on the gateway's it has the tunnels.
 
-    Its settings stay on a node while it is replaced, so many may be replaced at once.
+    Its settings and tunnels stay on a node while it is replaced, so many may be replaced at once.
 
     Args:
         namespace: liqod's own.
@@ -138,24 +151,35 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
     container = {
         "name": "node",
         "image": image,
-        "args": ["node"],
+        "args": ["node", "--config", f"{NODES_CONFIG}/{CONFIG_FILE}"],
         "env": [
             {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "LIQOD_NAMESPACE", "value": namespace},
             {"name": "LIQOD_HEALTH_HOST", "value": LOOPBACK},
+            {"name": "LIQOD_DAEMON_USER", "value": str(DAEMON)},
             {"name": VARIABLE, "value": DEFAULT},
         ],
         **probes(NODES_PORT, LOOPBACK),
-        "resources": {"requests": {"cpu": "10m", "memory": "48Mi"}},
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
         "securityContext": _security(NODES_CAPABILITIES),
-        # By the keeper's socket it has tunnels end that are another node's now.
-        "volumeMounts": [each for each in _mounts() if each["name"] == "network"],
+        "volumeMounts": [
+            *_mounts(),
+            _mount(*_SOCKET),
+            _mount("netns", "/run/netns"),
+            {**_mount("config", NODES_CONFIG), "readOnly": True},
+        ],
     }
     spec = {
         "serviceAccountName": noderights.ACCOUNT,
+        "securityContext": _UNCONFINED,
         "terminationGracePeriodSeconds": KEEPERS_GRACE,
         "containers": [container],
-        "volumes": [each for each in _volumes() if each["name"] == "network"],
+        "volumes": [
+            *_volumes(),
+            _volume(*_SOCKET),
+            {"name": "netns", "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}},
+            {"name": "config", "configMap": {"name": NODES}},
+        ],
     }
     update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}}
     return _everywhere(NODES, namespace, update, spec, affinity)
@@ -214,13 +238,17 @@ def _security(capabilities: tuple[str, ...]) -> Manifest:
 
 
 def _mounts() -> list[Manifest]:
-    shared = [{"name": name, "mountPath": path} for name, path in _SHARED]
-    return [*shared, {"name": _TUN["name"], "mountPath": "/dev/net/tun"}]
+    return [*(_mount(*each) for each in _SHARED), _mount(_TUN["name"], "/dev/net/tun")]
+
+
+def _mount(name: str, path: str) -> Manifest:
+    return {"name": name, "mountPath": path}
 
 
 def _volumes() -> list[Manifest]:
-    shared = [
-        {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}
-        for name, path in _SHARED
-    ]
-    return [*shared, _TUN]
+    return [*(_volume(*each) for each in _SHARED), _TUN]
+
+
+def _volume(name: str, path: str) -> Manifest:
+    """A folder of the node's."""
+    return {"name": name, "hostPath": {"path": path, "type": "DirectoryOrCreate"}}

@@ -233,9 +233,9 @@ async def _apply_crd(client: Client, manifest: Manifest) -> None:
 
 
 def _is_operators(manifest: Manifest) -> bool:
-    """True if the object is the operator's once it exists: the daemon's configuration."""
-    name: str = manifest["metadata"]["name"]
-    return manifest["kind"] == SECRETS.name and name == workload.NAME
+    """True if the object is the operator's once it exists: a configuration."""
+    found = (manifest["kind"], manifest["metadata"]["name"])
+    return found in ((SECRETS.name, workload.NAME), (CONFIG_MAPS.name, gateway.NODES))
 
 
 async def _drop_old_configuration(client: Client, namespace: str) -> None:

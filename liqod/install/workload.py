@@ -27,9 +27,9 @@ COMPONENT: Final = "controller-manager"
 WEBHOOK_PORT: Final = 9443
 KUBELET_PORT: Final = 10270
 HEALTH_PORT: Final = 10271
-CONFIG_FILE: Final = "liqod.toml"
+CONFIG_FILE: Final = gateway.CONFIG_FILE
 CA_FILE: Final = "api-server-ca.crt"
-CONFIG_PATH: Final = "/etc/liqod"
+CONFIG_PATH: Final = gateway.NODES_CONFIG
 GRACE: Final = 15
 """Seconds; the daemon itself stops within ten."""
 AWAY: Final = 30
@@ -76,6 +76,7 @@ def workload(
             deployment["spec"]["template"]["spec"]
         )
         beside.append(gateway.keeper(namespace, image, off_virtual_nodes()))
+        beside.append(gateway.node_configuration(namespace))
         beside.append(gateway.node(namespace, image, off_virtual_nodes()))
     return [
         _configuration(namespace, server, ca, storage=storage, services=services),
@@ -166,7 +167,7 @@ def _deployment(
                     "priorityClassName": "system-cluster-critical",
                     "securityContext": {
                         "runAsNonRoot": True,
-                        "runAsUser": 65532,
+                        "runAsUser": gateway.DAEMON,
                         "seccompProfile": {"type": "RuntimeDefault"},
                     },
                     "affinity": off_virtual_nodes(),

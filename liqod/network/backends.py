@@ -52,23 +52,33 @@ Backend = Callable[[PeerNames], Tunnel]
 PluginError."""
 
 
-def backend(
-    provider: TunnelProvider, settings: Any, services: TunnelServices, gauge: CallGuard
-) -> Backend:
-    """Makes tunnels of one backend, with checked and timed calls.
+class LoadedBackend(msgspec.Struct, frozen=True):
+    """A backend that was loaded.
 
-    Args:
+    Attributes:
         provider: the backend.
         settings: the backend's own, as its ``config_type``.
-        services: what it is given.
         gauge: the wall.
     """
 
-    def build(names: PeerNames) -> Tunnel:
-        place = Place(interface=names.tunnel, namespace=names.namespace)
-        return walled(provider, settings, services, place, gauge, names.peer_id)
+    provider: TunnelProvider
+    settings: Any
+    gauge: CallGuard
 
-    return build
+    def tunnels(self, services: TunnelServices, underlay: str = "") -> Backend:
+        """Makes its tunnels, with checked and timed calls.
+
+        Args:
+            services: what it is given.
+            underlay: name of the node's network namespace; empty for this process's own.
+        """
+
+        def build(names: PeerNames) -> Tunnel:
+            place = Place(interface=names.tunnel, namespace=names.namespace, underlay=underlay)
+            known = (self.provider, self.settings, services, place, self.gauge)
+            return walled(*known, names.peer_id)
+
+        return build
 
 
 def walled(

@@ -1,16 +1,15 @@
 """Takes down the networks of whole clusters on a machine that liqod leaves, without a daemon."""
 
-import msgspec
-
 from liqod.errors import LiqodError
-from liqod.network.backends import Backend, backend
+from liqod.network.backends import Backend
 from liqod.network.dataplane.datapath import KernelDatapath, owners
 from liqod.network.failover.fence import Fence, remove_fences
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.hostcapabilities import FOLDER
+from liqod.network.loadedbackends import loaded_backends
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.plugins import loader
-from liqod.plugins.callguard import CallGuards
+from liqod.plugins.host import PluginHost
 from liqod.plugins.providers import TunnelServices
 
 
@@ -60,9 +59,5 @@ async def sweep_machine() -> list[str]:
 def _all_backends(own_id: str, kernel: KernelDatapath) -> dict[str, Backend]:
     """How a tunnel is had of each backend that is installed."""
     services = TunnelServices(cluster_id=own_id, host=kernel, folder=FOLDER)
-    plugins, calls = loader.load(), CallGuards()
-    found = {}
-    for each in plugins.network:
-        gauge = calls.of("network", each.name, own=("network", each.name) in plugins.own)
-        found[each.name] = backend(each, msgspec.convert({}, each.config_type), services, gauge)
-    return found
+    found = loaded_backends(PluginHost(loader.load()))
+    return {each.provider.name: each.tunnels(services) for each in found}

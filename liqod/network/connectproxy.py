@@ -12,12 +12,12 @@ import socket
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, NoReturn
-from urllib.parse import urlsplit
 
 import msgspec
 import trio
 
 from liqod.errors import LiqodError, NetworkError
+from liqod.model.network.apiaddress import place_of
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import OUTER_ADDRESS, PROXY_PORT, PeerNames
 from liqod.plugins.network.machineprocess import MachineProcess
@@ -185,9 +185,3 @@ class ConnectProxy:
             if self._seldom.allows(str(error)):
                 log.warning("a peer asks for the API server, which cannot be reached: %s", error)
         await stream.send_all(NO_SERVER)
-
-
-def place_of(server: str) -> tuple[str, int]:
-    """Host and port of an API server's URL."""
-    parts = urlsplit(server)
-    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)

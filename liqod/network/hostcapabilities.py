@@ -1,7 +1,12 @@
-"""Finds the capabilities of this machine for the networks of peers, when the daemon asks."""
+"""Finds the capabilities of this machine for the networks of peers, when the daemon asks.
+
+They come from the configuration of the program that runs the machine's side, from its kernel, and
+from its surroundings as the daemon has them.
+"""
 
 import logging
 import socket
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -9,22 +14,23 @@ from typing import Final
 import msgspec
 import trio
 
-from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
-from liqod.model.crossing.addresses import parse
-from liqod.network.backends import Backend, backend
-from liqod.network.connectproxy import ConnectProxy, ProxyTimings, place_of
+from liqod.model.network.apiaddress import place_of
+from liqod.network.backends import Backend, LoadedBackend
+from liqod.network.connectproxy import ConnectProxy, ProxyTimings
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.network.gatewayhost import GatewayHost
-from liqod.network.orders.tunnels import Listening, MachineFacts
+from liqod.network.gatewayhost import GatewayHost, PeerProxy
+from liqod.network.machine import orderchecks
+from liqod.network.orders.tunnels import DISABLED, Listening, MachineFacts, Surroundings
+from liqod.network.ownaddresses import own_addresses
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
-from liqod.plugins.host import PluginHost
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.plugins.providers import TunnelProvider, TunnelServices
-from liqod.runtime.account import PROXY, Account
+from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.runtime.gather import gather
+from liqod.runtime.log import Seldom
 
 FOLDER: Final = "/run/liqod-network"
 """Where backends keep what must last until the machine starts anew."""
@@ -41,21 +47,112 @@ number."""
 log = logging.getLogger(__name__)
 
 
-async def look(
-    context: ClusterContext, plugins: PluginHost, callers: Account, kernel: KernelDatapath
-) -> GatewayHost:
-    """This machine's capabilities as they are now.
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The configuration of a machine for the networks of peers.
+
+    Attributes:
+        enabled: whether networks are joined at all.
+        advertise: addresses at which peers reach it; empty means the one by which it is a node.
+        backends: names of those that may be used; empty means those that encrypt.
+        idle: seconds after which a connection by the proxy is closed.
+    """
+
+    enabled: bool = True
+    advertise: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    idle: float = 3600.0
+
+
+class HostCapabilities:
+    """The capabilities of one machine.
 
     Args:
-        kernel: its kernel; the same each time.
+        cluster: this cluster's id.
+        settings: the configuration.
+        backends: those that were loaded, in the order of preference.
+        places: of callers at the proxy.
+        folder: where backends keep what must last until the machine starts anew.
+        node: name of the node's network namespace; None for the one that this process is in.
     """
-    if not context.config.network.enabled:
-        return lacking("the configuration says so ([network] enabled)")
-    lacks = await kernel.problem()
-    if lacks is not None:
-        log.warning("the networks of peers cannot be joined: %s", lacks)
-        return lacking(lacks)
-    return await equipped(context, plugins, callers, kernel)
+
+    def __init__(
+        self,
+        cluster: str,
+        settings: HostSettings,
+        backends: Sequence[LoadedBackend],
+        places: ConnectionLimiter,
+        folder: str = FOLDER,
+        node: str | None = None,
+    ) -> None:
+        self._cluster, self._settings, self._backends = cluster, settings, backends
+        self._places, self._folder = places, folder
+        self._kernel, self._node = KernelDatapath(cluster, node), node or ""
+        self._seldom = Seldom()
+
+    async def look(self, around: Surroundings) -> GatewayHost:
+        """This machine's capabilities as they are now.
+
+        Args:
+            around: the machine's surroundings.
+        """
+        if not self._settings.enabled:
+            return GatewayHost(facts=DISABLED)
+        lacks = orderchecks.around_problem(around) or await self._kernel.problem()
+        if lacks:
+            self._warn(f"the networks of peers cannot be joined: {lacks}")
+            return lacking(lacks)
+        return await self.equipped(around)
+
+    async def equipped(self, around: Surroundings) -> GatewayHost:
+        """The capabilities of a machine whose kernel can have data paths."""
+        process = MachineProcess(self._kernel, Path(self._folder), self._node)
+        tunnels, why = await self._usable()
+        usable = [each.provider for each in self._backends if each.provider.name in tunnels]
+        facts = MachineFacts(
+            problem="" if tunnels else why,
+            addresses=self._settings.advertise or own_addresses(around.address),
+            backends={each.name: listening(each) for each in usable},
+            stands_by=frozenset(each.name for each in usable if each.stands_by),
+            folder=self._folder if tunnels else "",
+        )
+        return GatewayHost(
+            facts=facts,
+            providers=tuple(each.provider for each in self._backends),
+            tunnels=tunnels,
+            datapath=self._kernel,
+            prober=partial(Prober, process),
+            gauge=KernelPathProbe(self._kernel, process),
+            proxy=self._proxy(around, process),
+        )
+
+    async def _usable(self) -> tuple[dict[str, Backend], str]:
+        """The backends that may be used and work here; why the last other one does not."""
+        services = TunnelServices(cluster_id=self._cluster, host=self._kernel, folder=self._folder)
+        why = "there is no backend for tunnels"
+        named = self._settings.backends
+        allowed = [each for each in self._backends if is_allowed(each.provider, named)]
+        builds = {each.provider.name: each.tunnels(services, self._node) for each in allowed}
+        # Side by side: one that does not answer is waited for, and the others with it only once.
+        lacking = await gather(*(partial(lacks_of, build) for build in builds.values()))
+        for name, problem in zip(tuple(builds), lacking, strict=True):
+            if problem is not None:
+                why = f"tunnels by {name}: {problem}"
+                self._warn(why)
+                del builds[name]
+        return builds, why
+
+    def _proxy(self, around: Surroundings, process: MachineProcess) -> PeerProxy | None:
+        if not (around.server and around.reached):
+            return None
+        return ConnectProxy(
+            *(around.server, partial(to_server, around.reached), process, self._kernel),
+            places=self._places,
+            timings=ProxyTimings(idle=self._settings.idle),
+        )
+
+    def _warn(self, problem: str) -> None:
+        if self._seldom.allows(problem):
+            log.warning("%s", problem)
 
 
 def lacking(problem: str) -> GatewayHost:
@@ -63,74 +160,23 @@ def lacking(problem: str) -> GatewayHost:
     return GatewayHost(facts=MachineFacts(problem=problem))
 
 
-async def equipped(
-    context: ClusterContext,
-    plugins: PluginHost,
-    callers: Account,
-    kernel: KernelDatapath,
-    folder: str = FOLDER,
-) -> GatewayHost:
-    """The capabilities of a machine whose kernel can have data paths.
-
-    Args:
-        kernel: its kernel.
-        folder: where backends keep what must last until the machine starts anew.
-    """
-    settings = context.config.network
-    process = MachineProcess(kernel, Path(folder))
-    services = TunnelServices(cluster_id=context.cluster_id, host=kernel, folder=folder)
-    tunnels: dict[str, Backend] = {}
-    quiet: set[str] = set()
-    listening: dict[str, Listening] = {}
-    why = "there is no backend for tunnels"
-    found = sorted(plugins.loaded.network, key=lambda each: each.order)
-    allowed = [each for each in found if is_allowed(each, settings.backends)]
-    builds = [how(plugins, provider, services) for provider in allowed]
-    # Side by side: one that does not answer is waited for, and the others with it only once.
-    lacking = await gather(*(partial(lacks_of, build) for build in builds))
-    for provider, build, problem in zip(allowed, builds, lacking, strict=True):
-        if problem is None:
-            tunnels[provider.name] = build
-            if provider.stands_by:
-                quiet.add(provider.name)
-            listening[provider.name] = Listening(
-                transport=provider.transport,
-                port=provider.port,
-                shared=provider.shared_port,
-                carried=provider.carried,
-            )
-        else:
-            why = f"tunnels by {provider.name}: {problem}"
-            log.warning("%s", why)
-    facts = MachineFacts(
-        problem="" if tunnels else why,
-        addresses=settings.advertise or own_addresses(context.node_address),
-        backends=listening,
-        stands_by=frozenset(quiet),
-        folder=folder if tunnels else "",
-    )
-    return GatewayHost(
-        facts=facts,
-        providers=plugins.loaded.network,
-        tunnels=tunnels,
-        datapath=kernel,
-        prober=partial(Prober, process),
-        gauge=KernelPathProbe(kernel, process),
-        proxy=ConnectProxy(
-            *(context.endpoint.server, partial(to_server, context), process, kernel),
-            places=callers[PROXY],
-            timings=ProxyTimings(idle=context.config.handshake.stream_idle),
-        ),
+def listening(provider: TunnelProvider) -> Listening:
+    """How the servers of a backend listen."""
+    return Listening(
+        transport=provider.transport,
+        port=provider.port,
+        shared=provider.shared_port,
+        carried=provider.carried,
     )
 
 
-async def to_server(context: ClusterContext) -> trio.SocketStream:
-    """A connection to this cluster's API server, on the path that the daemon itself takes.
+async def to_server(reached: str) -> trio.SocketStream:
+    """A connection to this cluster's API server, at the URL by which this machine reaches it.
 
     Raises:
         OSError: there is none.
     """
-    made = await trio.open_tcp_stream(*place_of(context.client.server))
+    made = await trio.open_tcp_stream(*place_of(reached))
     made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in KEPT_ALIVE:
         made.setsockopt(socket.IPPROTO_TCP, option, value)
@@ -144,25 +190,9 @@ def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
     return provider.encrypted and not provider.on_request
 
 
-def how(plugins: PluginHost, provider: TunnelProvider, services: TunnelServices) -> Backend:
-    """How a tunnel of a backend is had, for the names of a peer."""
-    settings = plugins.settings("network", provider.name)
-    if settings is None:
-        settings = msgspec.convert({}, provider.config_type)
-    return backend(provider, settings, services, plugins.gauge("network", provider.name))
-
-
 async def lacks_of(build: Backend) -> str | None:
     """Why a backend cannot be used on this machine; None where it can."""
     try:
         return await build(NOBODY).problem()
     except LiqodError as error:
         return str(error)
-
-
-def own_addresses(node: str) -> tuple[str, ...]:
-    """Where peers reach this machine, unless configured: its address as a node."""
-    parsed = parse(node)
-    if parsed is None or parsed.is_loopback or parsed.is_unspecified or parsed.is_link_local:
-        return ()
-    return (node,)

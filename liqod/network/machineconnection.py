@@ -1,8 +1,9 @@
-"""The daemon's end of the connection to its machine's side, which runs in the same process.
+"""The daemon's part of joined networks on its machine: orders and reports over one connection.
 
-membership, overlay, tunnels ◄─► MachineLink ◄─ socketpair ─► MachineServer ◄─► MachineService
+membership, overlay, tunnels ◄─► MachineLink ◄─ Unix socket ─► `liqod node`
 """
 
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NoReturn
 
@@ -11,23 +12,22 @@ import trio
 from liqod.cluster.context import ClusterContext
 from liqod.network.failover import membership
 from liqod.network.failover.membership import Membership
-from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import Look, nowhere
-from liqod.network.machine.machineserver import MachineServer
-from liqod.network.machine.machineservice import MachineService
 from liqod.network.machinelink import MachineLink
 from liqod.network.orders.greeting import Generation
 from liqod.network.orders.messages import Report
 from liqod.network.orders.overlay import OverlayState, Uplink
 from liqod.network.orders.tunnels import (
+    DISABLED,
+    BackendTroubles,
     MachineRead,
+    Surroundings,
     TunnelEnded,
     TunnelReport,
     UnknownFound,
     UnknownSwept,
 )
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
-from liqod.network.remotemachine import RemoteMachine
+from liqod.network.remotemachine import RemoteMachine, nowhere
 from liqod.runtime.observable import Observable
 from liqod.runtime.outliving import outliving
 
@@ -36,11 +36,9 @@ class MachineConnection:
     """Orders and reports of one machine.
 
     Args:
-        theirs: the role at the machine's side.
         leads: whether this daemon leads.
         generation: of this daemon.
-        look: finds the capabilities of this machine.
-        node: name of the node's network namespace; None for the one that this process is in.
+        connect: opens a connection to the machine's side.
 
     Attributes:
         role: of the machine, as it reported it last.
@@ -51,42 +49,35 @@ class MachineConnection:
     def __init__(
         self,
         context: ClusterContext,
-        theirs: Role,
         leads: Observable[bool],
         generation: Observable[Generation],
-        look: Look = nowhere,
-        *,
-        node: str | None = None,
+        connect: Callable[[], Awaitable[trio.abc.Stream]],
     ) -> None:
         self.role = membership.role_of(context)
-        self._server = MachineServer(context.cluster_id, lambda order: self._machine.receive(order))
-        known = (context.cluster_id, theirs, self._server.send, look)
-        self._machine = MachineService(*known, node=node)
+        self._enabled = context.config.network.enabled
         greets = (context.cluster_id, generation)
-        self._link = MachineLink(*greets, self._connect, self._receive, self._tell)
+        self._link = MachineLink(*greets, connect, self._receive, self._tell)
         self.overlay = RemoteOverlay(self._link.send)
-        self.machine = RemoteMachine(
-            self._link.send, self.role, why_silent=lambda: self._link.problem
-        )
+        self.machine = self._remote(context) if self._enabled else nowhere(DISABLED, self.role)
         find = partial(membership.local_candidate, context)
         self._membership = Membership(context, find, self.role, leads, self._link.send)
 
     async def run(self) -> NoReturn:
-        """Keep it until cancelled; the machine's side goes on until the daemon's has ended."""
-        async with outliving(self._run_machine):
+        """Keep it until cancelled; the connection lasts until the candidacy has ended."""
+        if not self._enabled:
+            await trio.sleep_forever()
+        async with outliving(self._link.run):
             if self.role.others:
                 await self._membership.run()
             await trio.sleep_forever()
 
-    async def _run_machine(self) -> None:
-        async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self._machine.run)
-            self._nursery.start_soon(self._link.run)
-
-    async def _connect(self) -> trio.SocketStream:
-        own, other = (trio.SocketStream(each) for each in trio.socket.socketpair())
-        self._nursery.start_soon(self._server.serve, other)
-        return own
+    def _remote(self, context: ClusterContext) -> RemoteMachine:
+        return RemoteMachine(
+            self._link.send,
+            self.role,
+            why_silent=lambda: self._link.problem,
+            around=around(context, others=self.role.others),
+        )
 
     def _tell(self) -> None:
         self._membership.tell()
@@ -99,5 +90,21 @@ class MachineConnection:
                 self.overlay.receive(report)
             case MachineRead() | TunnelEnded() | TunnelReport() | UnknownFound() | UnknownSwept():
                 self.machine.receive(report)
+            case BackendTroubles():
+                self.machine.receive(report)
             case _:
                 self._membership.receive(report)
+
+
+def around(context: ClusterContext, *, others: bool) -> Surroundings:
+    """The surroundings of the machine that this daemon runs on.
+
+    Args:
+        others: whether there may be other candidates for the gateway.
+    """
+    return Surroundings(
+        address=context.node_address,
+        server=context.endpoint.server,
+        reached=context.client.server,
+        others=others,
+    )

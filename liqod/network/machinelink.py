@@ -6,14 +6,22 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.network.machine.framestream import FrameStream
+from liqod.errors import LiqodError
+from liqod.network.framestream import FrameStream
 from liqod.network.orders import greeting, messages
 from liqod.network.orders.greeting import ANSWERS, Denied, Generation, Greeting
 from liqod.network.orders.messages import Order, OrderRefused, Reply, Report, Unknown
+from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
-from liqod.runtime.supervise import explain, walled
+from liqod.runtime.supervise import explain, leaves
 
+RETRIES: Final = Backoff(first=0.25, last=2.0)
+"""Seconds until the next connection: a `liqod node` that begins anew is found soon."""
+LASTING: Final = 10.0
+"""Seconds after which a connection counts as one that was there."""
+EXPECTED: Final = (LiqodError, OSError, ValueError)
+"""Errors that the other side can cause."""
 AGAIN: Final = 5.0
 """Seconds until a daemon that was denied greets again, where its generation does not change."""
 
@@ -55,14 +63,22 @@ class MachineLink:
 
     async def run(self) -> NoReturn:
         """Be connected until cancelled, as often as it takes."""
-        await walled("the connection to the machine's side", self._try)
+        failures = 0
+        while True:
+            began = trio.current_time()
+            try:
+                await self._be_connected()
+            except* Exception as group:
+                self._report(group)
+            failures = failures + 1 if trio.current_time() - began < LASTING else 1
+            await trio.sleep(RETRIES.delay(failures))
 
-    async def _try(self) -> None:
-        try:
-            await self._be_connected()
-        except* Exception as group:
-            self.problem = explain(group)
-            raise
+    def _report(self, error: BaseException) -> None:
+        self.problem = reason = explain(error)
+        if self._seldom.allows(reason):
+            faults = [each for each in leaves(error) if not isinstance(each, EXPECTED)]
+            known = faults[0] if faults else None
+            log.warning("the connection to the machine's side: %s", reason, exc_info=known)
 
     async def _be_connected(self) -> None:
         while True:
@@ -93,7 +109,8 @@ class MachineLink:
 
     async def _tell_generation(self, connection: FrameStream, told: Generation) -> NoReturn:
         while True:
-            await self._change_from(told)
+            with trio.move_on_after(greeting.TELL_EVERY):
+                await self._change_from(told)
             told = self._generation.now
             connection.send(told)
 

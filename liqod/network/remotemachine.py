@@ -5,9 +5,10 @@ each request that is not answered yet.
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import trio
@@ -16,6 +17,8 @@ from liqod.errors import NetworkError
 from liqod.network.failover.role import Role
 from liqod.network.orders.tunnels import (
     NO_NETWORKS,
+    BackendTrouble,
+    BackendTroubles,
     EndTunnel,
     FindUnknown,
     MachineFacts,
@@ -23,6 +26,7 @@ from liqod.network.orders.tunnels import (
     MeasureTunnel,
     ReadMachine,
     ReleaseTunnels,
+    Surroundings,
     SweepUnknown,
     TunnelAnswer,
     TunnelEnded,
@@ -44,6 +48,8 @@ LOOKED: Final = 30.0
 """Seconds for the machine's side to find its capabilities."""
 AGAIN: Final = 30.0
 """Seconds until it is asked again for those that are not known."""
+SILENT_FOR: Final = 3.0
+"""Seconds for a connection to it to be there, where its capabilities are asked for."""
 SILENT: Final = "this machine's side has not answered"
 
 
@@ -100,10 +106,12 @@ class RemoteMachine:
         role: whether it is the gateway, as it reports.
         facts: its capabilities, as known at first.
         why_silent: gives the reason why it cannot answer; empty where there is none.
+        around: its surroundings.
 
     Attributes:
         role: the same.
         facts: its capabilities, as known last: where it does not answer any more they stay.
+        troubles: the present faults of its backends, by their names.
         nodes: how the other nodes reach it.
     """
 
@@ -113,11 +121,13 @@ class RemoteMachine:
         role: Role | None = None,
         facts: MachineFacts = MachineFacts(),  # noqa: B008
         why_silent: Callable[[], str] = str,
+        around: Surroundings = Surroundings(),  # noqa: B008
     ) -> None:
         self.role = role if role is not None else Role()
         self.facts = Observable(facts)
+        self.troubles: Mapping[str, BackendTrouble] = {}
         self.nodes = NodeReachability()
-        self._send, self._why_silent = send, why_silent
+        self._send, self._why_silent, self._around = send, why_silent, around
         self._tunnels: dict[str, RemoteTunnel] = {}
         self._number = _first_number()
         self._requests: dict[int, _Request] = {}
@@ -133,6 +143,9 @@ class RemoteMachine:
             if report.peer in self._tunnels:
                 self._tunnels[report.peer].receive(report)
             return
+        if isinstance(report, BackendTroubles):
+            self.troubles = report.troubles
+            return
         if isinstance(report, MachineRead):
             self._find(report.facts)
         if report.number in self._requests:
@@ -140,9 +153,10 @@ class RemoteMachine:
 
     def tell(self) -> None:
         """Send everything that is wanted: the machine's side may have begun anew."""
+        self.troubles = {}  # it says them again, where it has any
         asked = [request.order for request in self._requests.values()]
         if self._looks and not any(isinstance(each, ReadMachine) for each in asked):
-            self._send(ReadMachine(self._next()))
+            self._send(self._reading())
         if self._released:
             self._send(ReleaseTunnels())
         for order in asked:  # an end that is under way comes before a tunnel that is to follow it
@@ -154,12 +168,17 @@ class RemoteMachine:
         """Have the capabilities looked for anew; a problem where the machine does not answer."""
         self._looks = True
         try:
-            found = await self._ask(ReadMachine(self._next()), MachineRead, LOOKED)
+            found = await self._ask(self._reading(), MachineRead, LOOKED, connects=SILENT_FOR)
         except NetworkError as error:
             unknown = MachineFacts(problem=str(error), unknown=True)
             self._find(unknown)
             return unknown
         return found.facts
+
+    def folder(self) -> Path | None:
+        """The folder where its programs find each other; None where no networks can be joined."""
+        found = self.facts.now.folder
+        return Path(found) if found else None
 
     async def wait_usable(self) -> None:
         """Wait until networks can be joined on it; asks again while that is not known."""
@@ -220,22 +239,38 @@ class RemoteMachine:
         order = SweepUnknown(self._next(), tuple(found), tuple(known))
         return await self._ask(order, UnknownSwept)
 
+    def _reading(self) -> ReadMachine:
+        return ReadMachine(self._next(), self._around)
+
     def _next(self) -> int:
         self._number += 1
         return self._number
 
-    async def _ask(self, order: Any, kind: type[A], within: float = PATIENCE) -> A:
+    async def _ask(
+        self, order: Any, kind: type[A], within: float = PATIENCE, connects: float | None = None
+    ) -> A:
+        """Request an answer.
+
+        Args:
+            within: seconds for it.
+            connects: those for a connection, without which none is waited for.
+        """
         request = _Request(order)
         self._requests[order.number] = request
+        asked = trio.current_time()
         try:
             self._send(order)
-            with trio.move_on_after(within):
-                await request.answered.wait()
+            if connects is not None:
+                with trio.move_on_after(connects):
+                    await request.answered.wait()
+            if connects is None or not self._why_silent():
+                with trio.move_on_at(asked + within):
+                    await request.answered.wait()
         finally:
             del self._requests[order.number]
         if not isinstance(request.answer, kind):
-            why = self._why_silent()
-            raise NetworkError(f"{SILENT} for {within:.0f} s{': ' * bool(why)}{why}")
+            why, waited = self._why_silent(), trio.current_time() - asked
+            raise NetworkError(f"{SILENT} for {waited:.0f} s{': ' * bool(why)}{why}")
         return request.answer
 
 
@@ -262,6 +297,26 @@ def _first_number() -> int:
     return secrets.randbits(62)
 
 
-def nowhere() -> RemoteMachine:
-    """A machine that joins no networks."""
-    return RemoteMachine(lambda _: None, facts=NO_NETWORKS)
+def nowhere(facts: MachineFacts = NO_NETWORKS, role: Role | None = None) -> RemoteMachine:
+    """A machine that joins no networks, on which nothing is left of any.
+
+    Args:
+        facts: the reason.
+        role: whether it is the gateway.
+    """
+
+    def answer(order: TunnelMessage) -> None:
+        match order:
+            case ReadMachine():
+                made.receive(MachineRead(order.number, facts))
+            case EndTunnel():
+                made.receive(TunnelEnded(order.number))
+            case FindUnknown():
+                made.receive(UnknownFound(order.number))
+            case SweepUnknown():
+                made.receive(UnknownSwept(order.number))
+            case _:
+                pass
+
+    made = RemoteMachine(answer, role, facts)
+    return made

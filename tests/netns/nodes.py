@@ -193,11 +193,16 @@ class Running:
             enter: what starts it where it is to be; it enters the namespace itself without.
             packages: the folder in which another version is.
         """
-        log = self.nodes.lab.folder / f"node-{number}.log"
+        folder = self.nodes.lab.folder
+        log, settings = folder / f"node-{number}.log", folder / f"node-{number}.toml"
+        # Each is a machine of its own.
+        settings.write_text(f'[network]\nmachine = "{folder}/machine-{number}"\n')
         environment = {
             **former.environment(packages or former.ROOT),
             "LIQOD_KUBECONFIG": str(self.kubeconfig),
         }
+        if not enter and packages is None:
+            environment["LIQOD_CONFIG"] = str(settings)
         words: tuple[str, ...] = ("--health-port", "0")
         if not enter:
             words = (*words, "--network-namespace", self.nodes.places[number])

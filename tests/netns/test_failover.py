@@ -45,6 +45,7 @@ from liqod.network.owngeneration import OwnGeneration
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
 from liqod.runtime.observable import Observable
+from liqod.runtime.outliving import outliving
 from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, Pod, packets, run
 from tests.netns.test_joined_clusters import (
@@ -58,6 +59,7 @@ from tests.simulated.borrower import eventually
 from tests.simulated.localmachine import LocalMachine
 from tests.simulated.members import Member, members
 from tests.simulated.network.test_networking import join as joined
+from tests.simulated.pairedmachine import PairedMachine
 from tests.simulated.processes import sites
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
@@ -166,9 +168,10 @@ class Node:
         context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
         leads = Observable(self.index == 1)
         own = (leads, OwnGeneration())
-        stand = MachineConnection(context, self.role, *own, node=self.name).run
+        machine = PairedMachine(self.role, node=self.name)
+        stand = MachineConnection(context, *own, machine.connect).run
         with trio.CancelScope() as self.scope:
-            async with trio.open_nursery() as nursery:
+            async with outliving(machine.run), trio.open_nursery() as nursery:
                 nursery.start_soon(stand)
                 if self.index != 1:
                     place = ids.tenant_namespace(self.site.rome.id)
@@ -486,7 +489,9 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
         context = made.milan.context_of(made.milan.admin, made.nursery)
         context = dataclasses.replace(context, config=config.parse(text))
         own = (Observable(True), OwnGeneration())
-        made.nursery.start_soon(MachineConnection(context, third.role, *own, node=third.name).run)
+        machine = PairedMachine(third.role, node=third.name)
+        made.nursery.start_soon(machine.run)
+        made.nursery.start_soon(MachineConnection(context, *own, machine.connect).run)
 
         async def follows() -> bool:
             return third.role.now.active is False and third.role.gateway == made.nodes[0].name

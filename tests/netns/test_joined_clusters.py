@@ -44,8 +44,9 @@ from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from tests.netns.flows import flowing
 from tests.netns.lab import Lab, Pod, ping, run
+from tests.netns.nodeprogram import NodeProgram
 from tests.simulated.borrower import eventually
-from tests.simulated.members import Member, members
+from tests.simulated.members import Dial, Member, members
 from tests.simulated.network.test_networking import join
 from tests.testbed.netns import nft
 
@@ -183,8 +184,14 @@ async def two(
     pod_cidr: str = "10.244.0.0/16",
     timings: NetworkTimings = ORDINARY,
     prober: Callable[..., Prober] = Prober,
+    programs: dict[str, NodeProgram] | None = None,
 ) -> AsyncIterator[tuple[Site, Site]]:
-    """rome and milan, their nodes on one network, each with a pod; not joined."""
+    """rome and milan, their nodes on one network, each with a pod; not joined.
+
+    Args:
+        programs: filled with those that have the tunnels, in the place of this process, by names
+            of the sites.
+    """
     of_machine = partial(machine_of, timings=timings, prober=prober)
     word = f"t{secrets.token_hex(2)}"
     # The names of sockets in it have an end, which pytest's own folders use up.
@@ -211,8 +218,17 @@ async def two(
             own: of_machine(own, node, address % number, program, short / own)
             for number, (own, node) in enumerate(zip(names, (one, other), strict=True), 1)
         }
+        dials: dict[str, Dial] = {}
+        if programs is not None:
+            for number, (site, node) in enumerate(
+                zip(("rome", "milan"), (one, other), strict=True), 1
+            ):
+                made = NodeProgram(node, address % number, program, short / f"{site}-node")
+                programs[site], dials[names[number - 1]] = made, made.dial
+                made.start()
+        known = {"machines": machines, "dials": dials, "settings": text, "plugins": PLUGINS}
         async with (
-            members(*names, machines=machines, settings=text, plugins=PLUGINS) as both,
+            members(*names, **known) as both,
             trio.open_nursery() as nursery,
         ):
             for own in names:
@@ -227,6 +243,8 @@ async def two(
                 await end_rooms(both)
                 nursery.cancel_scope.cancel()
     finally:
+        for each in (programs or {}).values():
+            await each.close()
         await end_processes(short)
         lab.close()
         shutil.rmtree(short)

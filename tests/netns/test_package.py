@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.release, pytest.mark.usefixtures("n
 
 PROGRAM = "/usr/local/bin/wireguard"
 GATEWAY = "/usr/share/doc/liqod/examples/liqod-gateway.conf"
-DROP_IN = "/etc/systemd/system/liqod.service.d/gateway.conf"
+DROP_IN = "/etc/systemd/system/liqod-node.service.d/gateway.conf"
 
 
 def settings(number: int, program: str) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def settings(number: int, program: str) -> dict[str, Any]:
     return {
         "cluster": {"pod_cidrs": ["10.244.0.0/16"]},
         "webhook": {"enabled": False},
-        "network": {"advertise": [f"198.51.100.{number}"]},
+        "network": {"advertise": [f"198.51.100.{number}"], "daemon": "liqod"},
         "plugins": {"settings": {"wireguard": {"program": program, "kernel": False}}},
     }
 
@@ -105,6 +105,7 @@ async def joined(debian: Debian, folder: Path, wireguard: str) -> AsyncIterator[
                 for site in (rome, milan):
                     doors.enter_context(doorway(node, site.cluster.port))
             milan.daemon.settings = settings(2, wireguard)
+            milan.daemon.settings["network"].pop("daemon")  # both are root's
             milan.daemon.enter = ("nsenter", f"--net=/run/netns/{lab.milan.node}")
             await milan.start()
             with booted(debian, layer, *options) as machine:
@@ -125,9 +126,11 @@ def begin(machine: Machine, debian: Debian, rome: Site, wireguard: str) -> None:
     machine.run("dpkg", "--install", f"/packages/{debian.package.name}")
     folder = machine.root / "etc/liqod"
     (folder / "kubeconfig").write_text(rome.daemon.kubeconfig.read_text())
+    (folder / "node.kubeconfig").write_text(rome.daemon.kubeconfig.read_text())
     (folder / "liqod.toml").write_text(toml(settings(1, PROGRAM)))
     machine.run("install", "-D", "-m", "0644", GATEWAY, DROP_IN)
     machine.run("systemctl", "daemon-reload")
+    machine.run("systemctl", "start", "liqod-node")
     machine.run("systemctl", "start", UNIT)
 
 

@@ -28,7 +28,7 @@ from tests.testbed.workloads import core, group
 
 pytestmark = pytest.mark.node
 
-KILL, SETGID, SETUID = 1 << 5, 1 << 6, 1 << 7
+CHOWN, KILL, SETGID, SETUID = 1 << 0, 1 << 5, 1 << 6, 1 << 7
 NET_BIND_SERVICE, NET_ADMIN, NET_RAW, SYS_ADMIN = 1 << 10, 1 << 12, 1 << 13, 1 << 21
 DAEMON = ("deploy/liqod", "controller-manager")
 KEEPER = ("ds/liqod-keeper", "keeper")
@@ -233,9 +233,9 @@ def test_a_job_at_a_peer_reads_its_own_pod_at_home(clusters: Podded) -> None:
 @pytest.mark.parametrize(
     ("owner", "capabilities"),
     [
-        (DAEMON, NET_BIND_SERVICE | NET_ADMIN | NET_RAW | SYS_ADMIN),
+        (DAEMON, 0),
         (KEEPER, KILL | SETGID | SETUID | NET_ADMIN),
-        (NODE, NET_ADMIN | NET_RAW),
+        (NODE, CHOWN | NET_BIND_SERVICE | NET_ADMIN | NET_RAW | SYS_ADMIN),
     ],
 )
 def test_they_have_these_rights_and_no_others(
@@ -260,8 +260,8 @@ def test_they_have_these_rights_and_no_others(
             within(rome, owner, refused)
 
 
-@pytest.mark.parametrize("owner", [KEEPER, NODE])
-def test_only_the_daemon_can_change_the_nodes_sysctls(
+@pytest.mark.parametrize("owner", [KEEPER, DAEMON])
+def test_only_liqod_node_can_change_the_nodes_sysctls(
     clusters: Podded, owner: tuple[str, str]
 ) -> None:
     with pytest.raises(TestbedError, match="Read-only"):
@@ -382,7 +382,9 @@ def leaves_nothing(clusters: Podded, name: str) -> None:
     wait_until(f"nothing left at {name}", lambda: not traces(clusters, name), 30)
     for node in clusters.nodes:
         if node.plane is member.plane:
-            folders = node.machine.run("ls", "/run/liqod-network", "/run/wireguard")
+            folders = node.machine.run(
+                "ls", "/run/liqod-network", "/run/wireguard", "/run/liqod-node"
+            )
             assert "sock" not in folders
             assert "liqod.keeper" not in node.machine.run("ps", "-ef")
     inventory.wait_for(member.api, clusters.before[name], LEFT_DEADLINE)

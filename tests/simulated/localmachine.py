@@ -10,6 +10,7 @@ from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import NOWHERE, GatewayHost
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders import messages
+from liqod.network.orders.tunnels import Surroundings
 from liqod.network.remotemachine import RemoteMachine
 
 
@@ -31,7 +32,8 @@ class LocalMachine:
         self.host, self.late = host, 0.0
         self.sent: list[Any] = []
         self._cluster, self._role = cluster, role if role is not None else Role()
-        self.remote = RemoteMachine(self._order, self._role, host.facts)
+        around = Surroundings(others=self._role.others)
+        self.remote = RemoteMachine(self._order, self._role, host.facts, around=around)
         self._service: TunnelService | None = None
         self._nursery: trio.Nursery
         self._serving = trio.CancelScope()
@@ -53,7 +55,7 @@ class LocalMachine:
         await trio.testing.wait_all_tasks_blocked()
 
     async def _serve(self, *, task_status: trio.TaskStatus[None]) -> None:
-        known = (self._cluster, self._role, self._report, lambda: self.look())
+        known = (self._cluster, self._role, self._report, lambda around: self.look(around))
         with trio.CancelScope() as self._serving:
             self._service = service = TunnelService(*known)
             self.remote.tell()
@@ -64,7 +66,7 @@ class LocalMachine:
                 self._service = None
         await trio.sleep_forever()
 
-    async def look(self) -> GatewayHost:
+    async def look(self, around: Surroundings = Surroundings()) -> GatewayHost:  # noqa: B008
         """Its capabilities."""
         return self.host
 

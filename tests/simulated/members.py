@@ -4,8 +4,9 @@ Each daemon has the rights of its own service account, the commands have an admi
 peering user has what was generated for it.
 """
 
+import time
 from base64 import b64decode
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -41,6 +42,9 @@ from liqod.kube.leaderelection import LeaderElection
 from liqod.model import ids
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import NOWHERE, GatewayHost
+from liqod.network.machineconnection import MachineConnection
+from liqod.network.orders.greeting import Generation
+from liqod.network.remotemachine import RemoteMachine
 from liqod.network.sweeping import NetworkGarbageCollector
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
 from liqod.peers.peercontroller import PeerController
@@ -53,6 +57,7 @@ from liqod.provider.garbagecollector import GarbageCollector
 from liqod.provider.policies.policycontroller import PolicyController
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.runtime.account import Account
+from liqod.runtime.observable import Observable
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload
@@ -62,6 +67,9 @@ from tests.simulated.prepared import installed, quiet
 SETTINGS = "[webhook]\nenabled = false\n"
 AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
 USER = ids.slice_user("milan", "rome")
+
+
+Dial = Callable[[], Awaitable[trio.abc.Stream]]
 
 
 @dataclass
@@ -83,6 +91,8 @@ class Member:
     meets: bool = False
     plugins: Plugins = field(default_factory=Plugins)
     machines: Mapping[str, GatewayHost] = field(default_factory=dict)
+    dials: Mapping[str, Dial] = field(default_factory=dict)
+    """To the machines that are programs of their own."""
     roles: Mapping[str, Role] = field(default_factory=dict)
     """Of the machines that are not the only gateway."""
     running: trio.CancelScope | None = None
@@ -132,10 +142,7 @@ class Member:
                 await nursery.start(PolicyController(context, self.components.guest_policies).run)
                 signing_requests = SigningRequests()
                 await nursery.start(GarbageCollector(context, signing_requests, self.timings).run)
-                host = self.machines.get(self.id, NOWHERE)
-                local = LocalMachine(self.id, host, self.roles.get(self.id))
-                machine = local.remote
-                await nursery.start(local.run)
+                machine = await self._machine(context, nursery)
                 await nursery.start(NetworkGarbageCollector(context, machine).run)
                 if self.meets:
                     pair = await cluster_keys(client)
@@ -163,6 +170,20 @@ class Member:
                 )
                 await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)
                 task_status.started(context)
+
+    async def _machine(self, context: ClusterContext, nursery: trio.Nursery) -> RemoteMachine:
+        """Its machine, of this process or of a program of its own."""
+        if self.id in self.dials:
+            generation = Observable(Generation(leads=True, started=time.monotonic_ns()))
+            made = MachineConnection(context, Observable(True), generation, self.dials[self.id])
+            nursery.start_soon(made.run)
+            await made.machine.look()
+            await made.machine.wait_usable()
+            return made.machine
+        host = self.machines.get(self.id, NOWHERE)
+        local = LocalMachine(self.id, host, self.roles.get(self.id))
+        await nursery.start(local.run)
+        return local.remote
 
     @asynccontextmanager
     async def _leadership(self, client: Client) -> AsyncIterator[None]:

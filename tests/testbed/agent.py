@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from tests.testbed.daemon import toml
 from tests.testbed.machine import Machine
 from tests.testbed.processes import Child, Usage, plain_environment, signal_inside, usage
 
@@ -18,11 +21,21 @@ class Agent:
         machine: in which it runs.
         folder: where its log goes.
         kubeconfig: that node's own.
+        settings: tables of its configuration.
     """
 
-    def __init__(self, node: str, machine: Machine, folder: Path, kubeconfig: Path) -> None:
+    def __init__(
+        self,
+        node: str,
+        machine: Machine,
+        folder: Path,
+        kubeconfig: Path,
+        settings: Mapping[str, Any],
+    ) -> None:
         self.node, self.kubeconfig = node, kubeconfig
         self._machine, self._log = machine, folder / "liqod-node.log"
+        self._config = folder / "liqod-node.toml"
+        self._config.write_text(toml(settings))
         self._child: Child | None = None
 
     def start(self) -> None:
@@ -31,6 +44,7 @@ class Agent:
         environment = {
             **plain_environment(),
             "PYTHONPATH": str(Path(__file__).parents[2]),
+            "LIQOD_CONFIG": str(self._config),
             "LIQOD_KUBECONFIG": str(self.kubeconfig),
         }
         command = [sys.executable, "-m", "liqod", "node", "--name", self.node, "--verbose"]

@@ -37,6 +37,8 @@ class Daemon:
         enter: the command that starts it elsewhere, in a machine's namespaces.
         packages: the folder in which another version is.
         files: that it may have open at the most, at first and ever; None: as many as the test.
+        machine: its machine's `liqod node`, which outlives it, where networks are joined.
+        has_agent: whether another starts that.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class Daemon:
         self.log = folder / "liqod.log"
         self.inspector = folder / f"{name}.sock"
         self.child: Child | None = None
+        self.machine: Child | None = None
+        self.has_agent = False
         self.program: tuple[str, ...] = ("-m", "liqod")
         self.enter: tuple[str, ...] = ()
         self.packages: Path | None = None
@@ -73,8 +77,8 @@ class Daemon:
 
     def launch(self) -> None:
         """Starts it and does not wait: for a standby, or where a failure is expected."""
-        config = self.folder / "liqod.toml"
-        config.write_text(toml(self._tables()))
+        config, tables = self.folder / "liqod.toml", self._tables()
+        config.write_text(toml(tables))
         path = self.folder / "notify.sock"
         path.unlink(missing_ok=True)
         if self._socket is not None:
@@ -85,6 +89,8 @@ class Daemon:
         environment = {**plain_environment(), "NOTIFY_SOCKET": str(path)}
         if self.packages or self.enter:  # which leaves the folder in which this version is
             environment["PYTHONPATH"] = str(self.packages or Path(__file__).parents[2])
+        if tables["network"].get("enabled", True) and not self.has_agent:
+            self.launch_machine()
         self.child = Child(
             f"{self.name}/liqod",
             [
@@ -101,6 +107,35 @@ class Daemon:
             environment=environment,
         )
 
+    def launch_machine(self) -> None:
+        """Starts `liqod node` on its machine, unless that runs, by the same configuration."""
+        if self.machine is not None and self.machine.alive:
+            return
+        environment = plain_environment()
+        if self.packages or self.enter:
+            environment["PYTHONPATH"] = str(self.packages or Path(__file__).parents[2])
+        config = ("--config", str(self.folder / "liqod.toml"))
+        words = ("node", *config, "--name", self.name, "--health-port", "0")
+        self.machine = Child(
+            f"{self.name}/liqod node",
+            [*self.enter, sys.executable, *self.program, *words],
+            self.folder / "node.log",
+            environment=environment,
+        )
+
+    def leave_machine(self, folder: Path) -> None:
+        """Ends its machine's `liqod node`: another has the socket in a folder from now on."""
+        self.settings["network"] = {**self.settings.get("network", {}), "machine": str(folder)}
+        self.has_agent = True
+        self._kill_machine()
+
+    def _kill_machine(self) -> None:
+        if self.machine is not None:
+            if self.enter:
+                signal_inside(self.machine, 9)
+            self.machine.kill()
+            self.machine = None
+
     def _tables(self) -> dict[str, Any]:
         tables: dict[str, Any] = {
             "cluster": {"kubeconfig": str(self.kubeconfig)},
@@ -109,7 +144,7 @@ class Daemon:
             "health": {"port": 0},
             "inspector": {"socket": str(self.inspector)},
             # In this machine's own network namespace, which daemons share, tests make nothing.
-            "network": {"enabled": bool(self.enter)},
+            "network": {"enabled": bool(self.enter), "machine": str(self.folder / "machine")},
         }
         if not self.enter:  # nor does one of them keep the others' port
             tables["handshake"] = {"host": "127.0.0.1", "port": 0}
@@ -159,6 +194,7 @@ class Daemon:
     def close(self) -> None:
         """Ends it and releases what it held."""
         self.kill()
+        self._kill_machine()
         if self._socket is not None:
             self._socket.close()
         evidence.remove(f"liqod of {self.name}", self.tail)

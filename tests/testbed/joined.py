@@ -112,8 +112,16 @@ class Joined(Federation):
         """Starts `liqod node` on a node of a cluster, with a kubeconfig of that node's own."""
         kubeconfig = node.folder / "liqod-node.kubeconfig"
         words = ("generate", "node", node.name, "--output", str(kubeconfig))
-        self.members[name].liqod(*words)
-        agent = Agent(node.name, node.machine, node.folder, kubeconfig)
+        member = self.members[name]
+        member.liqod(*words)
+        tables = self._tables(node)
+        tables.pop("cluster", None)
+        folder = node.folder / "machine"
+        if member.daemon.name == node.name:
+            folder = member.daemon.folder / "machine"
+            member.daemon.leave_machine(folder)
+        tables["network"]["machine"] = str(folder)
+        agent = Agent(node.name, node.machine, node.folder, kubeconfig, tables)
         self.agents[node.name] = agent
         agent.start()
         return agent
@@ -130,6 +138,8 @@ class Joined(Federation):
         folder.mkdir()
         made = Daemon(worker.name, member.kubeconfig, folder, self._tables(worker, **network))
         made.enter = worker.machine.inside
+        if worker.name in self.agents:
+            made.leave_machine(worker.folder / "machine")
         # It may come to lead, and the API server is on another machine than it.
         made.settings["webhook"] = {"host": worker.machine.address}
         self.standbys[worker.name] = made

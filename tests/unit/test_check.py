@@ -14,7 +14,7 @@ def test_a_host_without_nft_is_named_before_networks_are_to_be_joined(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert main(["check"]) == 0
     said = capsys.readouterr()
-    assert "run by this user it would join no networks: missing: " in said.err
+    assert "run by this user it would join no networks: no liqod node answers at " in said.err
     assert "the program nft (package nftables)" in said.err
     path = tmp_path / "liqod.toml"
     path.write_text("[network]\nenabled = false\n")
@@ -23,38 +23,50 @@ def test_a_host_without_nft_is_named_before_networks_are_to_be_joined(
 
 
 @pytest.mark.parametrize(
-    ("table", "kind"),
+    "table",
     [
-        ("[webhook]\nhost = '127.0.0.1'\nport = {port}", socket.SOCK_STREAM),
-        ("[kubelet]\nlisten = '127.0.0.1'\nport = {port}", socket.SOCK_STREAM),
-        ("[health]\nport = {port}", socket.SOCK_STREAM),
-        (
-            "[inspector]\nhost = '127.0.0.1'\nport = {port}\ncert_file = 'a'\nkey_file = 'b'",
-            socket.SOCK_STREAM,
-        ),
-        ("[network]\ncandidates = 'all'\ncandidate_port = {port}", socket.SOCK_DGRAM),
+        "[webhook]\nhost = '127.0.0.1'\nport = {port}",
+        "[kubelet]\nlisten = '127.0.0.1'\nport = {port}",
+        "[health]\nport = {port}",
+        "[inspector]\nhost = '127.0.0.1'\nport = {port}\ncert_file = 'a'\nkey_file = 'b'",
     ],
-    ids=["webhook.port", "kubelet.port", "health.port", "inspector.port", "network.candidate_port"],
+    ids=["webhook.port", "kubelet.port", "health.port", "inspector.port"],
 )
 def test_a_port_that_is_taken_is_named_with_its_setting(
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     request: pytest.FixtureRequest,
     table: str,
-    kind: socket.SocketKind,
 ):
     setting = request.node.callspec.id
     path = tmp_path / "liqod.toml"
-    with socket.socket(socket.AF_INET, kind) as other:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as other:
         other.bind(("127.0.0.1", 0))
-        if kind is socket.SOCK_STREAM:
-            other.listen()
+        other.listen()
         port = other.getsockname()[1]
         path.write_text(table.format(port=port))
         assert main(["check", "--config", str(path)]) == 0
         said = capsys.readouterr().err
         assert f"on this host it would not start: port {port} is taken" in said
         assert f": set {setting} to another" in said
+    assert main(["check", "--config", str(path)]) == 0
+    assert f"port {port}" not in capsys.readouterr().err
+
+
+def test_the_candidates_port_is_that_of_liqod_node(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    path = tmp_path / "liqod.toml"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+        table = f"candidates = 'all'\ncandidate_port = {port}\nmachine = '{tmp_path}/none'"
+        path.write_text(f"[network]\n{table}")
+        assert main(["check", "--config", str(path)]) == 0
+        said = capsys.readouterr().err
+    assert f"on this host `liqod node` could be no candidate: port {port} is taken" in said
+    assert "set network.candidate_port to another" in said
+    assert f"would not start: port {port}" not in said
     assert main(["check", "--config", str(path)]) == 0
     assert f"port {port}" not in capsys.readouterr().err
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from liqod.config import ENVIRONMENT
 from liqod.network.dataplane.kernel import capabilities
 from liqod.runtime.account import SHARES, places_of
 from liqod.shutdown import GRACE
@@ -18,6 +19,14 @@ GATEWAY = FOLDER / "liqod-gateway.conf"
 DAEMONS = [FOLDER / "liqod.service", FOLDER / "liqod@.service"]
 UNITS = sorted(FOLDER.glob("*.service"))
 STEPS = Path(__file__).parents[2] / "docs" / "how-to" / "systemd.md"
+
+
+MOUNTS = (
+    *("ProtectSystem", "ProtectHome", "ProtectHostname", "ProtectControlGroups"),
+    *("ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables"),
+    *("PrivateTmp", "PrivateDevices", "PrivateIPC", "PrivateMounts"),
+)
+"""Each makes a mount namespace, with which the names of network namespaces would be lost."""
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
@@ -54,14 +63,52 @@ def test_both_units_are_hardened_alike():
         "LoadCredential",
         "RuntimeDirectory",
         "ConditionPathExists",
+        "User",
+        "Environment",
     }
+
+
+def test_each_of_several_clusters_has_a_user_and_a_folder_that_both_its_units_know():
+    daemon, node = (FOLDER / name for name in ("liqod@.service", "liqod-node@.service"))
+    [user] = re.findall(r"^User=(\S+)$", daemon.read_text(), re.M)
+    folder = "Environment=LIQOD_MACHINE=/run/liqod-node-%i"
+    assert "%i" in user
+    assert folder in daemon.read_text().splitlines()
+    assert {folder, f"Environment=LIQOD_DAEMON_USER={user}"} <= set(node.read_text().splitlines())
+    known = {key for key in ENVIRONMENT if f"Environment={key}=" in node.read_text()}
+    assert known == {"LIQOD_KUBECONFIG", "LIQOD_MACHINE", "LIQOD_DAEMON_USER"}
+
+
+def test_a_gateways_unit_of_several_has_what_the_drop_in_gives():
+    text = (FOLDER / "liqod-node@.service").read_text()
+    said = [line.partition("=") for line in text.splitlines() if "=" in line]
+    last = {key: value for key, _, value in said}
+    assert not any(last.get(key, "no") != "no" for key in MOUNTS)
+    assert not {"LoadCredential", "DynamicUser"} & set(last)
+    dropped = [line.partition("=") for line in GATEWAY.read_text().splitlines() if "=" in line]
+    given = {key: value for key, _, value in dropped if not key.startswith("#")}
+    for key in (
+        "CapabilityBoundingSet",
+        "KillMode",
+        "DeviceAllow",
+        "SystemCallFilter",
+        "MemoryMax",
+    ):
+        assert last[key] == given[key], key
+    assert last["RestrictNamespaces"] == given["RestrictNamespaces"]
+
+
+def kubeconfigs(text: str) -> list[str]:
+    """Those that a unit reads, as a credential or as root."""
+    return re.findall(
+        r"^(?:LoadCredential=kubeconfig:|Environment=LIQOD_KUBECONFIG=)(/\S+)$", text, re.M
+    )
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
 def test_without_its_kubeconfig_a_unit_does_not_start(unit: Path):
     text = unit.read_text()
-    credential = re.findall(r"^LoadCredential=kubeconfig:(\S+)$", text, re.M)
-    assert re.findall(r"^ConditionPathExists=(\S+)$", text, re.M) == credential
+    assert re.findall(r"^ConditionPathExists=(\S+)$", text, re.M) == kubeconfigs(text)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda path: path.name)
@@ -69,8 +116,7 @@ def test_each_path_that_a_unit_names_is_made_by_a_step_of_the_documentation(unit
     text = unit.read_text()
     (command,) = re.findall(r"^ExecStart=(.+)$", text, re.M)
     named = [word for word in command.split() if word.startswith("/")]
-    credential = re.findall(r"^LoadCredential=kubeconfig:(\S+)$", text, re.M)[0]
-    wanted = {path.replace("%i", "rome") for path in (*named, credential)}
+    wanted = {path.replace("%i", "rome") for path in (*named, *kubeconfigs(text))}
     steps = [shlex.split(line.strip()) for line in STEPS.read_text().splitlines() if "sudo" in line]
     made = {words[-1] for words in steps if words[:2] in (["sudo", "install"], ["sudo", "ln"])}
     (environment,) = (words[-1] for words in steps if words[1:4] == ["python3", "-m", "venv"])
@@ -104,10 +150,10 @@ def test_a_unit_leaves_little_open():
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
 def test_the_gateways_drop_in_is_understood(tmp_path: Path):
     program = "ExecStart=/opt/liqod/bin/liqod"
-    unit = tmp_path / "liqod.service"
-    unit.write_text(DAEMONS[0].read_text().replace(program, "ExecStart=/bin/true"))
-    (tmp_path / "liqod.service.d").mkdir()
-    shutil.copy(GATEWAY, tmp_path / "liqod.service.d" / "gateway.conf")
+    unit = tmp_path / "liqod-node.service"
+    unit.write_text(NODE.read_text().replace(program, "ExecStart=/bin/true"))
+    (tmp_path / "liqod-node.service.d").mkdir()
+    shutil.copy(GATEWAY, tmp_path / "liqod-node.service.d" / "gateway.conf")
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", str(unit)],
         capture_output=True,
@@ -118,27 +164,20 @@ def test_the_gateways_drop_in_is_understood(tmp_path: Path):
     assert (done.returncode, complaints) == (0, [])
 
 
-MOUNTS = (
-    *("ProtectSystem", "ProtectHome", "ProtectHostname", "ProtectControlGroups"),
-    *("ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables"),
-    *("PrivateTmp", "PrivateDevices", "PrivateIPC", "PrivateMounts"),
-)
-"""Each makes a mount namespace, with which the names of network namespaces would be lost."""
-
-
 def test_the_gateway_has_no_mount_namespace_and_what_networks_need():
     """The drop-in gives exactly the rights that `capabilities.look` asks for."""
     said = [line.partition("=") for line in GATEWAY.read_text().splitlines() if "=" in line]
     last = {key: value for key, _, value in said if not key.startswith("#")}
     assert all(last[key] == "no" for key in MOUNTS)
-    set_so = {line.partition("=")[0] for line in DAEMONS[0].read_text().splitlines() if "=" in line}
+    set_so = {line.partition("=")[0] for line in NODE.read_text().splitlines() if "=" in line}
     makers = re.compile(r"(Protect|Private|Proc|Dynamic|Load)")
     left = {key for key in set_so if makers.match(key)} - set(last)
     assert left == {"ProtectClock"}, "this one makes none"
     for right in capabilities.RIGHTS.values():
         assert right in last["CapabilityBoundingSet"].split()
     # By these the process of the websockets becomes a user of its own, and is ended.
-    for right in ("CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID"):
+    # The socket is given to the daemon's group.
+    for right in ("CAP_NET_BIND_SERVICE", "CAP_KILL", "CAP_SETGID", "CAP_SETUID", "CAP_CHOWN"):
         assert right in last["CapabilityBoundingSet"].split()
     assert str(capabilities.TUN) in last["DeviceAllow"]
     assert "AF_NETLINK" in last["RestrictAddressFamilies"]

@@ -11,6 +11,7 @@ from liqod.cli.frame import Frame, command
 from liqod.config import ENVIRONMENT, Config, load
 from liqod.errors import ConfigError, Misuse
 from liqod.model.view.figures import counted
+from liqod.network import machinesocketdial
 from liqod.network.dataplane.kernel import capabilities
 from liqod.plugins import loader
 
@@ -38,11 +39,15 @@ async def check(
         frame.die(f"{counted(len(wrong), 'plugin')} would be left out")
     for problem in hostcheck.problems(read):
         terminal.note(f"on this host it would not start: {problem}")
-    lacks = capabilities.look() if read.network.enabled else None
-    if lacks is not None:
+    lacks = await machinesocketdial.problem(Path(read.network.machine))
+    if lacks and read.network.enabled:
         terminal.note(
             f"run by this user it would join no networks: {lacks} (docs/how-to/systemd.md)"
         )
+        if (missing := capabilities.look()) is not None:
+            terminal.note(f"run by this user `liqod node` could join none: {missing}")
+        if problem := hostcheck.machine_problem(read):
+            terminal.note(f"on this host `liqod node` could be no candidate: {problem}")
     variables = sorted(name for name in os.environ if name in ENVIRONMENT)
     named = f" with {', '.join(variables)}" if variables else ""
     file = str(config or os.environ.get("LIQOD_CONFIG", ""))

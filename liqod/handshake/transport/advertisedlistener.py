@@ -6,7 +6,7 @@ invitations read.
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NoReturn
@@ -25,19 +25,27 @@ AGAIN: Final = 30.0
 
 log = logging.getLogger(__name__)
 
+FindSharedFolder = Callable[[], Path | None]
+"""Finds the folder of root's alone by which programs share :data:`SHARED`; None: nobody does."""
+
+
+def not_shared() -> Path | None:
+    """As :data:`FindSharedFolder`, where nobody shares a port."""
+    return None
+
 
 class AdvertisedListener:
     """Listens for other clusters' daemons, and publishes the addresses where it does.
 
     Args:
-        shared: folder of root's alone by which programs share :data:`SHARED`; None: nobody does.
+        shared: finds the folder by which programs share :data:`SHARED`.
 
     Attributes:
         port: that is listened on; 0 where none is.
         problem: why none is; empty where one is, or where none is to be.
     """
 
-    def __init__(self, context: ClusterContext, shared: Path | None = None) -> None:
+    def __init__(self, context: ClusterContext, shared: FindSharedFolder = not_shared) -> None:
         self._context, self._shared = context, shared
         self._published: tuple[str | None] | None = None
         """The addresses that were last written; None for nothing yet."""
@@ -80,8 +88,9 @@ class AdvertisedListener:
         settings = self._context.config.handshake
         while True:
             try:
-                if self._shared is not None and settings.port == SHARED and not settings.host:
-                    await self._share(self._shared, listener, task_status)
+                folder = self._shared()
+                if folder is not None and settings.port == SHARED and not settings.host:
+                    await self._share(folder, listener, task_status)
                 sockets = await trio.open_tcp_listeners(settings.port, host=settings.host or None)
             except OSError as error:
                 why = error.strerror or str(error)

@@ -1,4 +1,4 @@
-"""Address at which pods at a peer reach the API server of their consumer cluster. Pure.
+"""Addresses of API servers, and that at which pods at a peer reach their consumer's. Pure.
 
 The consumer sends the address of its own external range; the provider, which makes the pod, writes
 it as the pod in the provider reaches it. A provider that runs Liqo does the same.
@@ -21,6 +21,12 @@ def place(text: str) -> tuple[str, int] | None:
     except ValueError:
         return None
     return (host, port) if host and parts.netloc == text and "@" not in text else None
+
+
+def place_of(server: str) -> tuple[str, int]:
+    """Host and port of an API server's URL. Raises ValueError: the port is none."""
+    parts = urlsplit(server)
+    return parts.hostname or "", parts.port or (80 if parts.scheme == "http" else 443)
 
 
 def remapped_api_server(

@@ -24,14 +24,12 @@ from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Secret
 from liqod.network.failover.candidatemessages import SAID, key_of
 from liqod.network.failover.lease import GatewayLease
-from liqod.network.failover.role import Role
-from liqod.network.hostcapabilities import own_addresses
+from liqod.network.failover.role import UNKNOWN, Role
 from liqod.network.orders.candidacy import (
     PATIENCE,
     Candidacy,
     CandidacyOrder,
     CandidacyReport,
-    GatewayState,
     LeaseAnswer,
     LeaseFound,
     LeaseRecord,
@@ -43,6 +41,7 @@ from liqod.network.orders.candidacy import (
     WriteLease,
 )
 from liqod.network.overlay import members
+from liqod.network.ownaddresses import own_addresses
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import Failure, Supervision
@@ -53,7 +52,6 @@ _LONG: Final = 32
 EVERYBODY: Final = "all"
 CORDONED: Final = Selection(fields="spec.unschedulable=true")
 """Of Nodes: mostly there are none, and what kubelets report of theirs comes from these only."""
-UNKNOWN: Final = GatewayState(active=None)
 
 log = logging.getLogger(__name__)
 

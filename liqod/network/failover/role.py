@@ -1,7 +1,12 @@
 """The role of this machine, gateway or standby, handed from its election to those that apply it."""
 
+from typing import Final
+
 from liqod.network.orders.candidacy import GatewayState
 from liqod.runtime.observable import Observable
+
+UNKNOWN: Final = GatewayState(active=None)
+"""The role before any election."""
 
 
 class Role(Observable[GatewayState]):
@@ -24,6 +29,12 @@ class Role(Observable[GatewayState]):
         self.gateway = ""
         self.standbys: tuple[str, ...] = ()
         self.observed: dict[str, str] = {}
+
+    def have_others(self, others: bool) -> None:
+        """There may be other candidates, or none: then this machine is the gateway."""
+        if others != self.others:
+            self.others = others
+            self.set(UNKNOWN if others else GatewayState())
 
     def observe(self, peer: str, endpoint: str) -> None:
         """Set where a peer is observed; empty for nowhere any more."""

@@ -22,8 +22,8 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model.crossing.addresses import parse
+from liqod.model.network.apiaddress import place_of
 from liqod.model.objects.partial import EndpointSlice
-from liqod.network.connectproxy import place_of
 from liqod.network.dataplane.families import family_of
 from liqod.network.dataplane.peerplan import OUTER
 from liqod.network.ipam.networks import TOPIC

@@ -15,9 +15,9 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.addresses import parse
+from liqod.model.network.apiaddress import place_of
 from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges
 from liqod.model.objects import conditions
-from liqod.network.connectproxy import place_of
 from liqod.network.dataplane.entrances import (
     ServerEntrance,
     is_named,

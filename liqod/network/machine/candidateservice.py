@@ -73,6 +73,11 @@ class CandidateService:
             case LetGo():
                 self._let_go()
 
+    def retire(self) -> None:
+        """Be no candidate any more, of which there are none; the role is not notified."""
+        self._candidacy = self._found = self._told = None
+        self._me.set(None)
+
     async def run(self) -> NoReturn:
         """Be a candidate, as often as it takes, until cancelled."""
         while True:

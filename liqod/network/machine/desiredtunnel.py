@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from liqod.model.network.ranges import PeerRanges
 from liqod.network.orders.candidacy import GatewayState
 from liqod.network.orders.tunnels import Gateway, TunnelOrder
-from liqod.plugins.providers import TunnelSpec
+from liqod.plugins.tunnelspec import TunnelSpec
 
 
 class DesiredTunnel(msgspec.Struct, frozen=True):

@@ -12,9 +12,9 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.errors import LiqodError, NetworkError
-from liqod.network.machine.framestream import FrameStream
+from liqod.network.framestream import FrameStream
 from liqod.network.orders import greeting, messages
-from liqod.network.orders.greeting import FENCED, GREETINGS, Denied, Generation
+from liqod.network.orders.greeting import FENCED, GREETINGS, HEARD_WITHIN, Denied, Generation
 from liqod.network.orders.messages import Order, OrderRefused, Report, Unknown
 from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import explain, leaves
@@ -32,18 +32,26 @@ class MachineServer:
     """Serves the connections of daemons, of which the newest one orders.
 
     Args:
-        cluster: id of the machine's cluster.
+        cluster: id of the machine's cluster; empty for that of the daemon that greets first.
         receive: carries out an order.
+
+    Attributes:
+        cluster: the same.
     """
 
     def __init__(self, cluster: str, receive: Callable[[Order], None]) -> None:
-        self._cluster, self._receive = cluster, receive
+        self.cluster, self._receive = cluster, receive
         self._newest = Generation()
         self._until = math.inf
         """When the newest generation stops counting: no daemon is connected."""
         self._connection: FrameStream | None = None
         self._scope = trio.CancelScope()
         self._seldom = Seldom()
+
+    @property
+    def connected(self) -> bool:
+        """True while a daemon orders."""
+        return self._connection is not None
 
     def send(self, report: Report) -> None:
         """Send a report to the daemon; where none is connected it is lost."""
@@ -75,12 +83,13 @@ class MachineServer:
         found = messages.read(GREETINGS, await connection.greeted())
         if trio.current_time() >= self._until:
             self._newest = Generation()
-        answer = greeting.answer(found, self._cluster, self._newest)
+        answer = greeting.answer(found, self.cluster, self._newest)
         if isinstance(answer, Denied):
             await connection.deliver(answer)
             raise NetworkError(answer.problem)
         self._scope.cancel()
         self._newest, self._until = found.generation, math.inf
+        self.cluster = found.cluster
         self._connection, self._scope = connection, scope
         connection.admit()
         connection.send(answer)
@@ -88,7 +97,7 @@ class MachineServer:
     async def _take_orders(self, connection: FrameStream) -> NoReturn:
         bucket = TokenBucket(RATE, RATE)
         while True:
-            body = await connection.receive()
+            body = await _heard(connection)
             order = messages.ORDERS.decode(body)
             match order:
                 case Unknown():
@@ -106,3 +115,10 @@ class MachineServer:
             log.warning(
                 "the daemon's connection: %s", reason, exc_info=faults[0] if faults else None
             )
+
+
+async def _heard(connection: FrameStream) -> bytes:
+    """The daemon's next message. Raises NetworkError: it is stopped, as by SIGSTOP, or gone."""
+    with trio.move_on_after(HEARD_WITHIN):
+        return await connection.receive()
+    raise NetworkError(f"the daemon has said nothing for {HEARD_WITHIN:.0f} s: it is stopped")

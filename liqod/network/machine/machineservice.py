@@ -21,6 +21,7 @@ from liqod.network.orders.overlay import (
     ReleaseOverlay,
     RemoveOverlay,
 )
+from liqod.network.orders.tunnels import ReadMachine
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.runtime.supervise import walled
 
@@ -58,7 +59,14 @@ class MachineService:
             case LeadOverlay() | RemoveOverlay() | ReleaseOverlay() | ReadUplink():
                 self._overlay.receive(order)
             case _:
+                if isinstance(order, ReadMachine) and not order.around.others:
+                    self._candidates.retire()
                 self._tunnels.receive(order)
+
+    def end_all(self) -> None:
+        """End all tunnels, and leave the overlay: another machine is the gateway."""
+        self._tunnels.end_all()
+        self._overlay.receive(ReleaseOverlay())
 
     async def run(self) -> NoReturn:
         """Keep all of it until cancelled, which ends nothing."""

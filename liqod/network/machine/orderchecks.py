@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_network
 from typing import Final
+from urllib.parse import urlsplit
 
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
 from liqod.model.network.ranges import Entrance, PeerRanges
-from liqod.network.orders.tunnels import Gateway, TunnelOrder
+from liqod.network.orders.tunnels import Gateway, Surroundings, TunnelOrder
 
 KEY: Final = 32
 """Bytes of a key."""
@@ -25,12 +26,35 @@ MOST_RANGES: Final = 256
 """Ranges of this cluster's own."""
 ENDPOINTS: Final = 8
 _BACKEND: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_URL: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]{1,300}(/[A-Za-z0-9._~/%-]{0,300})?")
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\[\]_-]{0,299}")
 
 
 def problem(order: TunnelOrder) -> str:
     """The reason why an order cannot be carried out; empty if it can."""
     return next(_problems(order), "")
+
+
+def around_problem(around: Surroundings) -> str:
+    """The reason why a machine's surroundings cannot be so; empty if they can."""
+    return next(_problems_around(around), "")
+
+
+def _problems_around(around: Surroundings) -> Iterator[str]:
+    yield from _addresses(filter(None, (around.address,)))
+    for url in filter(None, (around.server, around.reached)):
+        if not _is_server(url):
+            yield f"{url[:300]!r} is no URL of an API server"
+
+
+def _is_server(url: str) -> bool:
+    if not _URL.fullmatch(url):
+        return False
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _problems(order: TunnelOrder) -> Iterator[str]:

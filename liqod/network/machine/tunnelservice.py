@@ -109,6 +109,7 @@ class TunnelService:
             case ReleaseTunnels():
                 self._release()
             case ReadMachine():
+                self._role.have_others(order.around.others)
                 self._start(partial(self._read, order))
             case FindUnknown():
                 self._start(partial(self._find, order))
@@ -142,6 +143,12 @@ class TunnelService:
         self._of(order.peer).have(order)
         if order.peer in self._tunnels:
             self._tunnels[order.peer].receive(order)
+
+    def end_all(self) -> None:
+        """Have nothing of any peer's, without a daemon: another machine is the gateway."""
+        for ordered in self._ordered.values():
+            if ordered.order is not None:
+                ordered.end(UNASKED)
 
     def _release(self) -> None:
         """Attend tunnels no more; ends that were ordered come all the same."""
@@ -240,7 +247,7 @@ class TunnelService:
 
     async def _read(self, request: ReadMachine) -> None:
         try:
-            host = await self._look()
+            host = await self._look(request.around)
         except Exception as error:
             log.exception("this machine cannot be looked at")
             facts = MachineFacts(problem=explain(error), unknown=True)

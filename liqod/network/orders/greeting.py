@@ -11,20 +11,28 @@ from typing import Final
 
 import msgspec
 
+from liqod.model import ids
 from liqod.model.peering.intervals import SILENT_AFTER
 
 VERSION: Final = 1
 """Of the messages that this program writes."""
 OLDEST: Final = 1
 """The oldest version of them that it reads."""
+FOLDER: Final = "/run/liqod-node"
+"""Of the socket at which the machine's side listens, where no other is configured."""
+SOCKET: Final = "machine.sock"
 FENCED: Final = SILENT_AFTER
 """Seconds for which a generation counts after the connection of its daemon has ended."""
+TELL_EVERY: Final = 5.0
+"""Seconds after which a daemon sends its generation again, by which it is known to be alive."""
+HEARD_WITHIN: Final = 20.0
+"""Seconds without a message after which a daemon counts as stopped: its connection ends."""
 
 
 class Generation(msgspec.Struct, frozen=True, order=True, tag=True):
     """The place of a daemon among those of its cluster that order one machine, oldest first.
 
-    A daemon sends it in its greeting, and alone whenever it changes.
+    A daemon sends it in its greeting, and alone whenever it changes and every few seconds.
 
     Attributes:
         made: Unix time at which the leader's Lease was made, by the API server's clock: one that
@@ -85,7 +93,7 @@ def answer(greeting: Greeting, cluster: str, newest: Generation) -> Admitted | D
     """The answer to a greeting.
 
     Args:
-        cluster: id of the machine's cluster.
+        cluster: id of the machine's cluster; empty while it has none.
         newest: generation that counts; the lowest for none.
     """
     version = min(greeting.newest, VERSION)
@@ -95,8 +103,13 @@ def answer(greeting: Greeting, cluster: str, newest: Generation) -> Admitted | D
             f"the daemon speaks versions {spoken} of the messages, and this machine's side "
             f"{OLDEST} to {VERSION}: upgrade the older one"
         )
-    if greeting.cluster != cluster:
-        return Denied(f"this machine is of the cluster {cluster}: the daemon is another cluster's")
+    if (problem := ids.cluster_id_problem(greeting.cluster)) is not None:
+        return Denied(problem)
+    if cluster and greeting.cluster != cluster:
+        return Denied(
+            f"this machine is of the cluster {cluster}, and the daemon is another cluster's: where "
+            "the cluster has another id now, restart liqod node"
+        )
     if greeting.generation < newest:
         return Denied("a daemon that leads, or was started later, orders this machine")
     return Admitted(version)

@@ -82,14 +82,32 @@ class TunnelState(msgspec.Struct, frozen=True):
 # From the daemon.
 
 
+class Surroundings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The facts on which a machine's capabilities depend that only the daemon knows.
+
+    Attributes:
+        address: of the machine's Node; empty where it is none.
+        server: URL of this cluster's API server for peers; empty where no peer is led to it.
+        reached: URL at which this machine reaches it.
+        others: whether there may be other candidates for the gateway.
+    """
+
+    address: str = ""
+    server: str = ""
+    reached: str = ""
+    others: bool = False
+
+
 class ReadMachine(msgspec.Struct, frozen=True, tag=True):
     """Requests the capabilities of this machine, which are looked for anew.
 
     Attributes:
         number: repeated in the answer.
+        around: the machine's surroundings.
     """
 
     number: int
+    around: Surroundings = Surroundings()
 
 
 class TunnelOrder(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -189,8 +207,32 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
 
 
+DISABLED: Final = MachineFacts(problem="the configuration says so ([network] enabled)")
+"""The facts of a machine whose configuration excludes it."""
 NO_NETWORKS: Final = MachineFacts(problem="this daemon joins no networks")
 """The facts of a machine that is not configured as a gateway."""
+
+
+class BackendTrouble(msgspec.Struct, frozen=True):
+    """The present fault of a tunnel backend.
+
+    Attributes:
+        reason: a clause.
+        rests: seconds until it is called again; 0 where it is called.
+    """
+
+    reason: str
+    rests: float = 0.0
+
+
+class BackendTroubles(msgspec.Struct, frozen=True, tag=True):
+    """The backends of this machine that have a fault; sent every few seconds while there is one.
+
+    Attributes:
+        troubles: by the backends' names.
+    """
+
+    troubles: Mapping[str, BackendTrouble] = {}
 
 
 class MachineRead(msgspec.Struct, frozen=True, tag=True):
@@ -330,4 +372,4 @@ TunnelMessage = (
     | FindUnknown
     | SweepUnknown
 )
-TunnelNews = TunnelReport | TunnelAnswer
+TunnelNews = TunnelReport | TunnelAnswer | BackendTroubles

@@ -2,8 +2,8 @@
 
 It reads two objects, its own InternalNode and the InternalFabric, and writes the status of the
 first. Nothing ends with it: what it has applied goes when both the API server reports that one
-is gone, and that its kind is still defined. On the gateway's node it does nothing: the gateway's
-own daemon sets up that node.
+is gone, and that its kind is still defined. On the gateway's node it does nothing: the machine's
+side sets up that node, as the daemon orders.
 """
 
 import logging
@@ -62,6 +62,8 @@ class NodeAgent(Controller[str]):
         kernel: of the node.
         api_servers: gives the addresses at which this node reaches its API server.
         report: notified of its present work, for people, and whether it has applied all there is.
+        see_gateway: notified whether the gateway surely is another node.
+        ordered: whether a daemon has ordered tunnels of this program, which ends them by itself.
 
     Attributes:
         settled: whether it has applied all there is, or there is nothing to apply.
@@ -78,13 +80,15 @@ class NodeAgent(Controller[str]):
         kernel: NodeKernel,
         api_servers: Callable[[], Awaitable[tuple[str, ...]]],
         report: Callable[[str, bool], None],
+        see_gateway: Callable[[bool], None] = lambda _: None,
+        ordered: Callable[[], bool] = lambda: False,
     ) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
         self._kernel = kernel
         self._api_servers = api_servers
-        self._report = report
+        self._report, self._see_gateway, self._ordered = report, see_gateway, ordered
         self._generations: dict[str, int] = {}
         self._left = True
         """True while there may be something of the overlay's in the kernel."""
@@ -126,6 +130,9 @@ class NodeAgent(Controller[str]):
         """Make the kernel match both objects, and report it."""
         node = self._node.store.decode(("", self._name), InternalNode)
         fabric = self._fabric.store.decode((self._namespace, FABRIC), InternalFabric)
+        gateway = fabric.spec.gateway.node if fabric is not None and fabric.spec else ""
+        # A name that no InternalNode has may be a mistake: nothing follows from it.
+        self._see_gateway(node is not None and gateway not in ("", self._name))
         if node is None or fabric is None or node.spec is None or fabric.spec is None:
             return await self._remove(node, fabric)
         if fabric.spec.gateway.node == self._name:
@@ -154,9 +161,9 @@ class NodeAgent(Controller[str]):
         return None if await self._without_tunnels(fabric.spec.cluster) else RETRY
 
     async def _without_tunnels(self, cluster: str) -> bool:
-        """Ends what is kept here for a daemon that is elsewhere now; True if nothing is left."""
+        """Ends what is kept here of an earlier program's; True if nothing is left of it."""
         kept = keeper()
-        if kept is None:
+        if kept is None or self._ordered():
             return True
         try:
             forsaken = await trio.to_thread.run_sync(kept.forsake)

@@ -8,7 +8,7 @@ A side that has sent a field of liqod's alone gets a third one now and then, ``T
 cluster's own ranges: it carries those that came after the networks were joined.
 """
 
-import time
+from datetime import UTC, datetime
 from math import inf
 from typing import Annotated, Final
 
@@ -96,7 +96,7 @@ _decoder = msgspec.json.Decoder(Message)
 def stamp(nanoseconds: int) -> str:
     """A Unix time in nanoseconds as Go writes it: without zeros at the end."""
     seconds, rest = divmod(nanoseconds, 1_000_000_000)
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+    whole = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
     part = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{whole}{part}Z"
 

@@ -12,7 +12,7 @@ import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.errors import NetworkError
-from liqod.network.backends import backend
+from liqod.network.backends import LoadedBackend
 from liqod.network.dataplane import peerplan
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames, Side
@@ -117,7 +117,7 @@ class Noting:
     def machine(self) -> GatewayHost:
         made = TunnelProvider(name="rope", build=lambda *_: self, encrypted=True, overhead=80)
         services = TunnelServices(cluster_id="milan", host=NOBODY, folder=self.folder)
-        rope = backend(made, None, services, self.calls.of("network", "rope"))
+        rope = LoadedBackend(made, None, self.calls.of("network", "rope")).tunnels(services)
         also = Listening(transport="TCP", port=443, shared=True)
         backends = {"wireguard": Listening(carried=self.carries)}
         if self.carries:

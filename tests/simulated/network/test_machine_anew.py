@@ -11,6 +11,7 @@ import trio.testing
 
 from liqod.model.network.podpath import PodPath
 from liqod.network.failover.role import Role
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.hostcapabilities import lacking
 from liqod.network.joining import join
 from liqod.network.orders.candidacy import GatewayState
@@ -19,6 +20,7 @@ from liqod.network.orders.tunnels import (
     MachineFacts,
     ReadMachine,
     ReleaseTunnels,
+    Surroundings,
     TunnelOrder,
     TunnelReport,
 )
@@ -261,7 +263,7 @@ async def test_a_machine_whose_look_fails_keeps_its_tunnels(monkeypatch):
         both.hear()
         await both.site.shows("Connected")
 
-        async def broken() -> None:
+        async def broken(around: Surroundings) -> GatewayHost:
             raise KeyError("a bug")
 
         monkeypatch.setattr(both.local, "look", broken)

@@ -16,7 +16,6 @@ from liqod.kube.client import Client
 from liqod.kube.controller import report_failures
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.network.dataplane.values import Namespace
-from liqod.network.overlay import agent as agents
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.ping import PingResult
@@ -85,6 +84,7 @@ class Two:
     agent: NodeAgent
     states: list[tuple[str, bool]]
     nursery: trio.Nursery
+    elsewhere: list[bool] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
 
     async def status(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ async def api_servers() -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def two(*, made: bool = True) -> AsyncIterator[Two]:
+async def two(*, made: bool = True, ordered: bool = False) -> AsyncIterator[Two]:
     async with (
         EmbeddedCluster("rome", state=await installed("rome")) as server,
         Client(from_kubeconfig(server.kubeconfig)) as client,
@@ -138,11 +138,11 @@ async def two(*, made: bool = True) -> AsyncIterator[Two]:
             kernel = Noting()
             states: list[tuple[str, bool]] = []
             host = Host(Informers(own, nursery))
-            agent = NodeAgent(
-                host, own, "two", "liqo", kernel, api_servers, lambda *now: states.append(now)
-            )
+            elsewhere: list[bool] = []
+            told = (lambda *now: states.append(now), elsewhere.append, lambda: ordered)
+            agent = NodeAgent(host, own, "two", "liqo", kernel, api_servers, *told)
             await nursery.start(agent.run)
-            yield Two(client, kernel, agent, states, nursery)
+            yield Two(client, kernel, agent, states, nursery, elsewhere)
             nursery.cancel_scope.cancel()
 
 
@@ -328,42 +328,24 @@ async def test_uninstalling_without_an_overlay_waits_for_nothing():
         assert trio.current_time() - began < 2
 
 
-class Kept:
-    """A keeper beside which a daemon still is for the first times that it is asked."""
-
-    def __init__(self, busy: int) -> None:
-        self.busy = busy
-        self.asked = 0
-
-    def forsake(self) -> bool:
-        self.asked += 1
-        return self.asked > self.busy
-
-
-async def test_tunnels_that_are_kept_where_the_gateway_was_are_ended(monkeypatch):
-    kept = Kept(busy=2)
-    monkeypatch.setattr(agents, "keeper", lambda: kept)
-    async with two() as node:
-        await node.applied(1)
-
-        async def ended() -> bool | None:
-            return True if node.kernel.left else None
-
-        # And with them what led into them, which would swallow what is for the other gateway.
-        await until(ended)
-        assert kept.asked > kept.busy
-        assert node.kernel.left[0] == SPEC["cluster"]
-
-
-async def test_the_gateway_keeps_its_own(monkeypatch):
-    kept = Kept(busy=0)
-    monkeypatch.setattr(agents, "keeper", lambda: kept)
+async def test_it_notifies_where_the_gateway_is_once_that_is_certain():
     async with two(made=False) as node:
-        gateway = {**SPEC["gateway"], "node": "two", "index": 2}
-        await make(node.client, gateway=gateway)
 
-        async def stands_back() -> bool | None:
-            return True if any("this is the gateway" in state for state, _ in node.states) else None
+        async def last(elsewhere: bool) -> None:
+            async def so() -> bool | None:
+                return True if node.elsewhere[-1:] == [elsewhere] else None
 
-        await until(stands_back)
-        assert kept.asked == 0
+            await until(so)
+
+        await last(False)
+        await node.client.create(
+            INTERNAL_FABRICS, {"metadata": {"name": "gateway"}, "spec": SPEC}, "liqo"
+        )
+        await trio.sleep(0.2)
+        assert not any(node.elsewhere), "it may have a wrong name: there is no such node"
+        spec = {"index": 2, "address": "192.168.1.11"}
+        await node.client.create(INTERNAL_NODES, {"metadata": {"name": "two"}, "spec": spec})
+        await last(True)
+        gateway = {"node": "two", "index": 2, "address": "192.168.1.11", "epoch": 2}
+        await node.change(gateway=gateway)
+        await last(False)

@@ -1,5 +1,6 @@
 """The doctor's rounds: since when, what is skipped, and a check that breaks."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,7 @@ from liqod.inspect.probing import CheckProbes
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
 from liqod.model.view.state import LiveState
+from liqod.network.orders.tunnels import BackendTrouble
 from liqod.plugins.callguard import FAILING
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
@@ -182,7 +184,7 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
         await patient.probes.now()
         for _ in range(FAILING):
             await patient.after(2)
-        (row,) = components.plugins(patient.plugins, EventSummary()).values()
+        (row,) = components.plugins(patient.plugins, EventSummary(), {}).values()
         (*found,) = daemon_problems(LiveState(plugins={"row": row}))
         assert len(found) == len(patient.plugins.calls.troubles())
         return row.failure
@@ -190,6 +192,19 @@ async def test_a_check_that_raises_is_a_problem_of_its_plugins(part: str):
     assert "raised KeyError: 'spec'" in await said()
     broken = False
     assert await said() == ""
+
+
+def test_a_backends_fault_in_another_program_is_a_problem_of_its_plugin():
+    patient = Patient()
+    record = Loaded(name="wireguard", kind="network", version="1", package="liqod", state="active")
+    patient.plugins.loaded = msgspec.structs.replace(patient.plugins.loaded, records=(record,))
+    told = {"wireguard": BackendTrouble("does not end", 60.0), "gone": BackendTrouble("no record")}
+    (row,) = components.plugins(patient.plugins, EventSummary(), told).values()
+    (problem,) = daemon_problems(LiveState(plugins={"row": row}))
+    assert "does not end" in str(problem)
+    assert row.retry_at - time.time() == pytest.approx(60.0, abs=1.0)
+    (row,) = components.plugins(patient.plugins, EventSummary(), {}).values()
+    assert row.failure == ""
 
 
 async def test_a_probe_and_its_look_are_given_the_settings():

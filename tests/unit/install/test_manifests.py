@@ -16,6 +16,7 @@ from liqod.install.manifests import KINDS, MANAGED
 from liqod.install.rarerights import RARE
 from liqod.install.rights import REASONS, REMOTE_BASE_ROLE, REMOTE_STREAMS_ROLE
 from liqod.model.view import whereabouts
+from liqod.network.machineprogram import account_of
 
 REFERENCE = Path(__file__).parents[2] / "fixtures" / "liqo-roles.json"
 OPTIONS = Options(cluster_id="milan")
@@ -72,6 +73,7 @@ def test_the_daemons_version_is_where_liqoctl_looks():
         "Secret",
         "Deployment",
         "DaemonSet",
+        "ConfigMap",
         "DaemonSet",
         "PodDisruptionBudget",
         "Service",
@@ -99,20 +101,30 @@ def in_cluster(*, network: bool) -> tuple[dict[str, Any], dict[str, Any]]:
     return spec, container
 
 
-def test_a_gateway_has_four_capabilities_and_the_nodes_network_and_no_more():
+def of_nodes() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Spec and container of the pods of `liqod node`."""
+    found = named("DaemonSet", "liqod-node", Options(cluster_id="milan", in_cluster=True))
+    spec = found["spec"]["template"]["spec"]
+    [container] = spec["containers"]
+    return spec, container
+
+
+def folders_of(spec: dict[str, Any]) -> set[str]:
+    return {each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
+
+
+def test_a_daemon_that_joins_networks_has_no_right_and_of_its_node_a_socket():
     spec, container = in_cluster(network=True)
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
-        "capabilities": {
-            "drop": ["ALL"],
-            "add": ["NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN"],
-        },
+        "capabilities": {"drop": ["ALL"]},
     }
-    assert spec["hostNetwork"]
+    said = spec["securityContext"]
+    assert (said["runAsNonRoot"], said["seccompProfile"]) == (True, {"type": "RuntimeDefault"})
+    assert "appArmorProfile" not in said
     assert not {"hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
-    folders = {each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each}
-    assert folders == {"/dev/net/tun", "/run/wireguard", "/run/liqod-network"}
+    assert folders_of(spec) == {"/run/liqod-node"}
     environ = {each["name"]: each.get("value", "") for each in container["env"]}
     # It is the node's own addresses that it would listen at, if nobody says so.
     assert parse("", environ).health.host == "127.0.0.1"
@@ -189,24 +201,49 @@ def test_the_keeper_of_tunnels_may_less_and_has_no_identity():
     assert "liqo.io/type" in str(off)
 
 
-def test_the_daemon_of_every_node_may_less_too():
-    found = named("DaemonSet", "liqod-node", Options(cluster_id="milan", in_cluster=True))
-    spec = found["spec"]["template"]["spec"]
-    [container] = spec["containers"]
-    assert container["securityContext"]["capabilities"] == {
-        "drop": ["ALL"],
-        "add": ["NET_ADMIN", "NET_RAW"],
+def test_liqod_node_has_five_capabilities_and_the_nodes_network_and_no_more():
+    spec, container = of_nodes()
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {
+            "drop": ["ALL"],
+            "add": ["CHOWN", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN"],
+        },
     }
     assert spec["serviceAccountName"] == "liqod-node"
     assert spec["hostNetwork"]
-    [folder] = spec["volumes"]
-    assert folder["hostPath"]["path"] == "/run/liqod-network"
-    assert "appArmorProfile" not in spec["securityContext"]
+    assert not {"hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
+    wanted = {"/dev/net/tun", "/run/wireguard", "/run/liqod-network", "/run/liqod-node"}
+    assert folders_of(spec) == wanted
     # By this the API server knows whose status it may write.
     [name] = [each for each in container["env"] if each["name"] == "LIQOD_NODE_NAME"]
     assert name["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["host"] == "127.0.0.1"
+
+
+def test_liqod_node_lets_the_user_of_the_daemons_pod_order_it():
+    daemon, container = in_cluster(network=True)
+    _, node = of_nodes()
+    environ = {each["name"]: each.get("value", "") for each in node["env"]}
+    settings = parse("", environ).network
+    user = (daemon["securityContext"]["runAsUser"], daemon["securityContext"]["runAsGroup"])
+    assert account_of(settings) == user
+    for each in (node, container):
+        [mount] = [one for one in each["volumeMounts"] if one["mountPath"] == settings.machine]
+        assert mount["name"] == "machine"
+
+
+def test_liqod_node_has_a_configuration_of_its_own_and_not_the_daemons():
+    spec, container = of_nodes()
+    mounted = {each["name"]: each for each in spec["volumes"]}
+    assert not any("secret" in each for each in spec["volumes"])
+    found = named("ConfigMap", "liqod-node", Options(cluster_id="milan", in_cluster=True))
+    assert mounted["config"]["configMap"] == {"name": found["metadata"]["name"]}
+    [mount] = [each for each in container["volumeMounts"] if each["name"] == "config"]
+    (file,) = found["data"]
+    assert container["args"] == ["node", "--config", f"{mount['mountPath']}/{file}"]
 
 
 def test_without_a_network_the_daemon_has_no_rights_on_its_node():

@@ -15,7 +15,8 @@ import trio
 
 from liqod.kube.http import proxies
 from liqod.kube.http.wire import SocketWire, Wire
-from liqod.network.connectproxy import ConnectProxy, ProxyTimings, VethListeners, place_of
+from liqod.model.network.apiaddress import place_of
+from liqod.network.connectproxy import ConnectProxy, ProxyTimings, VethListeners
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.plugins.network.machineprocess import MachineProcess

@@ -1,9 +1,18 @@
 """Abilities of this machine for networks: its backends, and its addresses."""
 
+import logging
+from typing import Any
+
 import pytest
 
-from liqod.network.hostcapabilities import is_allowed, own_addresses
+from liqod.network.backends import LoadedBackend
+from liqod.network.dataplane.datapath import KernelDatapath
+from liqod.network.hostcapabilities import HostCapabilities, HostSettings, is_allowed
+from liqod.network.orders.tunnels import DISABLED, Surroundings
+from liqod.network.ownaddresses import own_addresses
+from liqod.plugins.callguard import CallGuards
 from liqod.plugins.providers import TunnelProvider
+from liqod.runtime.account import PROXY, Account
 
 
 def provider(name: str = "wireguard", *, encrypted: bool = True, asked: bool = False):
@@ -41,3 +50,85 @@ def test_what_is_named_is_used_and_nothing_else():
 )
 def test_peers_reach_it_where_it_is_a_node(node: str, addresses: tuple[str, ...]):
     assert own_addresses(node) == addresses
+
+
+AROUND = Surroundings(
+    address="192.0.2.5", server="https://192.0.2.9:6443", reached="https://[::1]:6443"
+)
+
+
+class Rope:
+    """A tunnel that lacks something, until it does not."""
+
+    def __init__(self, lacks: list[str]) -> None:
+        self._lacks = lacks
+
+    async def problem(self) -> str | None:
+        return self._lacks.pop() if self._lacks else None
+
+    async def up(self, *_: Any, **__: Any) -> float:
+        return 60.0
+
+    async def status(self) -> None:
+        return None
+
+    async def down(self) -> None:
+        return None
+
+
+def capabilities(settings: HostSettings, *lacks: str) -> HostCapabilities:
+    """Those of a machine with one backend, which lacks something at each look."""
+    remaining = list(lacks)
+    made = TunnelProvider(
+        name="rope", build=lambda *_: Rope(remaining), encrypted=True, overhead=80, port=7
+    )
+    backends = [LoadedBackend(made, None, CallGuards().of("network", "rope", own=False))]
+    return HostCapabilities("rome", settings, backends, Account()[PROXY], folder="/nowhere")
+
+
+@pytest.fixture
+def able(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Lets the kernel have data paths, but for what is put here."""
+    lacks = list[str]()
+
+    async def problem(_: object) -> str | None:
+        return lacks.pop() if lacks else None
+
+    monkeypatch.setattr(KernelDatapath, "problem", problem)
+    return lacks
+
+
+async def test_they_come_from_its_own_configuration_and_from_what_the_daemon_adds(able: list[str]):
+    found = await capabilities(HostSettings()).look(AROUND)
+    assert found.facts.addresses == ("192.0.2.5",)
+    assert found.facts.backends["rope"].port == 7
+    assert found.facts.problem == ""
+    assert found.proxy is not None
+    told = HostSettings(advertise=("198.51.100.1",), backends=("wireguard",))
+    other = await capabilities(told).look(Surroundings())
+    assert other.facts.addresses == ("198.51.100.1",)
+    assert other.facts.problem == "there is no backend for tunnels"
+    assert other.proxy is None, "it does not know where the API server is"
+
+
+async def test_what_lacks_is_said_once_and_found_when_it_is_there(
+    able: list[str], caplog: pytest.LogCaptureFixture
+):
+    able += ["missing: nft", "missing: nft"]
+    made = capabilities(HostSettings(), "no rope")
+    with caplog.at_level(logging.WARNING):
+        found = [(await made.look(AROUND)).facts.problem for _ in range(4)]
+    assert found == ["missing: nft", "missing: nft", "tunnels by rope: no rope", ""]
+    assert [each.message for each in caplog.records] == [
+        "the networks of peers cannot be joined: missing: nft",
+        "tunnels by rope: no rope",
+    ]
+
+
+async def test_a_machine_looks_at_no_kernel_by_surroundings_that_cannot_be(able: list[str]):
+    able.append("looked")
+    wrong = Surroundings(reached="gopher://a")
+    found = await capabilities(HostSettings()).look(wrong)
+    assert "no URL of an API server" in found.facts.problem
+    assert able == ["looked"]
+    assert (await capabilities(HostSettings(enabled=False)).look(AROUND)).facts == DISABLED

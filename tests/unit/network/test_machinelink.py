@@ -11,8 +11,9 @@ import trio
 import trio.testing
 
 from liqod.errors import NetworkError
-from liqod.network.machine import framestream, machineserver
-from liqod.network.machine.framestream import FrameStream
+from liqod.network import framestream
+from liqod.network.framestream import FrameStream
+from liqod.network.machine import machineserver
 from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machinelink import MachineLink
 from liqod.network.orders import greeting, messages

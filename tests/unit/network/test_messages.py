@@ -31,6 +31,8 @@ from liqod.network.orders.overlay import (
     Uplink,
 )
 from liqod.network.orders.tunnels import (
+    BackendTrouble,
+    BackendTroubles,
     EndTunnel,
     FindUnknown,
     Listening,
@@ -40,6 +42,7 @@ from liqod.network.orders.tunnels import (
     PodsTrip,
     ReadMachine,
     ReleaseTunnels,
+    Surroundings,
     SweepUnknown,
     TunnelEnded,
     TunnelFigures,
@@ -60,6 +63,9 @@ FACTS = MachineFacts(
     stands_by=frozenset(("wireguard",)),
     folder="/run/liqod-network",
 )
+AROUND = Surroundings(
+    address="192.0.2.5", server="https://a:6443", reached="https://[::1]:6443", others=True
+)
 STATE = TunnelState("Connected", latency=0.001, pods=PodPath("failed", "nothing came back"))
 FIGURES = TunnelFigures(alive=True, echo=0.0, trip=PodsTrip(1.0, "a to b"), guards=("FORWARD",))
 ORDERS: list[Order] = [
@@ -73,6 +79,7 @@ ORDERS: list[Order] = [
     ReleaseOverlay(),
     ReadUplink("192.168.1.10"),
     ReadMachine(7),
+    ReadMachine(7, AROUND),
     ORDER,
     EndTunnel(8, "milan"),
     MeasureTunnel("milan"),
@@ -87,6 +94,7 @@ REPLIES: list[Reply] = [
     RoleReport(GatewayState(None, 3, {"milan": "b"}, ("a",)), "one", ("two",)),
     OverlayState("no lqx"),
     Uplink("192.168.1.10", 1500),
+    BackendTroubles({"wireguard": BackendTrouble("the last 3 calls failed", 60.0)}),
     MachineRead(7, FACTS),
     TunnelEnded(8, "busy"),
     UnknownFound(9, ("0123abcd",)),

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from liqod.model.network.ranges import ClusterCidrs, Entrance
-from liqod.network.machine.orderchecks import problem
-from liqod.network.orders.tunnels import TunnelOrder
+from liqod.network.machine.orderchecks import around_problem, problem
+from liqod.network.orders.tunnels import Surroundings, TunnelOrder
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
 INJECTED = '10.0.0.0/8 accept; }; table inet other { chain c { comment "'
@@ -64,3 +64,35 @@ def test_a_sound_order(order: TunnelOrder):
 )
 def test_an_order_that_cannot_be_is_refused_and_says_why(order: TunnelOrder, said: str):
     assert said in problem(order)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        Surroundings(),
+        Surroundings(address="192.0.2.5", server="https://api.example", others=True),
+        Surroundings(address="fd00::5", server="https://[fd00::1]:6443", reached="http://a:80/x"),
+    ],
+    ids=repr,
+)
+def test_sound_surroundings(around: Surroundings):
+    assert around_problem(around) == ""
+
+
+@pytest.mark.parametrize(
+    ("around", "said"),
+    [
+        (Surroundings(address="gateway"), "'gateway' is no address"),
+        (Surroundings(address="fe80::1%x; drop"), "no address"),
+        (Surroundings(server="https://user:pass@a"), "no URL of an API server"),
+        (Surroundings(server="file:///etc/passwd"), "no URL of an API server"),
+        (Surroundings(reached="https://a:99999"), "no URL of an API server"),
+        (Surroundings(reached="https://a:0"), "no URL of an API server"),
+        (Surroundings(reached="https://"), "no URL of an API server"),
+        (Surroundings(reached="https://a\nb"), "no URL of an API server"),
+        (Surroundings(reached="https://[::1"), "no URL of an API server"),
+    ],
+    ids=repr,
+)
+def test_surroundings_that_cannot_be_are_refused(around: Surroundings, said: str):
+    assert said in around_problem(around)

@@ -10,6 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from liqod.errors import NetworkError
 from liqod.network.orders.tunnels import (
+    DISABLED,
     EndTunnel,
     MachineFacts,
     MachineRead,
@@ -20,7 +21,7 @@ from liqod.network.orders.tunnels import (
     TunnelReport,
     TunnelState,
 )
-from liqod.network.remotemachine import AGAIN, LOOKED, PATIENCE, SILENT, RemoteMachine
+from liqod.network.remotemachine import AGAIN, LOOKED, PATIENCE, SILENT, RemoteMachine, nowhere
 from tests.unit.network.tunnels import LENDS, ORDER
 
 REPORT = TunnelReport(peer="milan", state=TunnelState("Connected"))
@@ -81,8 +82,28 @@ async def test_a_machine_that_does_not_answer_is_not_waited_for_for_ever(autojum
 
 async def test_the_reason_why_it_cannot_answer_is_told(autojump_clock):
     one = RemoteMachine(lambda _: None, why_silent=lambda: "start it")
-    assert (await one.look()).problem == f"{SILENT} for 30 s: start it"
+    began = trio.current_time()
+    assert (await one.look()).problem == f"{SILENT} for 3 s: start it"
     assert one.facts.now.problem.endswith("start it")
+    assert trio.current_time() - began < 4.0, "nobody waits for one that is not there"
+
+
+async def test_an_answer_that_comes_late_counts_and_begins_what_waits_for_it(autojump_clock):
+    one, orders = machine()
+    assert (await one.look()).unknown
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.wait_usable)
+        (late,) = orders
+        assert isinstance(late, ReadMachine)
+        one.receive(MachineRead(late.number, MachineFacts()))
+
+
+async def test_on_a_machine_that_joins_no_networks_everything_is_ended_already():
+    one = nowhere(DISABLED)
+    assert await one.look() == DISABLED
+    await one.end("milan")
+    assert await one.unknown(()) == ()
+    assert (await one.sweep(("0123abcd",), ())).marks == ()
 
 
 async def test_a_side_that_begins_anew_gets_all_orders_and_what_is_not_answered():

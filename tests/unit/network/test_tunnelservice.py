@@ -27,6 +27,7 @@ from liqod.network.orders.tunnels import (
     MeasureTunnel,
     ReadMachine,
     ReleaseTunnels,
+    Surroundings,
     SweepUnknown,
     TunnelEnded,
     TunnelNews,
@@ -102,7 +103,7 @@ class Machine:
     def answers(self) -> list[Any]:
         return [each for each in self.news if not isinstance(each, TunnelReport)]
 
-    async def look(self) -> GatewayHost:
+    async def look(self, around: Surroundings) -> GatewayHost:
         return GatewayHost(
             facts=self.facts,
             tunnels={"wireguard": self.build},
@@ -375,10 +376,10 @@ async def test_what_is_released_stays_and_nobody_attends_it():
 async def test_a_look_that_fails_says_so_and_the_next_may_not():
     machine = Machine()
 
-    async def look() -> GatewayHost:
+    async def look(around: Surroundings) -> GatewayHost:
         if tries.pop():
             raise KeyError("a bug")
-        return await machine.look()
+        return await machine.look(around)
 
     tries = [False, True]
     service = TunnelService("rome", machine.role, machine.news.append, look)

@@ -14,7 +14,7 @@ from liqod.plugins.diagnosis import Check
 from liqod.plugins.discovery import manual
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.loader import PluginSource
-from liqod.plugins.providers import DiscoveryProvider
+from liqod.plugins.providers import DiscoveryProvider, TunnelProvider
 
 
 def nothing(source, view):
@@ -293,3 +293,30 @@ def test_what_begins_a_task_that_no_wall_holds_is_left_out(text, tmp_path, monke
     monkeypatch.syspath_prepend(tmp_path)
     plugins = load(source("tasky", lambda: importlib.import_module("tasky")))
     assert why(plugins, "tasky").startswith("go (inner.py:2) uses trio.lowlevel.spawn_system_task")
+
+
+def test_of_backends_of_others_those_that_are_named_are_imported_and_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    imported = list[str]()
+
+    def source(name: str) -> PluginSource:
+        made = TunnelProvider(name=name, build=lambda *_: None, encrypted=True, overhead=80)  # type: ignore[arg-type]
+
+        def load() -> SimpleNamespace:
+            imported.append(name)
+            return SimpleNamespace(liqod_network=hookimpl(lambda: [made]))
+
+        return PluginSource(name, "theirs", "1", load)
+
+    monkeypatch.setattr(loader, "installed", lambda: [source("rope"), source("string")])
+    tables = {"rope": {}, "mdns": {"interfaces": 7}, "wireguard": {}}
+    found = loader.load_backends(("wireguard", "rope"), settings=tables)
+    assert imported == ["rope"]
+    assert {each.name for each in found.network} >= {"wireguard", "websocket", "vxlan", "rope"}
+    assert not found.reflectors
+    assert not found.discovery
+    assert not found.checks
+    assert not [each for each in found.records if each.state == "left out"]
+    with pytest.raises(ConfigError, match=r"plugins\.settings\.wireguard"):
+        loader.load_backends((), settings={"wireguard": {"nonsense": 1}})

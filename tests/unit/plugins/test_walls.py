@@ -16,16 +16,16 @@ import pytest
 import trio
 
 from liqod import config
-from liqod.cluster.context import ApiEndpoint
 from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.errors import ConfigError, LiqodError, NetworkError
 from liqod.inspect.components import Components
 from liqod.inspect.doctor import Doctor
 from liqod.inspect.probing import CheckProbes
-from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.gatewayhost import GatewayHost, take_down
-from liqod.network.hostcapabilities import equipped
+from liqod.network.hostcapabilities import HostCapabilities, HostSettings
+from liqod.network.loadedbackends import loaded_backends
+from liqod.network.orders.tunnels import Surroundings
 from liqod.plugins import loader
 from liqod.plugins.callguard import FAILING, CallGuardTimings
 from liqod.plugins.contracts import NoSettings
@@ -34,7 +34,7 @@ from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins, PluginSource
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider, TunnelSpec
-from liqod.runtime.account import Account
+from liqod.runtime.account import PROXY, Account
 from liqod.telemetry.events import DiscoveryFailed
 from liqod.telemetry.hub import Hub
 from tests.simulated.plugins.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
@@ -64,8 +64,6 @@ def context_of(plugins: Plugins) -> Any:
         plugins=PluginHost(plugins, IMPATIENT),
         informers=SimpleNamespace(share=None),
         client=SimpleNamespace(raw=refused),
-        endpoint=ApiEndpoint("https://127.0.0.1:6443", b""),
-        node_address="192.0.2.5",
     )
 
 
@@ -219,8 +217,9 @@ async def machine(
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
     context = context_of(Plugins(network=(bad, good)))
-    has = (Account(), KernelDatapath(context.cluster_id))
-    found = await equipped(context, context.plugins, *has, folder=str(tmp_path / "run"))
+    has = (HostSettings(), loaded_backends(context.plugins), Account()[PROXY])
+    made = HostCapabilities(context.cluster_id, *has, folder=str(tmp_path / "run"))
+    found = await made.equipped(Surroundings(address="192.0.2.5"))
     assert found.facts.problem == ""
     assert "good" in found.tunnels
     yield found, context, works

@@ -30,11 +30,23 @@
 {{- if $api }}{{ $_ := set $told "api_server" $api }}{{ end -}}
 {{- if .Values.storage }}{{ $_ := set $told "storage" (dict "enabled" true) }}{{ end -}}
 {{- if .Values.services }}{{ $_ := set $told "services" (dict "enabled" true) }}{{ end -}}
-{{- $all := mergeOverwrite $told (deepCopy .Values.config) -}}
-{{- range $key, $value := $all }}{{ if not (kindIs "map" $value) -}}
+{{- include "liqod.tables" (mergeOverwrite $told (deepCopy .Values.config)) -}}
+{{- end -}}
+
+{{/* Of it the part that `liqod node` goes by. */}}
+{{- define "liqod.nodeConfiguration" -}}
+{{- $network := pick (.Values.config.network | default dict) "enabled" "advertise" "backends" -}}
+{{- $handshake := pick (.Values.config.handshake | default dict) "stream_idle" -}}
+{{- $told := dict "network" $network "handshake" $handshake -}}
+{{- with .Values.config.plugins }}{{ $_ := set $told "plugins" . }}{{ end -}}
+{{- include "liqod.tables" $told -}}
+{{- end -}}
+
+{{- define "liqod.tables" -}}
+{{- range $key, $value := . }}{{ if not (kindIs "map" $value) -}}
 {{ $key }} = {{ include "liqod.toml" $value }}
 {{ end }}{{ end -}}
-{{- range $key, $value := $all }}{{ if kindIs "map" $value -}}
+{{- range $key, $value := . }}{{ if and $value (kindIs "map" $value) -}}
 [{{ $key }}]
 {{ range $name, $setting := $value -}}
 {{ include "liqod.tomlKey" $name }} = {{ include "liqod.toml" $setting }}

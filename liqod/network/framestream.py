@@ -1,6 +1,7 @@
 """One connection between the daemon and the machine's side, from either end."""
 
 from collections import deque
+from contextlib import suppress
 from typing import Final, NoReturn
 
 import msgspec
@@ -59,7 +60,9 @@ class FrameStream:
             NetworkError: none came in time.
             ValueError: the answer is too large.
         """
-        await self.deliver(message)
+        # Who denies without reading has closed already, and has said why.
+        with suppress(NetworkError):
+            await self.deliver(message)
         return await self.greeted()
 
     async def deliver(self, message: msgspec.Struct) -> None:

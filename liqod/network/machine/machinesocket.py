@@ -1,0 +1,169 @@
+"""Listens for daemons at a Unix socket, for the machine's side of joined networks.
+
+    folder (root's, 0750, the daemon's group) ─ machine.sock (0660) ─ MachineServer, if root or the
+    daemon's user connects
+
+A program holds the lock beside the socket for as long as it listens. The holder of the lock
+replaces what is left of a program that is gone; nobody replaces the socket of one that lives.
+"""
+
+import errno
+import fcntl
+import os
+import socket
+import stat
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import trio
+
+from liqod.errors import NetworkError
+from liqod.network.framestream import FrameStream
+from liqod.network.orders.greeting import SOCKET, Denied
+from liqod.runtime.connectionlimit import accepted
+from liqod.runtime.unixpeer import unix_peer
+
+MOST: Final = 8
+"""Connections at a time: one that orders, and those that have not greeted yet."""
+_LOCK: Final = "machine.lock"
+_NEW: Final = "machine.new"
+_FOLDER_MODE: Final = 0o750
+_SOCKET_MODE: Final = 0o660
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LOCK_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class DaemonAccount(NamedTuple):
+    """The account of the daemon on this machine, which may order beside root.
+
+    Attributes:
+        user: its user's id.
+        group: its group's.
+    """
+
+    user: int = 0
+    group: int = 0
+
+
+class MachineSocket:
+    """Listens for daemons.
+
+    Args:
+        folder: of the socket; made where it is not there.
+        account: of the daemon.
+        serve: serves one connection until it ends, and never raises for what comes over it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        account: DaemonAccount,
+        serve: Callable[[trio.SocketStream], Awaitable[object]],
+    ) -> None:
+        self._folder, self._account, self._serve = folder, account, serve
+        self._taken = 0
+
+    async def run(self, *, task_status: trio.TaskStatus[Path] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen until cancelled; the path is given once connections are taken.
+
+        Raises:
+            NetworkError: there can be no socket, or another program listens there.
+        """
+        path = self._folder / SOCKET
+        with (
+            _errors(path),
+            _locked(self._folder, self._account),
+            _bound(path, self._account) as made,
+        ):
+            listener = trio.socket.from_stdlib_socket(made)
+            async with trio.open_nursery() as nursery:
+                task_status.started(path)
+                while True:
+                    came, _ = await accepted(listener.accept)
+                    nursery.start_soon(self._take, trio.SocketStream(came))
+
+    async def _take(self, stream: trio.SocketStream) -> None:
+        self._taken += 1
+        try:
+            problem = self._refusal(stream)
+            if problem:
+                await _deny(stream, problem)
+            else:
+                await self._serve(stream)
+        finally:
+            self._taken -= 1
+            await trio.aclose_forcefully(stream)
+
+    def _refusal(self, stream: trio.SocketStream) -> str:
+        """The reason why a connection is not served; empty where it is."""
+        user = unix_peer(stream.socket).user
+        if user not in (0, self._account.user):
+            return f"user {user} may not order this machine: root and user {self._account.user} may"
+        if self._taken > MOST:
+            return f"there are {MOST} connections already: end the other daemons of this machine"
+        return ""
+
+
+async def _deny(stream: trio.SocketStream, problem: str) -> None:
+    """Say why, and read nothing."""
+    with suppress(NetworkError):
+        await FrameStream(stream).deliver(Denied(problem))
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise NetworkError(f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def _locked(folder: Path, account: DaemonAccount) -> Iterator[None]:
+    """Have the folder as it has to be, and hold the lock in it."""
+    folder.mkdir(mode=_FOLDER_MODE, parents=True, exist_ok=True)
+    opened = os.open(folder, _FOLDER_FLAGS)
+    try:
+        if os.fstat(opened).st_uid not in (0, os.geteuid()):
+            raise OSError(errno.EPERM, "the folder is another user's, who could replace the socket")
+        os.fchown(opened, -1, account.group)
+        os.fchmod(opened, _FOLDER_MODE)
+        lock = os.open(_LOCK, _LOCK_FLAGS, 0o600, dir_fd=opened)
+    finally:
+        os.close(opened)
+    try:
+        _lock(lock)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _lock(file: int) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OSError(errno.EADDRINUSE, "another program listens there") from None
+
+
+@contextmanager
+def _bound(path: Path, account: DaemonAccount) -> Iterator[socket.socket]:
+    """A socket that listens, under its name only once it does."""
+    beside = path.with_name(_NEW)
+    beside.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as made:
+        made.setblocking(False)
+        # The mode of the socket is that of its name: there is no moment with a wider one.
+        os.fchmod(made.fileno(), stat.S_IRUSR | stat.S_IWUSR)
+        made.bind(os.fspath(beside))
+        # In this order: of what is another user's, root may change the mode by a right of its own.
+        beside.chmod(_SOCKET_MODE)
+        os.chown(beside, account.user, account.group, follow_symlinks=False)
+        made.listen(MOST)
+        beside.rename(path)
+        try:
+            yield made
+        finally:
+            with suppress(OSError):
+                path.unlink()

@@ -1,0 +1,42 @@
+"""The machine's side as a program of its own, at a socket, in the namespace that it is started in.
+
+    python -m tests.netns.machineprogram FOLDER USER GROUP
+
+It says ``ready`` once it listens, and the same after each line of input.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import trio
+
+from liqod.network.failover.role import Role
+from liqod.network.machine.machineserver import MachineServer
+from liqod.network.machine.machineservice import MachineService
+from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket
+from liqod.network.orders.messages import Order
+
+CLUSTER = "rome"
+
+
+async def main(folder: Path, account: DaemonAccount) -> None:
+    """Serves until its input ends."""
+
+    def receive(order: Order) -> None:
+        service.receive(order)
+
+    server = MachineServer(CLUSTER, receive)
+    service = MachineService(CLUSTER, Role(), server.send)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(service.run)
+        await nursery.start(MachineSocket(folder, account, server.serve).run)
+        print("ready", flush=True)
+        while await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
+            print("ready", flush=True)
+        nursery.cancel_scope.cancel()
+
+
+if __name__ == "__main__":
+    trio.run(main, Path(sys.argv[1]), DaemonAccount(*map(int, sys.argv[2:4])))

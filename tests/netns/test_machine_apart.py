@@ -1,0 +1,186 @@
+"""`liqod node` has a gateway's tunnels as a program of its own, with a daemon and without one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Iterable
+from contextlib import ExitStack, asynccontextmanager
+from functools import partial
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+import trio
+
+from liqod.model import ids
+from liqod.network.dataplane.names import PeerNames
+from liqod.resources import CONFIGURATIONS, Configuration
+from tests.netns.flows import flowing
+from tests.netns.lab import Lab, run
+from tests.netns.nodeprogram import NodeProgram
+from tests.netns.test_floods import has_ranges
+from tests.netns.test_joined_clusters import Site, known_path, two
+from tests.netns.test_package import nodes, settings
+from tests.simulated.borrower import eventually
+from tests.simulated.network.test_networking import join
+from tests.simulated.processes import Site as Service
+from tests.simulated.processes import sites
+from tests.testbed.netns import doorway
+
+pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+
+AWAY = 4.5
+"""Seconds for which one is away: in a websocket a client goes over after 3 s."""
+
+
+async def connected(site: Site) -> None:
+    """Waits until the daemon knows that its tunnel works, by a report of the program."""
+
+    async def works() -> bool:
+        peer = site.member.components.peers.get(site.names.peer_id)
+        return peer is not None and bool(peer.network.connected)
+
+    await eventually(works, seconds=30)
+    await known_path(site)
+
+
+async def test_it_joins_keeps_and_ends_the_networks_of_its_daemons_orders(
+    wireguard: str, tmp_path: Path
+):
+    programs = dict[str, NodeProgram]()
+    async with two(wireguard, tmp_path, programs=programs) as (rome, milan):
+        assert (await join(rome.member, milan.member)).without == ""
+        assert await rome.reaches(6) == 3
+        assert await milan.reaches(5) == 3
+        await rome.member.unpeer(milan.member)
+        await milan.member.unpeer(rome.member)
+
+        async def clean() -> bool:
+            return not rome.left() and not milan.left()
+
+        await eventually(clean, seconds=15)
+        assert all(each.child is not None and each.child.alive for each in programs.values())
+
+
+@pytest.mark.parametrize("backend", ["wireguard", "websocket"])
+async def test_whichever_of_both_is_away_no_packet_is_lost(
+    wireguard: str, tmp_path: Path, backend: str
+):
+    programs = dict[str, NodeProgram]()
+    async with two(wireguard, tmp_path, programs=programs) as (rome, milan):
+        assert (await join(rome.member, milan.member, backend=backend)).without == ""
+        async with flowing(rome.pod, await rome.alias(6)) as flow:
+            began = time.monotonic()
+            for site in (rome, milan):
+                await site.member.stop()
+            await trio.sleep(AWAY)
+            for site in (rome, milan):
+                await site.member.start()
+                await connected(site)
+            await flow.loses_none(began)
+            for name, site in (("rome", rome), ("milan", milan)):
+                began = time.monotonic()
+                programs[name].kill()
+                await trio.sleep(AWAY)
+                programs[name].start()
+                await adopts(site)
+                await flow.loses_none(began)
+
+
+async def adopts(site: Site) -> None:
+    """Waits until a program attends the tunnel that it found: it puts back what is taken away."""
+    table = ("table", str(site.names.table))
+    mark = ("1.2.3.4/32", "dev", "lo", *table)
+
+    async def attends() -> bool:
+        return "1.2.3.4" not in run("ip", "-n", site.node, "route", "show", *table)
+
+    run("ip", "-n", site.node, "route", "add", *mark)
+    await eventually(attends, seconds=30)
+
+
+async def test_without_a_daemon_it_heals_what_others_take_away(wireguard: str, tmp_path: Path):
+    programs = dict[str, NodeProgram]()
+    async with two(wireguard, tmp_path, programs=programs) as (rome, milan):
+        assert (await join(rome.member, milan.member)).without == ""
+        await rome.member.stop()
+        table = str(rome.names.table)
+        run("ip", "-n", rome.node, "route", "flush", "table", table)
+        assert await rome.reaches(6, times=1) == 0 or run(
+            "ip", "-n", rome.node, "route", "show", "table", table
+        )
+
+        async def healed() -> bool:
+            return await rome.reaches(6, times=1) == 1
+
+        await eventually(healed, seconds=15)
+
+
+async def test_a_program_that_is_stopped_is_reported_and_taken_up_again(
+    wireguard: str, tmp_path: Path
+):
+    programs = dict[str, NodeProgram]()
+    async with two(wireguard, tmp_path, programs=programs) as (rome, milan):
+        assert (await join(rome.member, milan.member)).without == ""
+        child = programs["rome"].child
+        assert child is not None
+        async with flowing(rome.pod, await rome.alias(6)) as flow:
+            began = time.monotonic()
+            os.kill(child.pid, signal.SIGSTOP)
+            await trio.sleep(AWAY)
+            os.kill(child.pid, signal.SIGCONT)
+            await connected(rome)
+            await flow.loses_none(began)
+
+
+@asynccontextmanager
+async def ended(both: Iterable[Service]) -> AsyncIterator[None]:
+    """Ends daemons before the clusters that they have connections to."""
+    try:
+        yield
+    finally:
+        for site in both:
+            site.daemon.close()
+
+
+async def test_both_programs_as_processes_join_two_clusters_and_a_killed_daemon_costs_no_packet(
+    wireguard: str, tmp_path: Path
+):
+    word = f"t{secrets.token_hex(2)}"
+    lab, names, doors = Lab(tmp_path, word), (f"{word}r", f"{word}m"), ExitStack()
+    try:
+        pods = nodes(lab)
+        clusters = (lab.rome, lab.milan)
+        async with sites(tmp_path, *names) as both, ended(both):
+            for cluster in clusters:
+                for site in both:
+                    doors.enter_context(doorway(cluster.node, site.cluster.port))
+            for number, (site, cluster) in enumerate(zip(both, clusters, strict=True), 1):
+                site.daemon.settings = settings(number, wireguard)
+                site.daemon.settings["network"].pop("daemon", None)
+                site.daemon.enter = ("nsenter", f"--net=/run/netns/{cluster.node}")
+                await site.start()
+            rome, milan = both
+            for site in both:
+                await eventually(partial(has_ranges, site))
+            user = await milan.user_for(rome.name)
+            await rome.liqod("peer", "--remote-kubeconfig", str(user))
+            place = ids.tenant_namespace(rome.name)
+            found = await milan.admin.get(CONFIGURATIONS, rome.name, place, decode=Configuration)
+            assert found.status.remote is not None
+            alias = str(ip_network(found.status.remote.cidr.pod[0])[5])
+            async with flowing(pods[1], alias) as flow:
+                began = time.monotonic()
+                rome.daemon.kill()
+                await trio.sleep(AWAY)
+                await rome.start()
+                await trio.sleep(2.0)
+                await flow.loses_none(began)
+    finally:
+        doors.close()
+        lab.close()
+        for own, peer in (names, names[::-1]):
+            run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
