@@ -276,8 +276,10 @@ def _nodes_sum(found: re.Match[str]) -> str:
     """As :func:`_sum`, of the pods of ``liqod node``."""
     indent = found[1]
     return (
+        f'{indent}{{{{- with include "liqod.nodeConfiguration" . }}}}\n'
         f"{indent}annotations:\n"
-        f'{indent}  {SUMMED}: {{{{ include "liqod.nodeConfiguration" . | sha256sum }}}}'
+        f"{indent}  {SUMMED}: {{{{ . | sha256sum }}}}\n"
+        f"{indent}{{{{- end }}}}"
     )
 
 
