@@ -36,6 +36,7 @@ SUMMED: Final = "checksum/config"
 _NAMESPACE: Final = "word-of-the-namespace"
 _CLUSTER: Final = "word-of-the-cluster"
 _IMAGE: Final = "word-of-the-image"
+_NODE_IMAGE: Final = "word-of-the-other-image"
 _SERVER: Final = "word-of-the-server"
 _PRIORITY: Final = "word-of-the-priority"
 _REPLICAS: Final = 104729
@@ -50,6 +51,7 @@ _BASE: Final = Options(
     namespace=_NAMESPACE,
     in_cluster=True,
     image=_IMAGE,
+    node_image=_NODE_IMAGE,
     replicas=_REPLICAS,
     server=_SERVER,
 )
@@ -287,6 +289,7 @@ _EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (
     (rf": {_NAMESPACE}$", ": {{ .Release.Namespace | quote }}"),
     (_NAMESPACE, "{{ .Release.Namespace }}"),
     (_CLUSTER, "{{ .Values.clusterID | quote }}"),
+    (_NODE_IMAGE, '{{ include "liqod.nodeImage" . | quote }}'),
     (_IMAGE, f'{{{{ .Values.image | default "{workload.IMAGE}" | quote }}}}'),
     (str(_REPLICAS), "{{ .Values.replicas }}"),
     (

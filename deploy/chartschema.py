@@ -31,6 +31,7 @@ def schema() -> Schema:
         },
         "apiServer": _table({"address": _TEXT, "ca": _TEXT}),
         "image": _TEXT,
+        "nodeImage": _TEXT,
         "imagePullSecrets": _objects(),
         "replicas": {"type": "integer", "minimum": 1},
         "networking": _table({"enabled": _SWITCH}),

@@ -3,7 +3,8 @@
 Run as `python -m deploy.image FOLDER [ARCHITECTURE [WHEEL ...]]`. They have Debian's own packages
 and the Python packages that liqod needs, all by their hashes, liqod's own wheel as `make wheels`
 builds it, and the wheels that are named. No builder and no rights are needed, and the same commit
-gives the same bytes. One image is for daemons that join networks, and one for those that do not.
+gives the same bytes. One image is for the daemon; the one for `liqod node` has a layer more, with
+the programs of joined networks.
 """
 
 import sys
@@ -17,15 +18,13 @@ from deploy.archives import Content, link, tar, text
 from deploy.bytecode import Compiler
 from deploy.outcome import Unbuildable, show
 from liqod import __version__
-from liqod.install.workload import IMAGE
+from liqod.install.workload import IMAGE, OF_NODES
 
 PYTHON: Final = deb.RELEASES["bookworm"].python
 USER: Final = 65532
 LABEL: Final = "org.opencontainers.image"
 NAME: Final = f"docker.io/library/{IMAGE}"
 """The one that `liqod install` means where it is given none."""
-WITHOUT: Final = "-no-network"
-"""Ends the tag of the image for daemons that join no networks."""
 EMPTY: Final[Mapping[str, int]] = {
     **dict.fromkeys(("dev", "etc/liqod", "proc", "run", "sys", "var/lib"), 0o755),
     "tmp": 0o1777,
@@ -83,14 +82,13 @@ class Layers(NamedTuple):
     """The layers of both images, as tar archives.
 
     Attributes:
-        below: those that both have below the network's.
-        network: that of the programs of joined networks.
-        above: those that both have above it.
+        common: those that both have.
+        network: that of the programs of joined networks, above them: where both are, a node has
+            the others once.
     """
 
-    below: Sequence[bytes]
+    common: Sequence[bytes]
     network: bytes
-    above: Sequence[bytes]
 
 
 def make(target: Path, architecture: str = "", *plugins: str) -> list[Path]:
@@ -155,7 +153,7 @@ def layers(parts: Parts, epoch: int) -> Layers:
         if parts.plugins:
             above.append(packed(_modules(parts.plugins)))
         system = packed(_system(parts.debian), EMPTY)
-        return Layers([system], packed(_debian(parts.network)), above)
+        return Layers([system, *above], packed(_debian(parts.network)))
 
 
 def written(target: Path, architecture: str, parts: Parts, made: Layers, epoch: int) -> list[Path]:
@@ -163,14 +161,14 @@ def written(target: Path, architecture: str, parts: Parts, made: Layers, epoch: 
     target.mkdir(parents=True, exist_ok=True)
     files = []
     for ending, more, debian in (
-        ("", [made.network], [*parts.debian, *parts.network]),
-        (WITHOUT, [], [*parts.debian]),
+        ("", [], [*parts.debian]),
+        (OF_NODES, [made.network], [*parts.debian, *parts.network]),
     ):
         image = oci.Image(
             f"{NAME}{ending}",
             architecture,
             epoch,
-            [*made.below, *more, *made.above],
+            [*made.common, *more],
             CONFIG,
             _labels(epoch),
         )

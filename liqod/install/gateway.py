@@ -110,7 +110,7 @@ def keeper(namespace: str, image: str, affinity: Manifest) -> Manifest:
 
     Args:
         namespace: liqod's own.
-        image: of the daemon's.
+        image: that of ``liqod node``.
         affinity: that keeps it off virtual nodes.
     """
     container = {
@@ -145,7 +145,7 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
 
     Args:
         namespace: liqod's own.
-        image: of the daemon's.
+        image: that of ``liqod node``.
         affinity: that keeps it off virtual nodes.
     """
     container = {

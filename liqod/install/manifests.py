@@ -116,6 +116,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         namespace: where liqod keeps what is the whole cluster's.
         in_cluster: whether the daemon runs as a Deployment of this cluster.
         image: its container image, used in the cluster only.
+        node_image: that of ``liqod node`` there; empty for one of the same name, whose tag ends in
+            ``-node``.
         network: whether that one can join the networks of peers, which takes rights on its node.
         replicas: how many, of which one works.
         server: URL of the API server as peers reach it; told to ``liqoctl``, and to the daemon in
@@ -133,6 +135,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = labels.LIQO_NAMESPACE
     in_cluster: bool = False
     image: str = workload.IMAGE
+    node_image: str = ""
     network: bool = True
     replicas: int = 1
     server: str = ""
@@ -206,13 +209,29 @@ def daemon_manifests(options: Options) -> list[Manifest]:
         options.image,
         options.replicas,
         rights.SERVICE_ACCOUNT,
-        network=options.network,
+        nodes_image=nodes_image(options) if options.network else "",
         server=options.server,
         ca=options.ca,
         storage=options.storage,
         services=options.services,
     )
     return [_marked(manifest) for manifest in made]
+
+
+def nodes_image(options: Options) -> str:
+    """The image of ``liqod node``.
+
+    Raises:
+        ConfigError: none is named, and that of the daemon is named by its digest.
+    """
+    if options.node_image:
+        return options.node_image
+    if "@" in options.image:
+        raise ConfigError(
+            f"the image {options.image} is named by its digest: name that of liqod node, too, with "
+            "--node-image"
+        )
+    return f"{options.image}{workload.OF_NODES}"
 
 
 def render(made: list[Manifest]) -> str:

@@ -18,6 +18,8 @@ from liqod.model.view.whereabouts import DEPLOYMENT
 NAME: Final = DEPLOYMENT
 IMAGE: Final = f"liqod:v{__version__}"
 """Where nobody names another; ``liqoctl`` reads the version in it."""
+OF_NODES: Final = "-node"
+"""Follows the tag of the daemon's image in that of ``liqod node``, where nobody names another."""
 STAND_IN: Final = "liqo-controller-manager"
 """Name of the Deployment without pods, where the daemon runs outside the cluster."""
 SERVER_ARGUMENT: Final = "--api-server-address-override"
@@ -51,7 +53,7 @@ def workload(
     replicas: int,
     service_account: str,
     *,
-    network: bool = True,
+    nodes_image: str = "",
     server: str = "",
     ca: str = "",
     storage: bool = False,
@@ -62,7 +64,7 @@ def workload(
     Args:
         namespace: liqod's own.
         image, replicas, service_account: of the Deployment.
-        network: whether it can join the networks of peers.
+        nodes_image: of ``liqod node`` beside it; empty for daemons that join no networks.
         server: URL of the API server as peers reach it; empty leaves it to the operator.
         ca: PEM of its authority; empty for the one that the cluster itself tells.
         storage: whether it provisions volumes.
@@ -70,14 +72,14 @@ def workload(
     """
     deployment = _deployment(namespace, image, replicas, service_account, server)
     beside = []
-    if network:
+    if nodes_image:
         deployment["spec"] |= gateway.STRATEGY
         deployment["spec"]["template"]["spec"] |= gateway.pod(
             deployment["spec"]["template"]["spec"]
         )
-        beside.append(gateway.keeper(namespace, image, off_virtual_nodes()))
+        beside.append(gateway.keeper(namespace, nodes_image, off_virtual_nodes()))
         beside.append(gateway.node_configuration(namespace))
-        beside.append(gateway.node(namespace, image, off_virtual_nodes()))
+        beside.append(gateway.node(namespace, nodes_image, off_virtual_nodes()))
     return [
         _configuration(namespace, server, ca, storage=storage, services=services),
         deployment,

@@ -148,12 +148,14 @@ CASES: dict[str, tuple[tuple[str, ...], Options]] = {
     "everything": (
         (
             *("--set", "storage=true,clusterProfiles=true,image=registry.example/liqod:1"),
+            *("--set", "nodeImage=registry.example/node:1"),
             *("--set", "apiServer.address=https://rome.example:6443"),
         ),
         Options(
             storage=True,
             cluster_profiles=True,
             image="registry.example/liqod:1",
+            node_image="registry.example/node:1",
             server="https://rome.example:6443",
         ),
     ),
@@ -288,6 +290,10 @@ def test_a_place_or_an_id_that_is_missing_is_named(helm: Helm) -> None:
     assert "clusterID" in refused.stderr
     refused = helm.run("template", "liqod", str(CHART), "--set", "clusterID=rome", check=False)
     assert "the namespace default is Kubernetes' own" in refused.stderr
+    digest = "clusterID=rome,image=registry.example/liqod@sha256:0"
+    with_digest = ("template", "liqod", str(CHART), "--namespace", "liqo", "--set", digest)
+    assert "nodeImage" in helm.run(*with_digest, check=False).stderr
+    helm.run(*with_digest, "--set", "networking.enabled=false")
     old = ("--namespace", "liqo", "--set", "clusterID=rome", "--kube-version", "1.29.9")
     assert ">=1.30.0" in helm.run("template", "liqod", str(CHART), *old, check=False).stderr
 

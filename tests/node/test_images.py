@@ -73,7 +73,7 @@ def run(
     real_node_cluster: NodeCluster, own_images: ownimages.Images
 ) -> Callable[[str, str, list[str]], str]:
     """Runs a command in a pod of an image, and returns its output."""
-    for archive in (own_images.joined, own_images.alone):
+    for archive in (own_images.daemon, own_images.node):
         real_node_cluster.load(archive)
     plane = real_node_cluster.plane
 
@@ -94,10 +94,10 @@ def run(
 @pytest.mark.parametrize(
     ("name", "image", "tools"),
     [
-        ("joined", ownimages.NAME, ["nft", "wireguard-go"]),
-        ("alone", ownimages.WITHOUT, []),
+        ("daemon", ownimages.NAME, []),
+        ("node", ownimages.OF_NODES, ["nft", "wireguard-go"]),
     ],
-    ids=["joined", "alone"],
+    ids=["daemon", "node"],
 )
 def test_all_of_it_works_for_nobody_on_a_root_that_is_read_only(
     run: Callable[[str, str, list[str]], str], name: str, image: str, tools: list[str]
@@ -122,7 +122,7 @@ def test_a_copy_gives_the_same_images(own_images: ownimages.Images) -> None:
         assert one.read_bytes() == again.read_bytes(), one.name
 
 
-@pytest.mark.parametrize("which", ["joined", "alone"])
+@pytest.mark.parametrize("which", ["daemon", "node"])
 def test_no_image_is_larger_than_it_may_be(own_images: ownimages.Images, which: str) -> None:
     archive: Path = getattr(own_images, which)
     size = 0

@@ -159,7 +159,7 @@ def test_what_stands_for_a_gateway_runs_nothing(clusters: Podded) -> None:
 @pytest.fixture
 def registry(clusters: Podded, own_images: ownimages.Images) -> Iterator[None]:
     """A registry from which the images come that Liqo's own test of the network names."""
-    made = Registry(ownimages.with_curl(own_images.joined), {"Env": ["PATH=/usr/bin"]})
+    made = Registry(ownimages.with_curl(own_images.daemon), {"Env": ["PATH=/usr/bin"]})
     for node in clusters.nodes:
         node.mirror("ghcr.io", made.port)
     yield

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from deploy import image, wheels
 from deploy.deb import here
 from deploy.outcome import Unbuildable
+from liqod.install import workload
 from tests.testbed import image as busybox
 from tests.testbed import programs
 from tests.testbed import wheels as distributions
@@ -25,7 +26,7 @@ from tests.testbed.errors import Unavailable
 
 TITLE = "liqod's images"
 NAME = image.NAME
-WITHOUT = f"{NAME}{image.WITHOUT}"
+OF_NODES = f"{NAME}{workload.OF_NODES}"
 PYTHON = "/usr/bin/python3"
 CURL = f"""#!{PYTHON}
 # The head of what a URL, the last word, gives; of options it knows the deadline alone.
@@ -45,14 +46,14 @@ class Images(NamedTuple):
     folder: Path
 
     @property
-    def joined(self) -> Path:
-        """The archive of the image for daemons that join networks."""
-        return _of(self.folder, f"*-{_machine()}.oci.tar", without=False)
+    def daemon(self) -> Path:
+        """The archive of the daemon's image."""
+        return _of(self.folder, f"*-{_machine()}.oci.tar", nodes=False)
 
     @property
-    def alone(self) -> Path:
-        """The archive of the image for daemons that join none."""
-        return _of(self.folder, f"*-{_machine()}.oci.tar", without=True)
+    def node(self) -> Path:
+        """The archive of the image of `liqod node`."""
+        return _of(self.folder, f"*-{_machine()}.oci.tar", nodes=True)
 
     @property
     def made(self) -> list[tuple[Path, Path]]:
@@ -94,8 +95,8 @@ def _machine() -> str:
     return here()[1]
 
 
-def _of(folder: Path, pattern: str, *, without: bool) -> Path:
-    (found,) = (x for x in folder.glob(pattern) if (image.WITHOUT in x.name) == without)
+def _of(folder: Path, pattern: str, *, nodes: bool) -> Path:
+    (found,) = (x for x in folder.glob(pattern) if (workload.OF_NODES in x.name) == nodes)
     return found
 
 

@@ -44,7 +44,7 @@ class Podded(Joined):
     def __init__(self, images: ownimages.Images, *names: str, second: str = "") -> None:
         # Of an external range Liqo's tools tell one: nodes have no address of the other family.
         super().__init__(*names, settings=SETTINGS, planes=Settings())
-        self._images.append(images.joined)
+        self._images += [images.daemon, images.node]
         self._second = second
         self._tails: dict[str, Callable[[], str]] = {}
 
@@ -59,7 +59,8 @@ class Podded(Joined):
             cluster.plane.kubectl("cordon", worker.name)
 
     def _settle(self, cluster: NodeCluster) -> None:
-        cluster.load(self._images[0])
+        for archive in self._images:
+            cluster.load(archive)
         member = Member(cluster.plane)
         self.members[cluster.name] = member
         self._tails[cluster.name] = partial(self.logs, cluster.name)

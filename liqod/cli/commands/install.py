@@ -34,6 +34,10 @@ Image = Annotated[
     str,
     typer.Option(help="Its container image, in the cluster.", show_default="liqod:VERSION"),
 ]
+NodeImage = Annotated[
+    str,
+    typer.Option(help="That of `liqod node` there.", show_default="IMAGE-node"),
+]
 InCluster = Annotated[
     bool, typer.Option("--in-cluster", help="The daemon is to run in the cluster.")
 ]
@@ -95,6 +99,7 @@ async def install(
     write_kubeconfig: KubeconfigFile = None,
     in_cluster: InCluster = False,
     image: Image = DEFAULT.image,
+    node_image: NodeImage = "",
     networking_disabled: NetworkingDisabled = False,
     storage: Storage = False,
     services: Services = False,
@@ -165,6 +170,7 @@ async def install(
         namespace=liqo_namespace,
         in_cluster=in_cluster,
         image=image,
+        node_image=node_image,
         network=not networking_disabled,
         replicas=replicas,
         server=advertise,

@@ -11,6 +11,7 @@ import pytest
 
 from deploy import environment, image, lock, packages, wheels
 from deploy.archives import Content, ar, tar_xz, text
+from liqod.install.workload import OF_NODES
 from tests.unit.deploy.test_deb import EPOCH, write_wheel
 
 SITE = "./usr/lib/liqod/lib/python3.11/site-packages"
@@ -104,13 +105,13 @@ def test_the_same_parts_give_the_same_bytes(tmp_path: Path):
         assert one.read_bytes() == other.read_bytes()
 
 
-def test_one_image_has_what_joined_networks_need_and_the_other_has_not(tmp_path: Path):
-    joined, _, alone, _ = write(tmp_path, parts(tmp_path))
-    more, less = read(joined), read(alone)
+def test_the_image_of_nodes_has_what_joined_networks_need_and_the_daemons_has_not(tmp_path: Path):
+    daemon, _, node, _ = write(tmp_path, parts(tmp_path))
+    more, less = read(node), read(daemon)
     assert [name for layer in more[2] if "./usr/sbin/nft" in layer for name in layer]
     assert not [name for layer in less[2] for name in layer if "nft" in name]
     assert len(more[2]) == len(less[2]) + 1
-    for entry, ending in ((more[0], ""), (less[0], image.WITHOUT)):
+    for entry, ending in ((more[0], OF_NODES), (less[0], "")):
         assert entry["annotations"]["io.containerd.image.name"] == f"{image.NAME}{ending}"
         assert entry["platform"] == {"architecture": "arm64", "os": "linux"}
 
@@ -128,7 +129,7 @@ def test_nobody_runs_it_and_nothing_else_than_liqod(tmp_path: Path):
 
 
 def test_modules_have_their_bytecode_and_pages_and_tests_are_left_out(tmp_path: Path):
-    _, _, layers = read(write(tmp_path, parts(tmp_path))[0])
+    _, _, layers = read(write(tmp_path, parts(tmp_path))[2])
     names = {name for layer in layers for name in layer}
     for module in (f"{SITE}/other/x.py", f"{SITE}/liqod/daemon.py", "./usr/lib/python3.11/os.py"):
         assert {module, f"{module}c"} <= names
@@ -137,19 +138,19 @@ def test_modules_have_their_bytecode_and_pages_and_tests_are_left_out(tmp_path: 
 
 
 def test_scanners_and_tls_find_what_they_look_for(tmp_path: Path):
-    _, _, layers = read(write(tmp_path, parts(tmp_path))[0])
+    _, _, layers = read(write(tmp_path, parts(tmp_path))[2])
     bundle = layers[0]["./etc/ssl/certs/ca-certificates.crt"][1]
     trusted = b"usr/share/ca-certificates/"
     assert bundle == trusted + b"a.crt\n" + trusted + b"b.crt\n"
     assert layers[0]["./usr/lib/ssl/cert.pem"][0].linkname == "/etc/ssl/certs/ca-certificates.crt"
     assert b"Package: libc6\n" in layers[0]["./var/lib/dpkg/status.d/libc6"][1]
-    assert b"Package: nftables\n" in layers[1]["./var/lib/dpkg/status.d/nftables"][1]
+    assert b"Package: nftables\n" in layers[-1]["./var/lib/dpkg/status.d/nftables"][1]
     assert layers[0]["./lib"][0].linkname == "usr/lib"
     assert "./lib64" not in layers[0]
 
 
 def test_the_list_names_every_package_with_its_hash(tmp_path: Path):
-    _, file, _, other = write(tmp_path, parts(tmp_path))
+    _, other, _, file = write(tmp_path, parts(tmp_path))
     found = json.loads(file.read_text())
     image_itself, *packed = found["packages"]
     urls = [each["externalRefs"][0]["referenceLocator"] for each in packed]
@@ -158,7 +159,7 @@ def test_the_list_names_every_package_with_its_hash(tmp_path: Path):
         "pkg:pypi/other@1",
         "pkg:pypi/liqod@1",
     ]
-    assert image_itself["name"] == "liqod"
+    assert image_itself["name"] == "liqod-node"
     contained = [each["relatedSpdxElement"] for each in found["relationships"][1:]]
     assert contained == [each["SPDXID"] for each in packed]
     assert "nftables" not in other.read_text()

@@ -169,7 +169,7 @@ def test_what_the_page_names_is_served():
 
 def test_what_is_scraped_in_the_cluster_is_a_port_of_the_pod():
     monitor, *_ = yaml.safe_load_all(MONITORING.read_text())
-    made = workload.workload("liqo", "liqod:1", 1, "liqod")
+    made = workload.workload("liqo", "liqod:1", 1, "liqod", nodes_image="liqod:1-node")
     (pod,) = [each["spec"]["template"] for each in made if each["kind"] == "Deployment"]
     wanted = monitor["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= pod["metadata"]["labels"].items()

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 
@@ -78,6 +79,21 @@ def test_the_daemons_version_is_where_liqoctl_looks():
         "PodDisruptionBudget",
         "Service",
     ]
+
+
+def test_the_programs_of_joined_networks_are_in_another_image_than_the_daemon():
+    options = Options(cluster_id="milan", in_cluster=True, image="registry.example:5000/liqod:1")
+    for name in ("liqod-node", "liqod-keeper"):
+        [container] = named("DaemonSet", name, options)["spec"]["template"]["spec"]["containers"]
+        assert container["image"] == "registry.example:5000/liqod:1-node"
+    by_digest = msgspec.structs.replace(options, image=f"registry.example/liqod@sha256:{'0' * 64}")
+    with pytest.raises(ConfigError, match="--node-image"):
+        made(by_digest)
+    alone = msgspec.structs.replace(by_digest, network=False)
+    assert not [each for each in made(alone) if each["kind"] == "DaemonSet"]
+    both = msgspec.structs.replace(by_digest, node_image="registry.example/node:1")
+    [container] = named("DaemonSet", "liqod-node", both)["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example/node:1"
 
 
 def test_in_a_pod_the_inspectors_socket_has_a_folder():

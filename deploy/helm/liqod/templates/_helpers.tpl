@@ -42,6 +42,11 @@
 {{- include "liqod.tables" $told -}}
 {{- end -}}
 
+{{/* The image of `liqod node`, as `liqod install` names it. */}}
+{{- define "liqod.nodeImage" -}}
+{{- .Values.nodeImage | default (printf "%s-node" (.Values.image | default (printf "liqod:%s" .Chart.AppVersion))) -}}
+{{- end -}}
+
 {{- define "liqod.tables" -}}
 {{- range $key, $value := . }}{{ if not (kindIs "map" $value) -}}
 {{ $key }} = {{ include "liqod.toml" $value }}
