@@ -85,6 +85,7 @@ from liqod.runtime import account, log, sdnotify
 from liqod.runtime.arguments import Parser
 from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import explain, walled
+from liqod.sharedport import Connect
 from liqod.shutdown import ShutdownWatchdog
 from liqod.telemetry import registry
 from liqod.telemetry.hub import Hub
@@ -157,6 +158,7 @@ class Daemon:
         self._generation = OwnGeneration()
         self._led_by = Observable("")
         self._inspector: Inspector | None = None
+        self._calls: Connect | None = None
         self._hub = Hub()
         self._components = Components()
         self._identity = candidates.new_identity()
@@ -262,7 +264,10 @@ class Daemon:
             if self._config.webhook.enabled:
                 await servers.start(webhook.run)
                 self._health.hindrance = webhook.hindrance
-            connect = partial(machinesocketdial.dial, Path(self._config.network.machine))
+            folder = Path(self._config.network.machine)
+            connect = partial(machinesocketdial.dial, folder)
+            if self._config.network.enabled:
+                self._calls = partial(machinesocketdial.calls, folder)
             own = (self._leads, self._generation)
             self._machine = MachineConnection(context, *own, connect)
             self._components.machine = self._machine.machine
@@ -420,9 +425,8 @@ class Daemon:
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)
-            handshake = HandshakeManager(
-                context, pair.private, self._account, seen.seen, seen.clusters, machine.folder
-            )
+            known = (context, pair.private, self._account, seen.seen, seen.clusters)
+            handshake = HandshakeManager(*known, self._calls)
             self._components.handshake = handshake
             peers = PeerController(context, tasks.run, arbiter.end)
             self._leader = leader = LeaderComponents(context, peers, seen, handshake)

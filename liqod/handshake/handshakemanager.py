@@ -25,11 +25,7 @@ from liqod.handshake.requests.policyrequests import ListSeenClusters, PolicyRequ
 from liqod.handshake.requests.prunedpeerings import PrunedPeerings
 from liqod.handshake.requests.reverseconnections import ReverseConnections
 from liqod.handshake.timings import ORDINARY, HandshakeTimings
-from liqod.handshake.transport.advertisedlistener import (
-    AdvertisedListener,
-    FindSharedFolder,
-    not_shared,
-)
+from liqod.handshake.transport.advertisedlistener import AdvertisedListener
 from liqod.handshake.transport.channel import StreamBackend, StreamLimits
 from liqod.handshake.transport.channelmanager import ChannelManager
 from liqod.handshake.transport.localidentity import KnowsFormerKey, LocalIdentities, present_key
@@ -41,6 +37,7 @@ from liqod.kube.http import proxies
 from liqod.kube.http.wire import Wire
 from liqod.resources import OutgoingPeering
 from liqod.runtime.account import STREAMS, Account
+from liqod.sharedport import Connect
 
 FindSeenCluster = Callable[[str], SeenCluster | None]
 """All that is seen of a cluster id; None for nothing."""
@@ -79,7 +76,7 @@ class HandshakeManager:
         private: its key, PEM.
         look: into what discovery has seen.
         list_seen: all that it has seen.
-        shared: finds the folder of root's alone by which programs share a port.
+        connect: as in :class:`.transport.advertisedlistener.AdvertisedListener`.
 
     Attributes:
         channels: the channels that are kept.
@@ -94,7 +91,7 @@ class HandshakeManager:
         callers: Account,
         look: FindSeenCluster = never_seen,
         list_seen: ListSeenClusters = none_seen,
-        shared: FindSharedFolder = not_shared,
+        connect: Connect | None = None,
         timings: HandshakeTimings = ORDINARY,
     ) -> None:
         self._context, self._sighted, self._list_seen = context, DiscoveryLookup(look), list_seen
@@ -107,7 +104,7 @@ class HandshakeManager:
         self._dialler = PeerDialler(
             self._own.towards, proxy=proxy, counters=self.counters, bounds=bounds, timings=timings
         )
-        self._advertised = AdvertisedListener(context, shared)
+        self._advertised = AdvertisedListener(context, connect)
         self.reverse_connections = ReverseConnections(context)
         present = partial(present_key, context.client)
         self.channels = ChannelManager(

@@ -23,11 +23,13 @@ class FrameStream:
 
     Args:
         stream: the connection, which its opener closes.
+        said: what was received of it already.
     """
 
-    def __init__(self, stream: trio.abc.Stream) -> None:
+    def __init__(self, stream: trio.abc.Stream, said: bytes = b"") -> None:
         self._stream = stream
         self._reader = FrameReader()
+        self._reader.feed(said)
         self._waiting: deque[bytes] = deque()
         self._outstanding = 0
         self._stirred = trio.Event()

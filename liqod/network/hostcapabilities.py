@@ -73,6 +73,9 @@ class HostCapabilities:
         places: of callers at the proxy.
         folder: where backends keep what must last until the machine starts anew.
         node: name of the node's network namespace; None for the one that this process is in.
+
+    Attributes:
+        process: reads what strangers send; None while networks cannot be joined here.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class HostCapabilities:
         self._places, self._folder = places, folder
         self._kernel, self._node = KernelDatapath(cluster, node), node or ""
         self._seldom = Seldom()
+        self.process: MachineProcess | None = None
 
     async def look(self, around: Surroundings) -> GatewayHost:
         """This machine's capabilities as they are now.
@@ -99,13 +103,14 @@ class HostCapabilities:
             return GatewayHost(facts=DISABLED)
         lacks = orderchecks.around_problem(around) or await self._kernel.problem()
         if lacks:
+            self.process = None
             self._warn(f"the networks of peers cannot be joined: {lacks}")
             return lacking(lacks)
         return await self.equipped(around)
 
     async def equipped(self, around: Surroundings) -> GatewayHost:
         """The capabilities of a machine whose kernel can have data paths."""
-        process = MachineProcess(self._kernel, Path(self._folder), self._node)
+        self.process = process = MachineProcess(self._kernel, Path(self._folder), self._node)
         tunnels, why = await self._usable()
         usable = [each.provider for each in self._backends if each.provider.name in tunnels]
         facts = MachineFacts(
@@ -113,7 +118,6 @@ class HostCapabilities:
             addresses=self._settings.advertise or own_addresses(around.address),
             backends={each.name: listening(each) for each in usable},
             stands_by=frozenset(each.name for each in usable if each.stands_by),
-            folder=self._folder if tunnels else "",
         )
         return GatewayHost(
             facts=facts,

@@ -8,21 +8,24 @@ names.
 import logging
 import os
 import pwd
+from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
 from liqod.config import Config
 from liqod.configsections import NetworkSettings
-from liqod.errors import ConfigError, LiqodError, NetworkError
-from liqod.network.dataplane.kernel import capabilities, container
-from liqod.network.gatewayhost import Look
-from liqod.network.hostcapabilities import HostCapabilities, HostSettings
+from liqod.errors import ConfigError, LiqodError
+from liqod.network.dataplane.kernel import capabilities
+from liqod.network.gatewayhost import GatewayHost, Look
+from liqod.network.hostcapabilities import HostCapabilities, HostSettings, lacking
 from liqod.network.loadedbackends import loaded_backends
+from liqod.network.machine import callrelay
 from liqod.network.machine.machineside import MachineSide
-from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket
-from liqod.network.orders.tunnels import BackendTrouble
+from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket, deny
+from liqod.network.orders.greeting import CALLS, SOCKET
+from liqod.network.orders.tunnels import BackendTrouble, Surroundings
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -31,6 +34,7 @@ from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import explain
 
+UNUSABLE: Final = "no networks can be joined on this machine, or no daemon has asked for that yet"
 RETRIES = Backoff(first=1.0, last=30.0)
 """Seconds until the socket is tried again."""
 
@@ -54,36 +58,27 @@ class MachineProgram:
         self._config, self._callers, self._node = config, callers, node
         self._settings = config.network
         self._plugins = PluginHost(Plugins())
+        self._capabilities: HostCapabilities | None = None
         self.side = MachineSide(self._equip, troubles=self._troubles, node=node)
 
     async def run(self) -> NoReturn:
         """Keep what is ordered until cancelled, which ends nothing.
 
-        Raises:
-            ConfigError: settings of a backend make no sense.
+        What this machine lacks is looked for when a daemon asks, and told to it.
         """
-        lacks = await self._lacks()
-        if lacks is not None:
-            log.info("this machine cannot be a gateway: %s", lacks)
-            await trio.sleep_forever()
-        self._plugins = _plugins(self._config)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.side.run)
             nursery.start_soon(self._listen)
         raise AssertionError("the machine's side ends by cancellation only")
 
-    async def _lacks(self) -> str | None:
-        if not self._settings.enabled:
-            return "[network] enabled is false"
-        try:
-            await container.unlock()
-        except NetworkError as error:
-            return str(error)
-        return await capabilities.problem()
-
     def _equip(self, cluster: str) -> Look:
         """Finds the capabilities of this machine, for a cluster's id."""
         config = self._config
+        try:
+            self._plugins = _plugins(config)
+        except ConfigError as error:
+            log.error("%s", error)
+            return partial(_look_in_vain, f"the configuration of liqod node: {error}")
         settings = HostSettings(
             enabled=config.network.enabled,
             advertise=config.network.advertise,
@@ -91,7 +86,8 @@ class MachineProgram:
             idle=config.handshake.stream_idle,
         )
         known = (cluster, settings, loaded_backends(self._plugins), self._callers[PROXY])
-        return HostCapabilities(*known, node=self._node).look
+        self._capabilities = made = HostCapabilities(*known, node=self._node)
+        return made.look
 
     def _troubles(self) -> dict[str, BackendTrouble]:
         found = {}
@@ -105,15 +101,37 @@ class MachineProgram:
         """Listen for the daemon, as often as it takes; what is ordered goes on meanwhile."""
         seldom, failures = Seldom(), 0
         folder = Path(self._settings.machine)
+        faces = {SOCKET: self.side.serve, CALLS: self._hand_calls}
         while True:
             try:
-                account = account_of(self._settings)
-                await MachineSocket(folder, account, self.side.serve).run()
+                await MachineSocket(folder, account_of(self._settings), faces).run()
             except* (LiqodError, OSError) as group:
                 if seldom.allows(why := explain(group)):
-                    log.warning("no daemon can order this machine: %s", why)
+                    await _log_silence(why)
             failures += 1
             await trio.sleep(RETRIES.delay(failures))
+
+    async def _hand_calls(self, daemon: trio.SocketStream) -> None:
+        """Hand the daemon what calls it at the port of the tunnels, once they can be had."""
+        process = self._capabilities.process if self._capabilities is not None else None
+        if process is None:
+            await deny(daemon, UNUSABLE)
+        else:
+            await callrelay.serve(process, daemon)
+
+
+async def _log_silence(why: str) -> None:
+    """Log why no daemon can order this machine: where it can be no gateway, none is to."""
+    lacks = await capabilities.problem()
+    if lacks is None:
+        log.warning("no daemon can order this machine: %s", why)
+    else:
+        log.info("this machine cannot be a gateway: %s", lacks)
+
+
+async def _look_in_vain(problem: str, around: Surroundings) -> GatewayHost:
+    """As :data:`.gatewayhost.Look`, of a machine that cannot be a gateway."""
+    return lacking(problem)
 
 
 def account_of(settings: NetworkSettings) -> DaemonAccount:

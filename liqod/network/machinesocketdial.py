@@ -1,4 +1,4 @@
-"""Connects the daemon to the machine's side by the socket of its program."""
+"""Connects the daemon to the machine's side by the sockets of its program."""
 
 from pathlib import Path
 from typing import Final
@@ -6,22 +6,28 @@ from typing import Final
 import trio
 
 from liqod.errors import NetworkError
-from liqod.network.orders.greeting import SOCKET
+from liqod.network.framestream import FrameStream
+from liqod.network.orders import messages
+from liqod.network.orders.greeting import ANSWERS, CALLS, SOCKET, Denied
 from liqod.runtime.unixpeer import unix_peer
+from liqod.sharedport import HANDED
 
+AGREED_WITHIN: Final = 20.0
+"""Seconds until the calls of a port are handed over: a process may have to be begun for that."""
 START: Final = "start liqod node on this machine (systemctl start liqod-node)"
 
 
-async def dial(folder: Path) -> trio.SocketStream:
+async def dial(folder: Path, name: str = SOCKET) -> trio.SocketStream:
     """A connection to the machine's side.
 
     Args:
-        folder: of its socket.
+        folder: of its sockets.
+        name: of one of them.
 
     Raises:
         NetworkError: there is none; it says what to do.
     """
-    path = folder / SOCKET
+    path = folder / name
     try:
         stream = await trio.open_unix_socket(path)
     except (FileNotFoundError, ConnectionRefusedError):
@@ -37,6 +43,41 @@ async def dial(folder: Path) -> trio.SocketStream:
         await trio.aclose_forcefully(stream)
         raise NetworkError(f"user {listens.user} listens at {path}, and not root")
     return stream
+
+
+async def calls(folder: Path) -> trio.SocketStream:
+    """A connection by which the calls of this daemon are handed over, as :mod:`liqod.sharedport`.
+
+    Args:
+        folder: of the machine's sockets.
+
+    Raises:
+        NetworkError: there is none; it says why.
+    """
+    stream, agreed = await dial(folder, CALLS), False
+    try:
+        with trio.move_on_after(AGREED_WITHIN):
+            # Of what follows this byte each has descriptors beside it.
+            said = bytes(await stream.receive_some(len(HANDED)))
+            agreed = said == HANDED
+            if not agreed:
+                raise NetworkError(await _refusal(stream, said))
+            return stream
+    except trio.BrokenResourceError as error:
+        raise NetworkError(f"liqod node has ended the connection: {error}") from error
+    finally:
+        if not agreed:
+            await trio.aclose_forcefully(stream)
+    raise NetworkError(f"liqod node has not answered for {AGREED_WITHIN:.0f} s")
+
+
+async def _refusal(stream: trio.SocketStream, said: bytes) -> str:
+    """The reason why nothing is handed over, of which the first bytes were read."""
+    try:
+        answer = messages.read(ANSWERS, await FrameStream(stream, said).greeted())
+    except ValueError as error:
+        return f"liqod node gives no answer: {error}"
+    return answer.problem if isinstance(answer, Denied) else "liqod node gives another answer"
 
 
 async def problem(folder: Path) -> str:

@@ -7,8 +7,6 @@ each request that is not answered yet.
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from math import inf
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import trio
@@ -38,6 +36,7 @@ from liqod.network.orders.tunnels import (
     UnknownSwept,
 )
 from liqod.network.overlay.ways import NodeReachability
+from liqod.runtime.backoff import Backoff
 from liqod.runtime.observable import Observable
 
 A = TypeVar("A", MachineRead, TunnelEnded, UnknownFound, UnknownSwept)
@@ -46,8 +45,8 @@ PATIENCE: Final = 300.0
 """Seconds for a request: each backend may take a minute to end a tunnel."""
 LOOKED: Final = 30.0
 """Seconds for the machine's side to find its capabilities."""
-AGAIN: Final = 30.0
-"""Seconds until it is asked again for those that are not known."""
+AGAIN: Final = Backoff(first=5.0, last=60.0)
+"""Seconds until it is asked again, where networks cannot be joined on it, or that is not known."""
 SILENT_FOR: Final = 3.0
 """Seconds for a connection to it to be there, where its capabilities are asked for."""
 SILENT: Final = "this machine's side has not answered"
@@ -175,15 +174,12 @@ class RemoteMachine:
             return unknown
         return found.facts
 
-    def folder(self) -> Path | None:
-        """The folder where its programs find each other; None where no networks can be joined."""
-        found = self.facts.now.folder
-        return Path(found) if found else None
-
     async def wait_usable(self) -> None:
-        """Wait until networks can be joined on it; asks again while that is not known."""
+        """Wait until networks can be joined on it; asks again and again, since that may change."""
+        failures = 0
         while self.facts.now.problem:
-            with trio.move_on_after(AGAIN if self.facts.now.unknown else inf) as waiting:
+            failures += 1
+            with trio.move_on_after(AGAIN.delay(failures)) as waiting:
                 await self.facts.wait_changed()
             if waiting.cancelled_caught:
                 await self.look()

@@ -65,7 +65,7 @@ class YieldedTunnels(Controller[str]):
             return None
         facts = await self._machine.look()
         if facts.problem:
-            return AGAIN if facts.unknown else None
+            return AGAIN.last
         found = await self._machine.unknown(())
         if not found:
             return None

@@ -24,7 +24,7 @@ from liqod.sharedport import CALLS, HANDED, as_socket, received
 from liqod.tunnel import leading, wanted
 from liqod.tunnel.confinement import confine
 from liqod.tunnel.dialsockets import close_all
-from liqod.tunnel.listening import Ports
+from liqod.tunnel.listening import Port, Ports
 from liqod.tunnel.packets import Tun
 from liqod.tunnel.probes.attendance import ProbeAttendance
 from liqod.tunnel.probes.echoes import echo
@@ -68,6 +68,8 @@ class Process:
         since = trio.current_time()
         while trio.current_time() - since < UNUSED:
             await trio.sleep(UNUSED / 4)
+            # One may have been opened for a connection that broke before its time.
+            self._ports.close_unused()
             if self._tunnels or self._attended:
                 since = trio.current_time()
 
@@ -125,9 +127,9 @@ class Process:
         Raises:
             ValueError, OSError: its descriptor does not come along, or is no such socket.
         """
-        port = self._ports.get(request.port)
-        if request.do == CALLS and port is not None:
-            return partial(port.hand_on, stream)
+        if request.do == CALLS:
+            hand_on = partial(self._hand_on, self._opened(request, files), stream)
+            return partial(self._attend, hand_on)
         if request.lead is not None:
             lead = partial(leading.lead, request.lead, _taken(files), stream)
             return partial(self._attend, lead)
@@ -144,8 +146,6 @@ class Process:
         tunnel = self._tunnels.get(request.tunnel)
         if request.wanted is not None:
             await self._be(request, files)
-        elif request.do == CALLS:
-            raise ValueError("this process does not listen there")
         elif tunnel is not None and request.do == wanted.HURRY:
             tunnel.hurry()
         elif tunnel is not None and request.do == wanted.END:
@@ -175,6 +175,25 @@ class Process:
         finally:
             for port in opened:
                 port.awaited = False
+            self._ports.close_unused()
+
+    def _opened(self, request: TunnelRequest, files: list[int]) -> Port:
+        """The port whose calls are to be handed on, which the socket that came along may open."""
+        made = self._ports.open(files.pop()) if files else None
+        if made is not None:
+            made.awaited = False
+            self._nursery.start_soon(made.run)
+        found = self._ports.get(request.port)
+        if found is None:
+            self._ports.close_unused()
+            raise ValueError("this process does not listen there")
+        return found
+
+    async def _hand_on(self, port: Port, stream: trio.SocketStream) -> None:
+        """Hand on what calls the daemon; the port is closed after that where nobody else has it."""
+        try:
+            await port.hand_on(stream)
+        finally:
             self._ports.close_unused()
 
     async def _open(self, name: str, device: Tun) -> CarriedTunnel:

@@ -1,8 +1,9 @@
 """A server's part: sessions with its peer, at a port that is shared by the servers of all peers.
 
 The process has the port's one listening socket, which its parent made, and accepts for all: the
-name that a ClientHello calls decides for whom. A call of the daemon's name is handed on to the
-daemon, unread. A connection that calls nobody's name is closed: nothing was said to it.
+name that a ClientHello calls decides for whom. A call of the daemon's name is handed back to the
+parent, unread, for the daemon. A connection that calls nobody's name is closed: nothing was said to
+it.
 
 A connection with a server's name may be of any client: it has to prove itself the peer's.
 """
@@ -40,7 +41,7 @@ class Port:
 
     Attributes:
         servers: takes a connection, by the name that it calls.
-        daemon: a connection to the daemon, for what calls it; None where none is there.
+        daemon: a connection that leads to the daemon, for what calls it; None where none does.
         awaited: True until the server that it was opened for has it.
     """
 
@@ -71,7 +72,7 @@ class Port:
         self._over.set()
 
     async def hand_on(self, stream: trio.SocketStream) -> None:
-        """Hand a daemon what calls it, until it or the port is gone."""
+        """Hand a daemon what calls it, until its connection or the port is gone."""
         self.daemon = stream
         try:
             async with trio.open_nursery() as nursery:
@@ -182,9 +183,9 @@ class Ports:
         return self._ports.get(number)
 
     def close_unused(self) -> None:
-        """Close those that have no server any more."""
+        """Close those that have no server any more, and lead to no daemon."""
         for port in list(self._ports.values()):
-            if port.servers or port.awaited:
+            if port.servers or port.awaited or port.daemon is not None:
                 continue
             del self._ports[port.number]
             port.close()

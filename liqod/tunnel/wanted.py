@@ -14,7 +14,7 @@ import msgspec
 from liqod.sharedport import CALLS
 from liqod.tunnel.probes.orders import EchoOrder, ProbeOrder
 
-VERSION: Final = 4
+VERSION: Final = 5
 """Of the requests; a process of another one is replaced."""
 MOST: Final = 1 << 20
 """Bytes of a request, and of an answer; the certificates of a proxy's issuers are in it."""
@@ -116,7 +116,8 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         tunnel: name of the tunnel, unique on this machine.
         wanted: of :data:`BE`.
         parts: of :data:`BE`: the purposes of the descriptors beside it, in their order.
-        port: of :data:`liqod.sharedport.CALLS`.
+        port: of :data:`liqod.sharedport.CALLS`, with the socket that listens there beside it where
+            the process has none.
         lead: of :data:`LEAD`, with the caller's connection beside it.
         probe: of :data:`PROBE`, whose connection goes on with messages of its own
             (:mod:`.probes.orders`).

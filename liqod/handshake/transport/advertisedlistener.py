@@ -5,10 +5,9 @@ invitations read.
 """
 
 import logging
-import os
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final, NoReturn
 
 import trio
@@ -18,35 +17,32 @@ from liqod.apimachinery.kinds import SECRETS
 from liqod.cluster.context import ClusterContext
 from liqod.errors import LiqodError
 from liqod.handshake.transport.peerlistener import PeerListener
-from liqod.sharedport import SHARED
+from liqod.runtime.log import Seldom
+from liqod.sharedport import SHARED, Connect
 
 AGAIN: Final = 30.0
 """Seconds after which a port that was taken is tried again."""
+SHARED_AGAIN: Final = 1.0
+"""Seconds after which the program that has a shared port is asked again for what calls there."""
 
 log = logging.getLogger(__name__)
-
-FindSharedFolder = Callable[[], Path | None]
-"""Finds the folder of root's alone by which programs share :data:`SHARED`; None: nobody does."""
-
-
-def not_shared() -> Path | None:
-    """As :data:`FindSharedFolder`, where nobody shares a port."""
-    return None
 
 
 class AdvertisedListener:
     """Listens for other clusters' daemons, and publishes the addresses where it does.
 
     Args:
-        shared: finds the folder by which programs share :data:`SHARED`.
+        connect: connects to the program that has the port :data:`SHARED` for tunnels, too, and
+            hands over what calls this daemon there; None where it is this daemon's.
 
     Attributes:
         port: that is listened on; 0 where none is.
         problem: why none is; empty where one is, or where none is to be.
     """
 
-    def __init__(self, context: ClusterContext, shared: FindSharedFolder = not_shared) -> None:
-        self._context, self._shared = context, shared
+    def __init__(self, context: ClusterContext, connect: Connect | None = None) -> None:
+        self._context, self._connect = context, connect
+        self._seldom = Seldom()
         self._published: tuple[str | None] | None = None
         """The addresses that were last written; None for nothing yet."""
         self.port = 0
@@ -86,16 +82,13 @@ class AdvertisedListener:
 
     async def _listen(self, listener: PeerListener, task_status: trio.TaskStatus[None]) -> NoReturn:
         settings = self._context.config.handshake
+        if self._connect is not None and settings.port == SHARED and not settings.host:
+            await self._share(self._connect, listener, task_status)
         while True:
             try:
-                folder = self._shared()
-                if folder is not None and settings.port == SHARED and not settings.host:
-                    await self._share(folder, listener, task_status)
                 sockets = await trio.open_tcp_listeners(settings.port, host=settings.host or None)
             except OSError as error:
-                why = error.strerror or str(error)
-                self.problem = f"port {settings.port} cannot be listened on: {why}"
-                log.warning("no other cluster can ask this one: %s", self.problem)
+                self._fail(settings.port, error.strerror or str(error))
                 await self._withdraw_addresses()
                 task_status.started()
                 await trio.sleep(AGAIN)
@@ -111,23 +104,36 @@ class AdvertisedListener:
                     each.socket.close()
 
     async def _share(
-        self, folder: Path, listener: PeerListener, task_status: trio.TaskStatus[None]
+        self, connect: Connect, listener: PeerListener, task_status: trio.TaskStatus[None]
     ) -> NoReturn:
-        """Listen where the servers of tunnels do. Raises OSError where another program does."""
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        failed: OSError | None = None
-        async with trio.open_nursery() as nursery:
-            try:
-                await nursery.start(listener.share, SHARED, folder)
-            except OSError as error:
-                failed = error
-            else:
-                with self._listening_at(SHARED):
-                    await self._publish_addresses()
+        """Be handed what calls this daemon, by the program that has the port."""
+        lost = -math.inf
+        async with trio.open_nursery() as taken:
+            while True:
+                try:
+                    stream = await connect()
+                except LiqodError as error:
+                    self._fail(SHARED, str(error))
+                    # A program that begins anew has it again in a moment.
+                    if trio.current_time() - lost > AGAIN:
+                        await self._withdraw_addresses()
                     task_status.started()
-                    await trio.sleep_forever()
-        assert failed is not None
-        raise failed
+                else:
+                    async with stream:
+                        with self._listening_at(SHARED):
+                            await self._publish_addresses()
+                            task_status.started()
+                            await listener.share(stream, taken)
+                    lost = trio.current_time()
+                task_status = trio.TASK_STATUS_IGNORED
+                await trio.sleep(SHARED_AGAIN)
+        raise AssertionError("a port is shared until cancelled")
+
+    def _fail(self, port: int, why: str) -> None:
+        """Show why nothing is listened on."""
+        self.problem = f"port {port} cannot be listened on: {why}"
+        if self._seldom.allows(self.problem):
+            log.warning("no other cluster can ask this one: %s", self.problem)
 
     @contextmanager
     def _listening_at(self, port: int) -> Iterator[None]:

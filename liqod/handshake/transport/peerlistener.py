@@ -13,7 +13,6 @@ import math
 import os
 import ssl
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple, NoReturn, Protocol
 
 import trio
@@ -44,7 +43,7 @@ from liqod.kube.http.wire import Wire, wire_of
 from liqod.runtime import account
 from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import ConnectionSlot, serve_listeners, source_of
-from liqod.sharedport import SharedPort
+from liqod.sharedport import be_handed
 from liqod.websocket import Websocket
 
 PROVE_WITHIN: Final = 5.0
@@ -185,24 +184,14 @@ class PeerListener:
         await serve_listeners(self._serve, listeners)
         raise AssertionError("listeners are served until cancelled")
 
-    async def share(
-        self,
-        port: int,
-        folder: Path,
-        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-    ) -> NoReturn:
-        """Accept callers of a daemon at a port that the servers of tunnels use, too.
+    async def share(self, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
+        """Meet the daemons that call this one at a port that tunnels have, too.
 
         Args:
-            port: the port.
-            folder: of root's alone, where the programs that share it find each other.
-            task_status: started when it listens, or waits for the port's owner.
-
-        Raises:
-            OSError: another program has it.
+            stream: hands over their connections; it ends with this.
+            nursery: has the tasks of those that are met, which go on.
         """
-        places = self.account[account.SHARED]
-        await SharedPort(port, folder, self._taken, places).run(task_status)
+        await be_handed(stream, self._taken, self.account[account.SHARED], nursery)
 
     async def _taken(self, came: trio.socket.SocketType) -> None:
         await self._serve(trio.SocketStream(came))

@@ -1,10 +1,11 @@
-"""Listens for daemons at a Unix socket, for the machine's side of joined networks.
+"""Listens for daemons at Unix sockets, for the machine's side of joined networks.
 
-    folder (root's, 0750, the daemon's group) ─ machine.sock (0660) ─ MachineServer, if root or the
-    daemon's user connects
+    folder (root's, 0750, the daemon's group) ┬ machine.sock (0660) ─ MachineServer
+                                              └ calls.sock (0660) ─ CallRelay
+                                                if root or the daemon's user connects
 
-A program holds the lock beside the socket for as long as it listens. The holder of the lock
-replaces what is left of a program that is gone; nobody replaces the socket of one that lives.
+A program holds the lock beside the sockets for as long as it listens. The holder of the lock
+replaces what is left of a program that is gone; nobody replaces the sockets of one that lives.
 """
 
 import errno
@@ -12,23 +13,25 @@ import fcntl
 import os
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import trio
 
 from liqod.errors import NetworkError
 from liqod.network.framestream import FrameStream
-from liqod.network.orders.greeting import SOCKET, Denied
+from liqod.network.orders.greeting import Denied
 from liqod.runtime.connectionlimit import accepted
 from liqod.runtime.unixpeer import unix_peer
 
 MOST: Final = 8
-"""Connections at a time: one that orders, and those that have not greeted yet."""
+"""Connections to one socket at a time: one that orders, and those that have not greeted yet."""
 _LOCK: Final = "machine.lock"
-_NEW: Final = "machine.new"
+_NEW: Final = ".new"
+"""Suffix of a socket that does not listen yet."""
 _FOLDER_MODE: Final = 0o750
 _SOCKET_MODE: Final = 0o660
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -47,67 +50,70 @@ class DaemonAccount(NamedTuple):
     group: int = 0
 
 
+Serve = Callable[[trio.SocketStream], Awaitable[object]]
+"""Serves one connection until it ends, and never raises for what comes over it."""
+
+
 class MachineSocket:
     """Listens for daemons.
 
     Args:
-        folder: of the socket; made where it is not there.
+        folder: of the sockets; made where it is not there.
         account: of the daemon.
-        serve: serves one connection until it ends, and never raises for what comes over it.
+        faces: the server of each socket, by its name.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        account: DaemonAccount,
-        serve: Callable[[trio.SocketStream], Awaitable[object]],
-    ) -> None:
-        self._folder, self._account, self._serve = folder, account, serve
-        self._taken = 0
+    def __init__(self, folder: Path, account: DaemonAccount, faces: Mapping[str, Serve]) -> None:
+        self._folder, self._account, self._faces = folder, account, faces
+        self._taken: Counter[str] = Counter()
 
     async def run(self, *, task_status: trio.TaskStatus[Path] = trio.TASK_STATUS_IGNORED) -> None:
-        """Listen until cancelled; the path is given once connections are taken.
+        """Listen until cancelled; the folder is given once connections are taken.
 
         Raises:
             NetworkError: there can be no socket, or another program listens there.
         """
-        path = self._folder / SOCKET
-        with (
-            _errors(path),
-            _locked(self._folder, self._account),
-            _bound(path, self._account) as made,
-        ):
-            listener = trio.socket.from_stdlib_socket(made)
+        with _errors(self._folder), _locked(self._folder, self._account), ExitStack() as stack:
+            made = {
+                name: stack.enter_context(_bound(self._folder / name, self._account))
+                for name in self._faces
+            }
             async with trio.open_nursery() as nursery:
-                task_status.started(path)
-                while True:
-                    came, _ = await accepted(listener.accept)
-                    nursery.start_soon(self._take, trio.SocketStream(came))
+                for name, each in made.items():
+                    nursery.start_soon(self._accept, name, trio.socket.from_stdlib_socket(each))
+                task_status.started(self._folder)
 
-    async def _take(self, stream: trio.SocketStream) -> None:
-        self._taken += 1
+    async def _accept(self, name: str, listener: trio.socket.SocketType) -> NoReturn:
+        async with trio.open_nursery() as nursery:
+            while True:
+                came, _ = await accepted(listener.accept)
+                nursery.start_soon(self._take, name, trio.SocketStream(came))
+        raise AssertionError("listening ends by cancellation only")
+
+    async def _take(self, name: str, stream: trio.SocketStream) -> None:
+        self._taken[name] += 1
         try:
-            problem = self._refusal(stream)
+            problem = self._refusal(name, stream)
             if problem:
-                await _deny(stream, problem)
+                await deny(stream, problem)
             else:
-                await self._serve(stream)
+                await self._faces[name](stream)
         finally:
-            self._taken -= 1
+            self._taken[name] -= 1
             await trio.aclose_forcefully(stream)
 
-    def _refusal(self, stream: trio.SocketStream) -> str:
+    def _refusal(self, name: str, stream: trio.SocketStream) -> str:
         """The reason why a connection is not served; empty where it is."""
         user = unix_peer(stream.socket).user
         if user not in (0, self._account.user):
             return f"user {user} may not order this machine: root and user {self._account.user} may"
-        if self._taken > MOST:
+        if self._taken[name] > MOST:
             return f"there are {MOST} connections already: end the other daemons of this machine"
         return ""
 
 
-async def _deny(stream: trio.SocketStream, problem: str) -> None:
-    """Say why, and read nothing."""
+async def deny(stream: trio.SocketStream, problem: str) -> None:
+    """Say why a connection is not served, and read nothing."""
     with suppress(NetworkError):
         await FrameStream(stream).deliver(Denied(problem))
 
@@ -150,7 +156,7 @@ def _lock(file: int) -> None:
 @contextmanager
 def _bound(path: Path, account: DaemonAccount) -> Iterator[socket.socket]:
     """A socket that listens, under its name only once it does."""
-    beside = path.with_name(_NEW)
+    beside = path.with_suffix(_NEW)
     beside.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as made:
         made.setblocking(False)

@@ -196,7 +196,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
         addresses: where peers reach it, the preferred one first.
         backends: those that may be used and work here, and how their servers listen.
         stands_by: the backends whose tunnels can be quiet on a standby.
-        folder: path where its programs find each other; empty where no networks can be joined.
     """
 
     problem: str = ""
@@ -204,7 +203,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     backends: Mapping[str, Listening] = {}
     stands_by: frozenset[str] = frozenset()
-    folder: str = ""
 
 
 DISABLED: Final = MachineFacts(problem="the configuration says so ([network] enabled)")

@@ -6,11 +6,13 @@ lasts until it is ended; everything else as long as the connection by which it w
 a daemon that starts anew has nothing to find again.
 """
 
+import errno
 import socket
 import sys
 from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 from weakref import WeakValueDictionary
@@ -21,12 +23,16 @@ from liqod.plugins.network import processes, uapi
 from liqod.plugins.providers import Host
 from liqod.runtime.unixpeer import unix_peer
 from liqod.runtime.unixstream import connected
-from liqod.sharedport import HANDED, received
+from liqod.sharedport import CALLS, HANDED, TAKEN, bound, received
 from liqod.tunnel import wanted
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.wanted import MOST_FILES, TunnelReport, TunnelRequest
 
 MODULE: Final = "liqod.tunnel"
+FORBIDDEN: Final = (
+    "this process may not listen there: it needs CAP_NET_BIND_SERVICE for a port below 1024, or "
+    "another port (--gw-server-service-port)"
+)
 READY_DEADLINE: Final = 10.0
 """Seconds for the process to answer, once it is begun."""
 PATIENCE: Final = 5.0
@@ -148,6 +154,45 @@ class MachineProcess:
             raise ConnectionError("the tunnels' process does not take what it is ordered")
         async with stream:
             yield stream
+
+    async def listening(self, port: int, mark: int) -> int:
+        """Open the socket that listens at a port, for the process; the caller's to close.
+
+        Args:
+            port: the port.
+            mark: firewall mark of what is answered; 0 for none.
+
+        Raises:
+            OSError, NetworkError: it cannot be had.
+        """
+        try:
+            made = await self._host.within(self._underlay, partial(bound, port, mark))
+        except PermissionError as error:
+            raise PermissionError(error.errno, FORBIDDEN) from None
+        if made is None:
+            raise OSError(errno.EADDRINUSE, TAKEN)
+        return made.detach()
+
+    async def calls(self, port: int) -> trio.SocketStream:
+        """A connection by which the process hands over what calls the daemon at a port.
+
+        It listens there for as long as that lasts, also where no tunnel is served.
+
+        Raises:
+            NetworkError, OSError: the process cannot be begun, or the port cannot be had.
+        """
+        files: list[int] = []
+        async with self.turn:
+            found = await self.have()
+            try:
+                if port not in found.ports:
+                    files.append(await self.listening(port, 0))
+                stream = await self._taken(TunnelRequest(CALLS, port=port), files)
+            finally:
+                close_all(files)
+        if stream is None:
+            raise ConnectionError("the tunnels' process does not take what it is ordered")
+        return stream
 
     async def _taken(
         self, request: TunnelRequest, files: Sequence[int]

@@ -14,15 +14,11 @@ from liqod.errors import NetworkError
 from liqod.plugins.network import processes, uapi
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.plugins.providers import Place, TunnelServices
-from liqod.sharedport import TAKEN, as_socket, asked_for, bound
+from liqod.sharedport import as_socket
 from liqod.tunnel import dialsockets, wanted
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.wanted import Part, TunnelReport, TunnelRequest, Wanted
 
-FORBIDDEN: Final = (
-    "this process may not listen there: it needs CAP_NET_BIND_SERVICE for a port below 1024, or "
-    "another port (--gw-server-service-port)"
-)
 _FORMER: Final = ".control"
 """Suffix of the sockets of an older release's processes, of which each tunnel had one."""
 
@@ -71,6 +67,7 @@ class TunnelProcess:
             return found
         await self._retire()
         files: list[tuple[Part, int]] = []
+        serves = what.side == "server" and not what.quiet
         async with self.machine.turn:
             try:
                 if not there:
@@ -82,6 +79,9 @@ class TunnelProcess:
                 files += await self._needed(what, found)
                 request = TunnelRequest(wanted.BE, self.name, what, tuple(p for p, _ in files))
                 answer, _ = await self.machine.ask(request, [file for _, file in files])
+                if not there and serves and what.port in found.ports:
+                    # It is open for others, with whatever mark these have given it.
+                    await self._mark(what.mark)
                 return answer
             finally:
                 close_all([file for _, file in files])
@@ -97,21 +97,7 @@ class TunnelProcess:
             return [("dialling", each) for each in await self._host.within(self._underlay, make)]
         if what.port in found.ports:
             return []
-        return [("listening", await self._listening(what.port, what.mark))]
-
-    async def _listening(self, port: int, mark: int) -> int:
-        """Open the socket that listens at a port, or take the daemon's."""
-        try:
-            made = await self._host.within(self._underlay, partial(bound, port, mark))
-        except PermissionError as error:
-            raise PermissionError(error.errno, FORBIDDEN) from None
-        made = made or await asked_for(self._folder, port)
-        if made is None:
-            raise OSError(TAKEN)
-        with made:
-            if made.getsockopt(socket.SOL_SOCKET, socket.SO_MARK) != mark:
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, mark)
-            return made.detach()
+        return [("listening", await self.machine.listening(what.port, what.mark))]
 
     async def _mark(self, mark: int) -> None:
         """Set another firewall mark on the tunnel's sockets, which the process may not."""

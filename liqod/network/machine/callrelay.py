@@ -1,0 +1,65 @@
+"""Hands the connections to port 443 that call the daemon from the tunnels' process on to it.
+
+No byte of a connection is read here, and none of the daemon's. Of descriptors only TCP connections
+pass, without the firewall mark of tunnels, which neither of the two may take off.
+"""
+
+from contextlib import suppress
+
+import trio
+
+from liqod.errors import NetworkError
+from liqod.network.machine.machinesocket import deny
+from liqod.plugins.network.machineprocess import MachineProcess, send
+from liqod.sharedport import (
+    HANDED,
+    MOST_HANDED,
+    MOST_REPORTED,
+    SHARED,
+    as_connection,
+    received,
+)
+
+
+async def serve(process: MachineProcess, daemon: trio.SocketStream, port: int = SHARED) -> None:
+    """Hand over what calls the daemon at a port, for as long as it wants that.
+
+    Args:
+        process: the tunnels' process, which listens there.
+        daemon: its connection; a byte of it ends this.
+        port: the port.
+    """
+    try:
+        tunnels = await process.calls(port)
+    except (NetworkError, OSError) as error:
+        await deny(daemon, f"TCP port {port}: {getattr(error, 'strerror', None) or error}")
+        return
+    async with tunnels, trio.open_nursery() as nursery:
+        nursery.start_soon(_pass_on, tunnels, daemon, nursery.cancel_scope)
+        with suppress(trio.BrokenResourceError):
+            await daemon.receive_some(1)
+        nursery.cancel_scope.cancel()
+
+
+async def _pass_on(
+    tunnels: trio.SocketStream, daemon: trio.SocketStream, scope: trio.CancelScope
+) -> None:
+    """Pass connections and reports on, until either end is gone."""
+    with suppress(OSError, trio.BrokenResourceError):
+        await daemon.send_all(HANDED)
+        while await _pass_one(tunnels, daemon):
+            pass
+    scope.cancel()
+
+
+async def _pass_one(tunnels: trio.SocketStream, daemon: trio.SocketStream) -> bool:
+    """Pass the next message on; False where there is none any more. Raises OSError."""
+    data, files = await received(tunnels.socket, MOST_REPORTED, MOST_HANDED)
+    found = [came for came in map(as_connection, files) if came is not None]
+    try:
+        if data:
+            await send(daemon, data, [each.fileno() for each in found])
+    finally:
+        for each in found:
+            each.close()
+    return bool(data)
