@@ -32,6 +32,31 @@ Carry = Callable[[TunnelSession], None]
 Take = Callable[[trio.socket.SocketType], None]
 
 
+class DaemonLine:
+    """A connection that leads to the daemon, by one message after another.
+
+    Args:
+        stream: the connection.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self.stream = stream
+        self._turn = trio.Lock()
+
+    async def hand_over(self, connection: trio.socket.SocketType) -> None:
+        """Give it a copy of a connection. Raises OSError, trio.TooSlowError: it takes none."""
+        async with self._turn:
+            await hand_over(self.stream, connection)
+
+    async def report(self, line: bytes) -> None:
+        """Report in one line. Raises OSError: it is gone, or takes no more."""
+        async with self._turn:
+            # At once or not at all: a descriptor may be handed over beside it.
+            if await self.stream.socket.send(line) != len(line):
+                self.stream.socket.shutdown(socket.SHUT_RDWR)
+                raise ConnectionError("the line is cut")
+
+
 class Port:
     """One port at which the process listens.
 
@@ -47,7 +72,7 @@ class Port:
 
     def __init__(self, listener: socket.socket, strangers: ConnectionLimiter) -> None:
         self.servers: dict[str, Take] = {}
-        self.daemon: trio.SocketStream | None = None
+        self.daemon: DaemonLine | None = None
         self.awaited = True
         self.number = int(listener.getsockname()[1])
         self._listener = trio.socket.from_stdlib_socket(listener)
@@ -73,19 +98,19 @@ class Port:
 
     async def hand_on(self, stream: trio.SocketStream) -> None:
         """Hand a daemon what calls it, until its connection or the port is gone."""
-        self.daemon = stream
+        self.daemon = line = DaemonLine(stream)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._closed, nursery.cancel_scope)
-                nursery.start_soon(self._report, stream)
+                nursery.start_soon(self._report, line)
                 with suppress(trio.BrokenResourceError):
                     await stream.receive_some(1)
                 nursery.cancel_scope.cancel()
         finally:
-            if self.daemon is stream:
+            if self.daemon is line:
                 self.daemon = None
 
-    async def _report(self, stream: trio.SocketStream) -> None:
+    async def _report(self, line: DaemonLine) -> None:
         """Report to the daemon who was refused here: it shows that, and this process has no face.
 
         It ends where the daemon does not take it, and the daemon's end is seen elsewhere.
@@ -94,12 +119,8 @@ class Port:
         while True:
             report = self._strangers.report
             if report != told:
-                line = msgspec.json.encode(report) + b"\n"
                 try:
-                    # At once or not at all: a descriptor may be handed over beside it.
-                    if await stream.socket.send(line) != len(line):
-                        stream.socket.shutdown(socket.SHUT_RDWR)
-                        return
+                    await line.report(msgspec.json.encode(report) + b"\n")
                 except OSError:
                     return
                 told = report
@@ -125,7 +146,7 @@ class Port:
             ):
                 program = program_of(await called(came))
                 if program == DAEMON and self.daemon is not None:
-                    await hand_over(self.daemon, came)
+                    await self.daemon.hand_over(came)
         except BaseException:
             came.close()
             raise

@@ -16,9 +16,17 @@ from liqod.network.failover.role import Role
 from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machine.machineservice import MachineService
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket
+from liqod.network.orders.greeting import CALLS, SOCKET
 from liqod.network.orders.messages import Order
+from liqod.sharedport import HANDED
 
 CLUSTER = "rome"
+
+
+async def agree(daemon: trio.SocketStream) -> None:
+    """Agree to hand over calls, of which there are none."""
+    await daemon.send_all(HANDED)
+    await daemon.receive_some(1)
 
 
 async def main(folder: Path, account: DaemonAccount) -> None:
@@ -31,7 +39,8 @@ async def main(folder: Path, account: DaemonAccount) -> None:
     service = MachineService(CLUSTER, Role(), server.send)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.run)
-        await nursery.start(MachineSocket(folder, account, server.serve).run)
+        faces = {SOCKET: server.serve, CALLS: agree}
+        await nursery.start(MachineSocket(folder, account, faces).run)
         print("ready", flush=True)
         while await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
             print("ready", flush=True)

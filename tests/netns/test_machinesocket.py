@@ -29,6 +29,7 @@ from liqod.network.orders.candidacy import LeaseAnswer
 from liqod.network.orders.framing import frame
 from liqod.network.orders.greeting import (
     ANSWERS,
+    CALLS,
     SOCKET,
     Admitted,
     Denied,
@@ -36,6 +37,7 @@ from liqod.network.orders.greeting import (
     Greeting,
 )
 from liqod.network.orders.overlay import LeadOverlay
+from liqod.sharedport import HANDED
 from tests.netns.machineprogram import CLUSTER
 from tests.netns.socketmachine import DAEMON, LEAD, ONE, TWO, Machine, lead
 from tests.testbed.api import wait_until
@@ -48,6 +50,14 @@ ADMITTED = messages.encode(Admitted(1)).decode()
 GROWN = 64 << 20
 """Bytes by which its memory may grow: what waits for a reader, four times."""
 HELLO = frame(messages.encode(Greeting(1, 1, CLUSTER, Generation(started=5))))
+LISTENS = """
+import os, socket
+os.setgroups([]); os.setgid({user}); os.setuid({user})
+made = socket.socket(socket.AF_UNIX); made.bind({path!r}); made.listen()
+print("ready", flush=True)
+made.accept()[0].sendall(b"!")
+made.accept()
+"""
 GREETS = """
 import os, socket, struct, sys
 path, group, user = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -63,6 +73,8 @@ try:
 except OSError as error:
     print(type(error).__name__)
 """
+
+WANTS = GREETS.replace("[4:]", "")
 
 
 @pytest.fixture
@@ -114,10 +126,46 @@ def test_another_user_is_refused_where_the_modes_let_it_through(machine: Machine
 def test_folder_and_socket_are_root_s_with_the_daemon_s_group(machine: Machine):
     place, kept = machine.folder / SOCKET, machine.folder.stat()
     assert (kept.st_uid, kept.st_gid, stat.S_IMODE(kept.st_mode)) == (0, DAEMON.group, 0o750)
-    found = place.stat()
-    assert (found.st_uid, found.st_gid) == tuple(DAEMON)
-    assert stat.S_IMODE(found.st_mode) == 0o660
-    assert sorted(each.name for each in machine.folder.iterdir()) == ["machine.lock", SOCKET]
+    for found in (place.stat(), (machine.folder / CALLS).stat()):
+        assert (found.st_uid, found.st_gid) == tuple(DAEMON)
+        assert stat.S_IMODE(found.st_mode) == 0o660
+    there = sorted(each.name for each in machine.folder.iterdir())
+    assert there == [CALLS, "machine.lock", SOCKET]
+
+
+def handed_to(machine: Machine, user: int, group: int) -> str:
+    """The answer to a process of a user that wants the daemon's calls."""
+    words = (str(machine.folder / CALLS), str(group), str(user))
+    done = subprocess.run(
+        [sys.executable, "-c", WANTS, *words], input=b"", capture_output=True, timeout=30
+    )
+    return done.stdout.decode().strip() or done.stderr.decode()
+
+
+def test_calls_are_handed_to_root_and_the_daemon_s_user_and_to_nobody_else(machine: Machine):
+    assert handed_to(machine, DAEMON.user, DAEMON.group) == HANDED.decode()
+    assert handed_to(machine, 0, 0) == HANDED.decode()
+    assert handed_to(machine, STRANGER, STRANGER) == "PermissionError"
+    machine.folder.chmod(0o755)
+    (machine.folder / CALLS).chmod(0o666)
+    assert "may not order this machine" in handed_to(machine, STRANGER, STRANGER)
+
+
+@pytest.fixture
+def stranger(folder: Path) -> Iterator[Path]:
+    """The folder of another user's program that listens and agrees."""
+    folder.mkdir(mode=0o755)
+    os.chown(folder, STRANGER, STRANGER)
+    text = LISTENS.format(user=STRANGER, path=str(folder / CALLS))
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as program:
+        assert program.stdout.readline() == b"ready\n"
+        yield folder
+        program.kill()
+
+
+async def test_a_daemon_takes_no_calls_of_another_user_s_program(stranger: Path):
+    with pytest.raises(NetworkError, match=f"user {STRANGER} listens at"):
+        await machinesocketdial.calls(stranger)
 
 
 async def started(folder: Path) -> None:
@@ -127,7 +175,7 @@ async def started(folder: Path) -> None:
         await stream.aclose()
 
     with trio.move_on_after(2):
-        await MachineSocket(folder, DAEMON, serve).run()
+        await MachineSocket(folder, DAEMON, {SOCKET: serve}).run()
 
 
 async def test_the_socket_of_a_living_program_is_never_taken(machine: Machine):

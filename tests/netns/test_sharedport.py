@@ -1,4 +1,4 @@
-"""A connection has the mark of whose it is, whoever listened: a gateway's fence goes by marks."""
+"""A call of the daemon has no mark, and a tunnel's has its own: a gateway's fence goes by marks."""
 
 import socket
 import tempfile
@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from liqod.runtime.connectionlimit import ConnectionLimiter
-from liqod.sharedport import DAEMON, SharedPort
-from tests.unit.test_sharedport import Served, answers, free_port, tunnels
+from tests.unit.test_sharedport import DAEMON, Served, answer, daemon, free_port, node, tunnels
 
 pytestmark = pytest.mark.netns
 
@@ -27,16 +25,17 @@ async def mark(came: trio.socket.SocketType) -> None:
 async def test_what_is_handed_on_has_the_mark_of_whose_it_is(first: str):
     port = free_port()
     with tempfile.TemporaryDirectory(prefix="liqod-") as made:
-        served = Served(Path(made), port, mark=MARK)
-        shared = SharedPort(port, Path(made), mark, ConnectionLimiter(8))
-        async with tunnels(Path(made)), trio.open_nursery() as nursery:
+        folder = Path(made)
+        served = Served(folder, port, mark=MARK)
+        async with tunnels(folder), node(folder, port):
             if first == "tunnels":
                 await served.be()
-            await nursery.start(shared.run)
-            await served.be()
-            # The tunnel's own takes none that has another mark.
-            await served.reached()
-            await answers(port, f"{DAEMON}.milan.example", "0")
-            await served.be(mark=MARK + 1)
-            await served.reached()
-            nursery.cancel_scope.cancel()
+            async with daemon(folder, take=mark):
+                assert await answer(port, f"{DAEMON}.milan.example") == "0"
+                await served.be()
+                # The tunnel's own takes none that has another mark.
+                await served.reached()
+                assert await answer(port, f"{DAEMON}.milan.example") == "0"
+                await served.be(mark=MARK + 1)
+                await served.reached()
+                assert await answer(port, f"{DAEMON}.milan.example") == "0"

@@ -1,6 +1,7 @@
 """Where a daemon says that it is met, if it is met nowhere."""
 
 import socket
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,9 +10,14 @@ import trio
 import trio.testing
 
 from liqod.apimachinery import labels
-from liqod.errors import Forbidden, Unreachable
-from liqod.handshake.transport.advertisedlistener import AGAIN, AdvertisedListener
+from liqod.errors import Forbidden, NetworkError, Unreachable
+from liqod.handshake.transport.advertisedlistener import (
+    AGAIN,
+    SHARED_AGAIN,
+    AdvertisedListener,
+)
 from liqod.handshake.transport.peerlistener import PeerListener
+from liqod.sharedport import SHARED
 
 
 class Client:
@@ -69,3 +75,105 @@ async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
         other.listen()
+
+
+class Sharing:
+    """A program that has the port for tunnels, too, which is there or is not."""
+
+    def __init__(self) -> None:
+        self.problem = ""
+        self.given: list[socket.socket] = []
+
+    async def connect(self) -> trio.SocketStream:
+        if self.problem:
+            raise NetworkError(self.problem)
+        own, other = socket.socketpair()
+        self.given.append(other)
+        own.setblocking(False)
+        return trio.SocketStream(trio.socket.from_stdlib_socket(own))
+
+
+@pytest.fixture
+def sharing() -> Iterator[Sharing]:
+    made = Sharing()
+    yield made
+    for each in made.given:
+        each.close()
+
+
+class Met(PeerListener):
+    """Notes what it is handed, and meets nobody."""
+
+    def __init__(self) -> None:
+        self.sharing = 0
+
+    async def share(self, stream: trio.SocketStream, nursery: trio.Nursery) -> None:
+        self.sharing += 1
+        await stream.receive_some(1)
+
+
+def shared(client: Any, sharing: Sharing, **handshake: object) -> AdvertisedListener:
+    settings = {"port": SHARED, "host": "", "advertise": ("rome.example:443",), **handshake}
+    config = SimpleNamespace(handshake=SimpleNamespace(**settings))
+    context: Any = SimpleNamespace(client=client, namespace="liqo", config=config)
+    return AdvertisedListener(context, sharing.connect)
+
+
+def said_at(client: Client) -> list[str | None]:
+    return [each["metadata"]["annotations"][labels.MET_AT] for each in client.patches]
+
+
+async def test_a_daemon_that_may_not_listen_at_a_shared_port_is_met_there(
+    nursery: trio.Nursery, sharing: Sharing, autojump_clock: Any
+):
+    client, met = Client(), Met()
+    sharing.problem = "no liqod node answers"
+    room = shared(client, sharing)
+    await nursery.start(room.run, met)
+    assert room.problem == "port 443 cannot be listened on: no liqod node answers"
+    assert said_at(client) == [None]
+    sharing.problem = ""
+    await trio.sleep(2 * SHARED_AGAIN)
+    assert (room.port, room.problem, met.sharing) == (SHARED, "", 1)
+    assert said_at(client) == [None, "rome.example:443"]
+
+
+async def test_a_program_that_begins_anew_changes_nothing_of_where_it_is_said_to_be_met(
+    nursery: trio.Nursery, sharing: Sharing, autojump_clock: Any
+):
+    client, met = Client(), Met()
+    room = shared(client, sharing)
+    await nursery.start(room.run, met)
+    sharing.problem = "no liqod node answers"
+    sharing.given[-1].close()
+    await trio.sleep(3 * SHARED_AGAIN)
+    assert room.port == 0
+    assert "no liqod node answers" in room.problem
+    sharing.problem = ""
+    await trio.sleep(2 * SHARED_AGAIN)
+    assert (room.port, met.sharing) == (SHARED, 2)
+    assert said_at(client) == ["rome.example:443"]
+    # One that stays away is no way to meet this daemon.
+    sharing.problem = "no liqod node answers"
+    sharing.given[-1].close()
+    await trio.sleep(2 * AGAIN)
+    assert said_at(client) == ["rome.example:443", None]
+
+
+@pytest.mark.parametrize("handshake", [{"port": 0}, {"host": "127.0.0.1", "port": 0}])
+async def test_another_port_is_the_daemon_s_own(
+    nursery: trio.Nursery, sharing: Sharing, handshake: Any
+):
+    room = shared(Client(), sharing, **{"host": "127.0.0.1", **handshake})
+    nursery.start_soon(room.run, cast("PeerListener", Listening()))
+    with trio.fail_after(5):
+        while not room.port:  # noqa: ASYNC110
+            await trio.sleep(0.01)
+    assert not sharing.given
+
+
+class Listening:
+    """Listens for nobody."""
+
+    async def run(self, listeners: object) -> None:
+        await trio.sleep_forever()

@@ -3,7 +3,8 @@
 import logging
 import os
 import pwd
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,20 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from liqod import config
-from liqod.errors import ConfigError
+from liqod.errors import ConfigError, NetworkError
 from liqod.network import machinesocketdial
 from liqod.network.dataplane.kernel import capabilities
+from liqod.network.framestream import FrameStream
 from liqod.network.machineprogram import MachineProgram, account_of
+from liqod.network.orders import messages
+from liqod.network.orders.greeting import ANSWERS, Admitted, Generation, Greeting
+from liqod.network.orders.tunnels import (
+    DISABLED,
+    MachineFacts,
+    MachineRead,
+    ReadMachine,
+    Surroundings,
+)
 from liqod.plugins import loader
 from liqod.runtime.account import Account
 from tests.testbed.daemon import toml
@@ -50,24 +61,89 @@ async def test_it_listens_where_it_can_have_tunnels(tmp_path: Path, lacks: Lacks
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize(("lack", "enabled"), [("missing: nft", True), (None, False)])
-async def test_elsewhere_it_does_not_and_loads_no_plugin(
-    tmp_path: Path,
-    lacks: Lacks,
-    lack: str | None,
-    enabled: bool,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+@asynccontextmanager
+async def ordered(made: MachineProgram, folder: Path) -> AsyncIterator[FrameStream]:
+    """A daemon's connection to a program."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(made.run)
+        with trio.fail_after(5):
+            while await machinesocketdial.problem(folder):  # noqa: ASYNC110
+                await trio.sleep(0.01)
+        async with await machinesocketdial.dial(folder) as stream:
+            connection = FrameStream(stream)
+            answer = await connection.greet(Greeting(1, 1, "rome", Generation(started=1)))
+            assert messages.read(ANSWERS, answer) == Admitted(1)
+            connection.admit()
+            yield connection
+        nursery.cancel_scope.cancel()
+
+
+async def found(daemon: FrameStream) -> MachineFacts:
+    """The capabilities that a daemon is told."""
+    server = "https://192.0.2.5:6443"
+    around = Surroundings(address="192.0.2.5", server=server, reached=server)
+    await daemon.deliver(ReadMachine(7, around))
+    with trio.fail_after(10):
+        while True:
+            reply = messages.REPLIES.decode(await daemon.receive())
+            if isinstance(reply, MachineRead):
+                return reply.facts
+
+
+async def test_what_it_lacks_is_told_to_the_daemon_each_time_that_it_asks(
+    tmp_path: Path, lacks: Lacks
 ):
-    lacks(lack)
+    lacks("missing: nft")
+    made = program(tmp_path / "m")
+    async with ordered(made, tmp_path / "m") as daemon:
+        assert (await found(daemon)).problem == "missing: nft"
+        with pytest.raises(NetworkError, match="no networks can be joined on this machine"):
+            await machinesocketdial.calls(tmp_path / "m")
+        lacks("missing: /dev/net/tun")
+        assert (await found(daemon)).problem == "missing: /dev/net/tun"
+        lacks(None)
+        assert not (await found(daemon)).problem.startswith("missing: /dev/net/tun")
+
+
+async def test_networks_that_its_configuration_turns_off_are_told(tmp_path: Path, lacks: Lacks):
+    lacks(None)
+    made = program(tmp_path / "m", enabled=False)
+    async with ordered(made, tmp_path / "m") as daemon:
+        assert await found(daemon) == DISABLED
+
+
+async def test_a_configuration_without_sense_is_told(tmp_path: Path, lacks: Lacks):
+    lacks(None)
+    settings = {"settings": {"websocket": {"proxy": "ftp://proxy.example"}}}
+    text = toml({"network": {"machine": str(tmp_path / "m")}, "plugins": settings})
+    made = MachineProgram(config.parse(text), Account())
+    async with ordered(made, tmp_path / "m") as daemon:
+        assert "the configuration of liqod node: " in (await found(daemon)).problem
+
+
+async def test_no_plugin_is_loaded_while_no_daemon_orders(
+    tmp_path: Path, lacks: Lacks, monkeypatch: pytest.MonkeyPatch
+):
+    lacks(None)
     monkeypatch.setattr(loader, "load_backends", None)
     async with trio.open_nursery() as nursery:
-        with caplog.at_level(logging.INFO):
-            nursery.start_soon(program(tmp_path / "m", enabled=enabled).run)
-            await wait_all_tasks_blocked(0.05)
-        assert not (tmp_path / "m").exists()
+        nursery.start_soon(program(tmp_path / "m").run)
+        await wait_all_tasks_blocked(0.05)
         nursery.cancel_scope.cancel()
-    assert "this machine cannot be a gateway: " in caplog.text
+
+
+async def test_without_rights_and_a_socket_it_says_so_and_warns_of_nothing(
+    tmp_path: Path, lacks: Lacks, caplog: pytest.LogCaptureFixture
+):
+    lacks("missing: CAP_SYS_ADMIN")
+    (tmp_path / "m").write_text("no folder can be made here")
+    async with trio.open_nursery() as nursery:
+        with caplog.at_level(logging.INFO):
+            nursery.start_soon(program(tmp_path / "m").run)
+            await wait_all_tasks_blocked(0.1)
+        nursery.cancel_scope.cancel()
+    said = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert said == [("INFO", "this machine cannot be a gateway: missing: CAP_SYS_ADMIN")]
 
 
 def test_the_daemon_is_a_user_by_name_or_this_one():

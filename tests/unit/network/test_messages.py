@@ -61,7 +61,6 @@ FACTS = MachineFacts(
     addresses=("192.0.2.5",),
     backends={"wireguard": Listening(carried=True)},
     stands_by=frozenset(("wireguard",)),
-    folder="/run/liqod-network",
 )
 AROUND = Surroundings(
     address="192.0.2.5", server="https://a:6443", reached="https://[::1]:6443", others=True

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import pytest
 import trio
@@ -166,15 +167,31 @@ async def test_one_that_is_not_known_is_asked_again_until_it_can_be_used(autojum
     assert one.facts.now.unknown
     async with trio.open_nursery() as nursery:
         nursery.start_soon(one.wait_usable)
-        await trio.sleep(2 * (LOOKED + AGAIN))
+        await trio.sleep(2 * (LOOKED + AGAIN.last))
         assert len(orders) > 1
-        one.receive(MachineRead(1, MachineFacts(problem="missing: CAP_NET_ADMIN")))
-        await wait_all_tasks_blocked()
-        asked = len(orders)
-        await trio.sleep(10 * AGAIN)
-        assert len(orders) <= asked + 1, "it has answered"
         assert nursery.child_tasks
         one.receive(MachineRead(2, MachineFacts()))
+
+
+async def test_one_that_lacks_something_is_asked_again_less_and_less_often(autojump_clock):
+    lacks, asked = MachineFacts(problem="missing: CAP_NET_ADMIN"), list[float]()
+
+    def answers(order):
+        asked.append(trio.current_time())
+        one.receive(MachineRead(order.number, lacks))
+
+    one = RemoteMachine(answers)
+    assert (await one.look()).problem == "missing: CAP_NET_ADMIN"
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.wait_usable)
+        await trio.sleep(20 * AGAIN.last)
+        pauses = [later - before for before, later in pairwise(asked)]
+        assert pauses[0] <= AGAIN.first
+        assert all(AGAIN.last / 2 <= each <= AGAIN.last for each in pauses[-5:])
+        assert nursery.child_tasks
+        lacks = MachineFacts()
+        await trio.sleep(AGAIN.last)
+        assert not nursery.child_tasks, "it lacks nothing any more"
 
 
 async def test_only_reports_of_peers_that_are_followed_are_kept_until_an_end():
