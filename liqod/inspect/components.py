@@ -90,6 +90,11 @@ class Components:
         return {} if self.machine is None else self.machine.troubles
 
     @property
+    def unjoined(self) -> str:
+        """The reason that this machine can join no networks of peers; empty otherwise."""
+        return "" if self.machine is None else self.machine.facts.now.problem
+
+    @property
     def webhook(self) -> WebhookController | None:
         """The controller of the webhook, while this daemon leads."""
         return None if self.admission is None else self.admission.controller

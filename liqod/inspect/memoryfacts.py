@@ -219,6 +219,7 @@ class FactsInMemory:
             leading=self.daemon.leading,
             met_at=components.listening if context.config.handshake.enabled else None,
             unmet=components.unheard,
+            unjoined=components.unjoined if context.config.network.enabled else None,
             serving=self._serving(),
         )
 

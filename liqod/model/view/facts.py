@@ -99,6 +99,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         leading: whether this daemon leads.
         met_at: TCP port of the handshake with other clusters' daemons; None: there is none.
         unmet: the reason why the handshake does not work; empty where it does.
+        unjoined: the reason why this machine can join no networks of peers; empty where it can,
+            None where it is not to.
         serving: the reason why the cluster has not signed the certificate of virtual nodes; empty
             where it has, None without a request.
         incoming: the requests to borrow from this cluster.
@@ -144,6 +146,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     leading: bool = True
     met_at: int | None = None
     unmet: str = ""
+    unjoined: str | None = None
     serving: str | None = None
     incoming: tuple[RequestRow, ...] = ()
     outgoing: tuple[RequestRow, ...] = ()

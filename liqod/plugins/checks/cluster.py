@@ -186,6 +186,15 @@ def handshake(facts: ClusterFacts) -> Finding | None:
     return ok(f"other clusters' daemons are met at port {facts.met_at}")
 
 
+def gateway(facts: ClusterFacts) -> Finding | None:
+    """Check that this machine can join the networks of peers, where it is to."""
+    if facts.unjoined is None or not facts.leading:
+        return None
+    if facts.unjoined:
+        return unknown(f"it joins no networks of peers: {facts.unjoined}")
+    return ok("it can join the networks of peers")
+
+
 def serving(facts: ClusterFacts) -> Finding | None:
     """Check that the cluster has signed the serving certificate of virtual nodes."""
     if facts.serving is None or not facts.leading:
@@ -253,5 +262,6 @@ def liqod_checks() -> Sequence[Check]:
         ),
         Check(name="handshake", title="the handshake", scope="cluster", order=67, look=handshake),
         Check(name="serving", title="kubelet API", scope="cluster", order=68, look=serving),
+        Check(name="gateway", title="the gateway", scope="cluster", order=69, look=gateway),
         Check(name="plugins", title="plugins", scope="cluster", order=70, look=plugins),
     )

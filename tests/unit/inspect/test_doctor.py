@@ -17,7 +17,8 @@ from liqod.inspect.probing import CheckProbes
 from liqod.inspect.summary import EventSummary
 from liqod.model.view.headline import first_failing
 from liqod.model.view.state import LiveState
-from liqod.network.orders.tunnels import BackendTrouble
+from liqod.network.orders.tunnels import BackendTrouble, MachineFacts, MachineRead
+from liqod.network.remotemachine import RemoteMachine
 from liqod.plugins.callguard import FAILING
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
@@ -205,6 +206,16 @@ def test_a_backends_fault_in_another_program_is_a_problem_of_its_plugin():
     assert row.retry_at - time.time() == pytest.approx(60.0, abs=1.0)
     (row,) = components.plugins(patient.plugins, EventSummary(), {}).values()
     assert row.failure == ""
+
+
+def test_what_the_machine_lacks_is_known_to_the_doctor():
+    running = components.Components()
+    assert running.unjoined == ""
+    running.machine = RemoteMachine(lambda order: None)
+    running.machine.receive(MachineRead(1, MachineFacts(problem="missing: nft")))
+    assert running.unjoined == "missing: nft"
+    running.machine.receive(MachineRead(2, MachineFacts()))
+    assert running.unjoined == ""
 
 
 async def test_a_probe_and_its_look_are_given_the_settings():
