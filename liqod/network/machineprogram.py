@@ -20,7 +20,7 @@ from liqod.errors import ConfigError, LiqodError
 from liqod.network.dataplane.kernel import capabilities
 from liqod.network.gatewayhost import GatewayHost, Look
 from liqod.network.hostcapabilities import HostCapabilities, HostSettings, lacking
-from liqod.network.loadedbackends import loaded_backends
+from liqod.network.loadedbackends import load_backends, loaded_backends
 from liqod.network.machine import callrelay
 from liqod.network.machine.machineside import MachineSide
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket, deny
@@ -64,7 +64,7 @@ class MachineProgram:
     async def run(self) -> NoReturn:
         """Keep what is ordered until cancelled, which ends nothing.
 
-        What this machine lacks is looked for when a daemon asks, and told to it.
+        A daemon is told about anything that this machine lacks, each time that it asks.
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.side.run)
@@ -155,6 +155,6 @@ def account_of(settings: NetworkSettings) -> DaemonAccount:
 
 def _plugins(config: Config) -> PluginHost:
     tables, named = config.plugins, config.network.backends
-    found = loader.load_backends(named, blocked=tables.blocked, settings=tables.settings)
+    found = load_backends(named, blocked=tables.blocked, settings=tables.settings)
     loader.log_loaded(found)
     return PluginHost(found)

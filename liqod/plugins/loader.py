@@ -44,10 +44,6 @@ BUILT_IN: tuple[tuple[str, str], ...] = (
 )
 """Names and modules of the plugins that liqod brings; first, so that theirs is the name."""
 
-_OWN_BACKENDS = frozenset(
-    name for name, module in BUILT_IN if module.startswith("liqod.plugins.network.")
-)
-
 OWN = "liqod"
 """The package of the built-in plugins."""
 
@@ -225,28 +221,6 @@ def load(
         ),
         records=tuple(records),
     )
-
-
-def load_backends(
-    named: Sequence[str],
-    *,
-    blocked: Sequence[str] = (),
-    settings: Mapping[str, Mapping[str, Any]] | None = None,
-) -> Plugins:
-    """Load tunnel backends alone: the built-in ones, and those of the installed that are named.
-
-    Args:
-        named: names of entry points.
-        blocked, settings: as of :func:`load`; tables of other plugins count for nothing.
-
-    Raises:
-        ConfigError: a table does not fit its backend.
-    """
-    found = [each for each in built_in() if each.name in _OWN_BACKENDS]
-    found += [each for each in installed() if each.name in named]
-    names = {each.name for each in found}
-    tables = {name: table for name, table in (settings or {}).items() if name in names}
-    return load(blocked=blocked, settings=tables, sources=found)
 
 
 def _needing(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from tests.unit.test_sharedport import DAEMON, Served, answer, daemon, free_port, node, tunnels
+from liqod.sharedport import DAEMON
+from tests.unit.sharedports import Served, answer, daemon, free_port, node, tunnels
 
 pytestmark = pytest.mark.netns
 

@@ -31,7 +31,7 @@ def joined(facts: PeerFacts) -> Finding | None:
     if known is None:
         return None
     if known.problem:
-        return failing(known.problem, "give the daemon what it lacks; peering goes on without it")
+        return failing(known.problem, "give this machine what it lacks; peering goes on without it")
     if known.waits:
         return unknown(known.waits)
     return ok(f"the peer's {', '.join(known.aliases)}" if known.aliases else "all is there for it")

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from liqod import config
 from liqod.errors import ConfigError, NetworkError
-from liqod.network import machinesocketdial
+from liqod.network import machineprogram, machinesocketdial
 from liqod.network.dataplane.kernel import capabilities
 from liqod.network.framestream import FrameStream
 from liqod.network.machineprogram import MachineProgram, account_of
@@ -26,7 +26,6 @@ from liqod.network.orders.tunnels import (
     ReadMachine,
     Surroundings,
 )
-from liqod.plugins import loader
 from liqod.runtime.account import Account
 from tests.testbed.daemon import toml
 
@@ -125,7 +124,7 @@ async def test_no_plugin_is_loaded_while_no_daemon_orders(
     tmp_path: Path, lacks: Lacks, monkeypatch: pytest.MonkeyPatch
 ):
     lacks(None)
-    monkeypatch.setattr(loader, "load_backends", None)
+    monkeypatch.setattr(machineprogram, "load_backends", None)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(program(tmp_path / "m").run)
         await wait_all_tasks_blocked(0.05)

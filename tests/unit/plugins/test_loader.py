@@ -8,6 +8,7 @@ import pytest
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, SERVICES
 from liqod.errors import ConfigError
+from liqod.network.loadedbackends import load_backends
 from liqod.plugins import loader
 from liqod.plugins.contracts import NOTHING, Governor, Reflector, RemoteKind, Several
 from liqod.plugins.diagnosis import Check
@@ -311,7 +312,7 @@ def test_of_backends_of_others_those_that_are_named_are_imported_and_no_other(
 
     monkeypatch.setattr(loader, "installed", lambda: [source("rope"), source("string")])
     tables = {"rope": {}, "mdns": {"interfaces": 7}, "wireguard": {}}
-    found = loader.load_backends(("wireguard", "rope"), settings=tables)
+    found = load_backends(("wireguard", "rope"), settings=tables)
     assert imported == ["rope"]
     assert {each.name for each in found.network} >= {"wireguard", "websocket", "vxlan", "rope"}
     assert not found.reflectors
@@ -319,4 +320,4 @@ def test_of_backends_of_others_those_that_are_named_are_imported_and_no_other(
     assert not found.checks
     assert not [each for each in found.records if each.state == "left out"]
     with pytest.raises(ConfigError, match=r"plugins\.settings\.wireguard"):
-        loader.load_backends((), settings={"wireguard": {"nonsense": 1}})
+        load_backends((), settings={"wireguard": {"nonsense": 1}})
