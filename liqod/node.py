@@ -14,7 +14,7 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -37,6 +37,7 @@ from liqod.network.machineprogram import MachineProgram
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
 from liqod.runtime import account, log, sdnotify
+from liqod.runtime.account import Account
 from liqod.runtime.arguments import Parser
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
@@ -151,7 +152,7 @@ class NodeDaemon:
         """Everything, until SIGTERM or SIGINT."""
         registry.new_registry()
         trio.socket.set_custom_hostname_resolver(HostResolver())
-        callers = account.derived()
+        callers = self._callers = account.derived(account.NODE_SHARES)
         machine = MachineProgram(self._config, callers, node=self._place)
         async with trio.open_nursery() as outer:
             outer.start_soon(_until_signalled, outer.cancel_scope)
@@ -230,7 +231,24 @@ class NodeDaemon:
             lines.append("# TYPE liqod_node_dropped_packets_total counter")
             for name, count in sorted(agent.dropped.items()):
                 lines.append(f'liqod_node_dropped_packets_total{{reason="{name}"}} {count}')
+        lines += _places(self._callers)
         return ("\n".join(lines) + "\n").encode(), METRICS
+
+
+def _places(callers: Account) -> Iterator[str]:
+    """How full each face is, and who was refused, by the names that the daemon has for its own."""
+    faces = tuple(callers.faces())
+    yield "# TYPE liqod_places_taken gauge"
+    yield from (f'liqod_places_taken{{face="{face}"}} {len(each)}' for face, _, each in faces)
+    yield "# TYPE liqod_places gauge"
+    yield from (f'liqod_places{{face="{face}"}} {each.most}' for face, _, each in faces)
+    yield "# TYPE liqod_places_of_one gauge"
+    yield from (f'liqod_places_of_one{{face="{face}"}} {each.of_one}' for face, _, each in faces)
+    yield "# TYPE liqod_places_refused_total counter"
+    for face, share, each in faces:
+        for (sort, why), count in sorted(each.refused.items()):
+            words = f'face="{face}",reason="{why}",source="{sort or share.source}"'
+            yield f"liqod_places_refused_total{{{words}}} {count}"
 
 
 class _ApiServers:

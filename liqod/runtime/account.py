@@ -93,7 +93,7 @@ SHARES: Final[dict[str, PortShare]] = {
         buffered=4 * MIB,
     ),
     UNPROVED: PortShare("handshake", "who has proved no key yet", 2, 128, 32, 4),
-    STRANGERS: PortShare("handshake", "who has proved a key that is no tenant's", 1, 256, 16, 4),
+    STRANGERS: PortShare("handshake", "who has proved a key that is no tenant's", 2, 256, 16, 4),
     WAITING: PortShare(
         "handshake", "who waits, with an entry in the inbox", 2, 256, 16, 4, stays=True
     ),
@@ -109,23 +109,28 @@ SHARES: Final[dict[str, PortShare]] = {
     SHARED: PortShare(
         "shared port 443", "who has called no name yet", 2, 512, 128, 4, memory=16 * KIB
     ),
-    PROXY: PortShare(
-        *("proxy at 8118", "peers that run Liqo", 1, 1024, 512, 2),
-        files=2,
-        memory=16 * KIB,
-        source="peer",
-    ),
     LOCAL: PortShare("inspector's socket", "who shakes hands", 1, 32, 32, source="machine"),
     REMOTE: PortShare("inspector, by network", "who shakes hands", 1, 32, 32),
     CLIENTS: PortShare("inspector", "viewers", 1, 32, 32, source="machine"),
 }
 """The faces of the daemon."""
 
+NODE_SHARES: Final[dict[str, PortShare]] = {
+    PROBES: SHARES[PROBES],
+    PROXY: PortShare(
+        *("proxy at 8118", "peers that run Liqo", 1, 1024, 512, 2),
+        files=2,
+        memory=16 * KIB,
+        source="peer",
+    ),
+}
+"""The faces of `liqod node`; its limits are its own."""
+
 TUNNEL_SHARES: Final[dict[str, PortShare]] = {
     SHARED: SHARES[SHARED],
     CALLERS: PortShare("port 443 of a tunnel", "who is to prove itself", 4, 128, 32, 4),
 }
-"""The faces of the process that carries one peer's tunnel by websockets; its limits are its own."""
+"""The faces of the tunnels' process; its limits are its own."""
 
 
 def places_of(share: PortShare, files: int, memory: int) -> tuple[int, int]:

@@ -19,7 +19,7 @@ from liqod.kube.selection import Selection
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PROXY_PORT, PeerNames
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
-from liqod.runtime.account import PROXY, SHARED
+from liqod.runtime.account import NODE_SHARES, PROXY, SHARED, SHARES
 from tests.netns.lab import run
 from tests.simulated.borrower import eventually
 from tests.simulated.daemon.crowding import FILES, Figures, figures_in
@@ -29,6 +29,7 @@ from tests.testbed.netns import Networks, doorway
 pytestmark = pytest.mark.netns
 
 HEALTH = 10271
+NODE_HEALTH = 10273
 CROWD = 300
 ADDRESSES = {"rome": "172.31.0.1", "milan": "172.31.0.2"}
 T = TypeVar("T")
@@ -57,6 +58,7 @@ async def joined(folder: Path, places: dict[str, str]) -> AsyncIterator[tuple[Si
                 doors.enter_context(doorway(place, each.cluster.port))
             inside = ("nsenter", f"--net=/run/netns/{place}", "unshare", "--fork", "--kill-child")
             site.daemon.enter, site.daemon.files = inside, FILES
+            site.daemon.machine_health = NODE_HEALTH
             site.daemon.settings = {
                 "health": {"port": HEALTH},
                 "handshake": {"port": 443 if site is milan else 6447},
@@ -106,8 +108,8 @@ async def seen_at(rome: Site, milan: Site) -> str:
     return str(alias.network_address + (int(shown) - int(own.network_address)))
 
 
-def _metrics() -> str:
-    with socket.create_connection(("127.0.0.1", HEALTH), 10) as made:
+def _metrics(port: int) -> str:
+    with socket.create_connection(("127.0.0.1", port), 10) as made:
         made.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         with made.makefile("rb") as file:
             return file.read().decode()
@@ -119,8 +121,9 @@ async def inside(place: str, function: Callable[[], T]) -> T:
 
 
 async def figures(place: str, face: str) -> Figures:
-    """Returns the figures of a face in the metrics of the daemon there."""
-    return figures_in(await inside(place, _metrics), face)
+    """Returns the figures of a face in the metrics of the program there that has it."""
+    port, shares = (NODE_HEALTH, NODE_SHARES) if face == PROXY else (HEALTH, SHARES)
+    return figures_in(await inside(place, partial(_metrics, port)), face, shares)
 
 
 def crowd(address: tuple[str, int], many: int) -> list[socket.socket]:

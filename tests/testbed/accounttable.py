@@ -16,6 +16,7 @@ from liqod.runtime.account import (
     KUBELET_STRANGERS,
     LOCAL,
     MIB,
+    NODE_SHARES,
     PROBES,
     PROXY,
     REMOTE,
@@ -74,18 +75,22 @@ _TABLE: Final = re.compile(r"\| port \| who \| counted by .*\n(?:\|.*\n)+")
 
 def render() -> str:
     """The table."""
-    every = {**SHARES, CALLERS: TUNNEL_SHARES[CALLERS]}
+    every = {**SHARES, **NODE_SHARES, CALLERS: TUNNEL_SHARES[CALLERS]}
     return "\n".join((HEAD, "| --- " * HEAD.count(" | ") + "| --- |", *_rows(every))) + "\n"
 
 
 def _rows(shares: Mapping[str, PortShare]) -> Iterable[str]:
+    shown = {*SHARES, *NODE_SHARES}
     for face, each in shares.items():
         few, of_few = places_of(each, FEW, 1 << 40)
         held = "" if each.buffered is None else f"{each.buffered // MIB}"
         cells = (
             *(each.face, each.who, each.source, f"{each.most:,}", f"{each.of_one:,}"),
             *(f"{few}, {of_few}", each.files, each.memory // KIB, held),
-            *(f"`{face}`" if face in SHARES else "", f"`{TRIED[face].partition('::')[2]}`"),
+            *(
+                f"`{face}`" if face in shown else "",
+                f"`{TRIED[face].partition('::')[2]}`",
+            ),
         )
         yield "| " + " | ".join(str(cell) for cell in cells) + " |"
 

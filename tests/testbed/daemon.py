@@ -39,6 +39,7 @@ class Daemon:
         files: that it may have open at the most, at first and ever; None: as many as the test.
         machine: its machine's `liqod node`, which outlives it, where networks are joined.
         has_agent: whether another starts that.
+        machine_health: its port of health; 0 for none.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Daemon:
         self.child: Child | None = None
         self.machine: Child | None = None
         self.has_agent = False
+        self.machine_health = 0
         self.program: tuple[str, ...] = ("-m", "liqod")
         self.enter: tuple[str, ...] = ()
         self.packages: Path | None = None
@@ -94,8 +96,7 @@ class Daemon:
         self.child = Child(
             f"{self.name}/liqod",
             [
-                *self.enter,
-                *(["sh", "-c", 'ulimit -n "$0"; exec "$@"', str(self.files)] if self.files else []),
+                *self._entering(),
                 sys.executable,
                 *self.program,
                 "run",
@@ -115,13 +116,18 @@ class Daemon:
         if self.packages or self.enter:
             environment["PYTHONPATH"] = str(self.packages or Path(__file__).parents[2])
         config = ("--config", str(self.folder / "liqod.toml"))
-        words = ("node", *config, "--name", self.name, "--health-port", "0")
+        words = ("node", *config, "--name", self.name, "--health-port", str(self.machine_health))
         self.machine = Child(
             f"{self.name}/liqod node",
-            [*self.enter, sys.executable, *self.program, *words],
+            [*self._entering(), sys.executable, *self.program, *words],
             self.folder / "node.log",
             environment=environment,
         )
+
+    def _entering(self) -> list[str]:
+        """The words before a program that starts it on its machine, with its limits."""
+        limited = ["sh", "-c", 'ulimit -n "$0"; exec "$@"', str(self.files)] if self.files else []
+        return [*self.enter, *limited]
 
     def leave_machine(self, folder: Path) -> None:
         """Ends its machine's `liqod node`: another has the socket in a folder from now on."""

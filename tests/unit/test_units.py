@@ -10,7 +10,7 @@ import pytest
 
 from liqod.config import ENVIRONMENT
 from liqod.network.dataplane.kernel import capabilities
-from liqod.runtime.account import SHARES, places_of
+from liqod.runtime.account import NODE_SHARES, SHARES, places_of
 from liqod.shutdown import GRACE
 
 FOLDER = Path(__file__).parents[2] / "systemd"
@@ -214,5 +214,5 @@ def test_a_daemon_has_files_and_memory_for_all_places(unit: Path):
     memory = re.search(r"^MemoryMax=(\d+)G$", text, re.M)
     assert files is not None
     assert memory is not None
-    for share in SHARES.values():
+    for share in (*SHARES.values(), *NODE_SHARES.values()):
         assert places_of(share, int(files[1]), int(memory[1]) << 30)[0] == share.most, share

@@ -4,7 +4,7 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from liqod.handshake.transport.peerdialler import PeerDialler
 from liqod.kube.http.wire import Wire, wire_of
 from liqod.kube.selection import Selection
 from liqod.resources import INCOMING_PEERINGS, IncomingPeering
-from liqod.runtime.account import Account
+from liqod.runtime.account import SHARES, Account, PortShare
 from tests.simulated.borrower import eventually
 from tests.simulated.inspect.test_inspector import get
 from tests.simulated.processes import Site, sites
@@ -97,7 +97,7 @@ async def figures(port: int, face: str) -> Figures:
     return figures_in(await get(port, "/metrics"), face)
 
 
-def figures_in(text: str, face: str) -> Figures:
+def figures_in(text: str, face: str, shares: Mapping[str, PortShare] = SHARES) -> Figures:
     """The same of its metrics."""
 
     def read(name: str) -> dict[str, int]:
@@ -106,7 +106,7 @@ def figures_in(text: str, face: str) -> Figures:
 
     names = ("liqod_places_taken", "liqod_places", "liqod_places_of_one")
     taken, most, of_one = (read(each)[""] for each in names)
-    places = Account(files=FILES)[face]
+    places = Account(files=FILES, shares=shares)[face]
     assert (most, of_one) == (places.most, places.of_one)
     return Figures(taken, most, of_one, read("liqod_places_refused_total"))
 

@@ -16,7 +16,7 @@ from liqod.install import workload
 from liqod.kube.http.transport import ClientStats
 from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.facts import ClusterFacts, LinkFacts, PeerFacts, Report
-from liqod.runtime.account import KUBELET_STRANGERS, PROXY, SHARES, Account
+from liqod.runtime.account import KUBELET_STRANGERS, SHARES, TENANTS, Account
 from liqod.telemetry.histogram import Histogram
 from tests.unit.model.states import failing
 
@@ -83,8 +83,8 @@ def test_a_scrape_says_how_full_each_face_is_and_who_was_refused():
     assert came[0] is not None
     assert came[0].weigh(7)
     assert not came[0].weigh(5 << 20)
-    for _ in range(looked.callers[PROXY].of_one + 2):
-        looked.callers[PROXY].enter("milan")
+    for _ in range(looked.callers[TENANTS].of_one + 2):
+        looked.callers[TENANTS].enter("milan")
     lines = render(looked, "")[0].decode().splitlines()
     face = 'face="kubelet-strangers"'
     assert f"liqod_places{{{face}}} 16.0" in lines
@@ -94,7 +94,7 @@ def test_a_scrape_says_how_full_each_face_is_and_who_was_refused():
     refused = "liqod_places_refused_total"
     assert f'{refused}{{{face},reason="full",source="public"}} 6.0' in lines
     assert f'{refused}{{{face},reason="memory",source="private"}} 1.0' in lines
-    assert f'{refused}{{face="proxy",reason="source",source="peer"}} 2.0' in lines
+    assert f'{refused}{{face="tenants",reason="source",source="key"}} 2.0' in lines
     assert len([each for each in lines if each.startswith("liqod_places_taken{")]) == len(SHARES)
 
 

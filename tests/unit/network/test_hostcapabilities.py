@@ -12,7 +12,7 @@ from liqod.network.orders.tunnels import DISABLED, Surroundings
 from liqod.network.ownaddresses import own_addresses
 from liqod.plugins.callguard import CallGuards
 from liqod.plugins.providers import TunnelProvider
-from liqod.runtime.account import PROXY, Account
+from liqod.runtime.account import NODE_SHARES, PROXY, Account
 
 
 def provider(name: str = "wireguard", *, encrypted: bool = True, asked: bool = False):
@@ -83,7 +83,9 @@ def capabilities(settings: HostSettings, *lacks: str) -> HostCapabilities:
         name="rope", build=lambda *_: Rope(remaining), encrypted=True, overhead=80, port=7
     )
     backends = [LoadedBackend(made, None, CallGuards().of("network", "rope", own=False))]
-    return HostCapabilities("rome", settings, backends, Account()[PROXY], folder="/nowhere")
+    return HostCapabilities(
+        "rome", settings, backends, Account(shares=NODE_SHARES)[PROXY], folder="/nowhere"
+    )
 
 
 @pytest.fixture

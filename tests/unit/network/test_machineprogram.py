@@ -26,7 +26,7 @@ from liqod.network.orders.tunnels import (
     ReadMachine,
     Surroundings,
 )
-from liqod.runtime.account import Account
+from liqod.runtime.account import NODE_SHARES, Account
 from tests.testbed.daemon import toml
 
 Lacks = Callable[[str | None], None]
@@ -47,7 +47,7 @@ def lacks(monkeypatch: pytest.MonkeyPatch) -> Lacks:
 
 def program(folder: Path, **network: object) -> MachineProgram:
     text = toml({"network": {"machine": str(folder), **network}})
-    return MachineProgram(config.parse(text), Account())
+    return MachineProgram(config.parse(text), Account(shares=NODE_SHARES))
 
 
 async def test_it_listens_where_it_can_have_tunnels(tmp_path: Path, lacks: Lacks):
@@ -115,7 +115,7 @@ async def test_a_configuration_without_sense_is_told(tmp_path: Path, lacks: Lack
     lacks(None)
     settings = {"settings": {"websocket": {"proxy": "ftp://proxy.example"}}}
     text = toml({"network": {"machine": str(tmp_path / "m")}, "plugins": settings})
-    made = MachineProgram(config.parse(text), Account())
+    made = MachineProgram(config.parse(text), Account(shares=NODE_SHARES))
     async with ordered(made, tmp_path / "m") as daemon:
         assert "the configuration of liqod node: " in (await found(daemon)).problem
 

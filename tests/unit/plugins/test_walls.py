@@ -34,7 +34,7 @@ from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins, PluginSource
 from liqod.plugins.providers import DiscoveryProvider, Sighting, TunnelProvider, TunnelSpec
-from liqod.runtime.account import PROXY, Account
+from liqod.runtime.account import NODE_SHARES, PROXY, Account
 from liqod.telemetry.events import DiscoveryFailed
 from liqod.telemetry.hub import Hub
 from tests.simulated.plugins.test_plugin_walls import BROKEN_BETWEEN_CLUSTERS
@@ -217,7 +217,7 @@ async def machine(
     bad = TunnelProvider(name="bad", build=build, encrypted=True, overhead=80, order=1)
     good = TunnelProvider(name="good", build=lambda *_: works, encrypted=True, overhead=80, order=2)
     context = context_of(Plugins(network=(bad, good)))
-    has = (HostSettings(), loaded_backends(context.plugins), Account()[PROXY])
+    has = (HostSettings(), loaded_backends(context.plugins), Account(shares=NODE_SHARES)[PROXY])
     made = HostCapabilities(context.cluster_id, *has, folder=str(tmp_path / "run"))
     found = await made.equipped(Surroundings(address="192.0.2.5"))
     assert found.facts.problem == ""
