@@ -158,6 +158,7 @@ def stranger(folder: Path) -> Iterator[Path]:
     os.chown(folder, STRANGER, STRANGER)
     text = LISTENS.format(user=STRANGER, path=str(folder / CALLS))
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
         assert program.stdout.readline() == b"ready\n"
         yield folder
         program.kill()

@@ -5,7 +5,7 @@ import socket
 import tempfile
 from array import array
 from collections.abc import Iterator
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -230,7 +230,7 @@ async def test_what_is_handed_over_as_a_call_and_is_none_is_closed(
         with listening(folder / "tunnels.socket") as made:
             control = trio.SocketListener(trio.socket.from_stdlib_socket(made))
             nursery.start_soon(trio.serve_listeners, serve, [control])
-            others = node(folder, port)
+            others: AbstractAsyncContextManager[None] = node(folder, port)
             if handed_by == "daemon":
                 own = DaemonAccount(os.geteuid(), os.getegid())
                 at = MachineSocket(folder, own, {CALLS: hand})

@@ -19,7 +19,6 @@ from liqod.plugins.network import (
     rtnetlink,
     uapi,
     websocket,
-    websocketprogram,
 )
 from liqod.plugins.network.processrights import SET_USER
 from liqod.plugins.network.rtnetlink import Link
@@ -151,7 +150,7 @@ async def test_a_port_that_cannot_be_had_is_named_with_the_reason(
     def refuse(port: int, mark: int) -> NoReturn:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(websocketprogram, "bound", refuse)
+    monkeypatch.setattr(machineprocess, "bound", refuse)
     async with process(tmp_path):
         with pytest.raises(NetworkError, match=why):
             await tunnel.up(
