@@ -36,9 +36,12 @@ class NodeProgram:
         address: at which peers reach it.
         wireguard: the program of WireGuard.
         folder: for its socket, configuration and log.
+        daemon: the user of its daemon; empty for this one.
     """
 
-    def __init__(self, node: str, address: str, wireguard: str, folder: Path) -> None:
+    def __init__(
+        self, node: str, address: str, wireguard: str, folder: Path, daemon: str = ""
+    ) -> None:
         self.node, self._folder = node, folder
         self._log = folder / "node.log"
         folder.mkdir()
@@ -47,6 +50,7 @@ class NodeProgram:
             "cluster": {"kubeconfig": str(folder / "kubeconfig")},
             "network": {
                 "machine": str(folder / "machine"),
+                "daemon": daemon,
                 "advertise": [address],
                 "backends": ["wireguard", "vxlan", "websocket"],
             },
