@@ -40,3 +40,16 @@ async def test_what_is_handed_on_has_the_mark_of_whose_it_is(first: str):
                 await served.be(mark=MARK + 1)
                 await served.reached()
                 assert await answer(port, f"{DAEMON}.milan.example") == "0"
+
+
+async def test_a_server_that_stood_by_marks_the_port_that_was_opened_for_the_daemon():
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="liqod-") as made:
+        folder = Path(made)
+        served = Served(folder, port, mark=MARK)
+        async with tunnels(folder), node(folder, port):
+            await served.be(quiet=True)
+            async with daemon(folder, take=mark):
+                await served.be()
+                await served.reached()
+                assert await answer(port, f"{DAEMON}.milan.example") == "0"

@@ -79,7 +79,7 @@ class TunnelProcess:
                 files += await self._needed(what, found)
                 request = TunnelRequest(wanted.BE, self.name, what, tuple(p for p, _ in files))
                 answer, _ = await self.machine.ask(request, [file for _, file in files])
-                if not there and serves and what.port in found.ports:
+                if serves and what.port in found.ports:
                     # It is open for others, with whatever mark these have given it.
                     await self._mark(what.mark)
                 return answer
