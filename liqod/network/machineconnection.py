@@ -66,10 +66,11 @@ class MachineConnection:
         """Keep it until cancelled; the connection lasts until the candidacy has ended."""
         if not self._enabled:
             await trio.sleep_forever()
-        async with outliving(self._link.run):
+        async with outliving(self._link.run), trio.open_nursery() as nursery:
+            nursery.start_soon(self.machine.keep_known)
             if self.role.others:
                 await self._membership.run()
-            await trio.sleep_forever()
+        raise AssertionError("a machine is connected until cancelled")
 
     def _remote(self, context: ClusterContext) -> RemoteMachine:
         return RemoteMachine(

@@ -7,7 +7,8 @@ each request that is not answered yet.
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeVar
+from math import inf
+from typing import Any, Final, NoReturn, TypeVar
 
 import trio
 
@@ -175,11 +176,16 @@ class RemoteMachine:
         return found.facts
 
     async def wait_usable(self) -> None:
-        """Wait until networks can be joined on it; asks again and again, since that may change."""
-        failures = 0
+        """Wait until networks can be joined on it, as far as is known."""
         while self.facts.now.problem:
-            failures += 1
-            with trio.move_on_after(AGAIN.delay(failures)) as waiting:
+            await self.facts.wait_changed()
+
+    async def keep_known(self) -> NoReturn:
+        """Have the capabilities looked for again and again while networks cannot be joined."""
+        failures = 0
+        while True:
+            failures = failures + 1 if self.facts.now.problem else 0
+            with trio.move_on_after(AGAIN.delay(failures) if failures else inf) as waiting:
                 await self.facts.wait_changed()
             if waiting.cancelled_caught:
                 await self.look()

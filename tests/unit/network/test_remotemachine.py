@@ -166,11 +166,18 @@ async def test_one_that_is_not_known_is_asked_again_until_it_can_be_used(autojum
     assert (await one.look()).unknown
     assert one.facts.now.unknown
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.keep_known)
         nursery.start_soon(one.wait_usable)
         await trio.sleep(2 * (LOOKED + AGAIN.last))
         assert len(orders) > 1
-        assert nursery.child_tasks
+        assert len(nursery.child_tasks) == 2
         one.receive(MachineRead(2, MachineFacts()))
+        await wait_all_tasks_blocked()
+        assert len(nursery.child_tasks) == 1
+        asked = len(orders)
+        await trio.sleep(10 * AGAIN.last)
+        assert len(orders) == asked, "it is known, and lacks nothing"
+        nursery.cancel_scope.cancel()
 
 
 async def test_one_that_lacks_something_is_asked_again_less_and_less_often(autojump_clock):
@@ -183,15 +190,24 @@ async def test_one_that_lacks_something_is_asked_again_less_and_less_often(autoj
     one = RemoteMachine(answers)
     assert (await one.look()).problem == "missing: CAP_NET_ADMIN"
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(one.wait_usable)
+        nursery.start_soon(one.keep_known)
+        for _ in range(3):
+            nursery.start_soon(one.wait_usable)
         await trio.sleep(20 * AGAIN.last)
         pauses = [later - before for before, later in pairwise(asked)]
         assert pauses[0] <= AGAIN.first
         assert all(AGAIN.last / 2 <= each <= AGAIN.last for each in pauses[-5:])
-        assert nursery.child_tasks
+        assert len(nursery.child_tasks) == 4
         lacks = MachineFacts()
         await trio.sleep(AGAIN.last)
-        assert not nursery.child_tasks, "it lacks nothing any more"
+        assert len(nursery.child_tasks) == 1, "it lacks nothing any more"
+        # A program that begins anew may have other rights.
+        lacks = MachineFacts(problem="missing: nft")
+        one.receive(MachineRead(1, lacks))
+        before = len(asked)
+        await trio.sleep(2 * AGAIN.first)
+        assert len(asked) > before
+        nursery.cancel_scope.cancel()
 
 
 async def test_only_reports_of_peers_that_are_followed_are_kept_until_an_end():
