@@ -34,6 +34,7 @@ from liqod.runtime.log import Seldom
 
 FOLDER: Final = "/run/liqod-network"
 """Where backends keep what must last until the machine starts anew."""
+UNASKED: Final = "no daemon has asked for its capabilities yet"
 NOBODY: Final = PeerNames("liqod", "nobody")
 """Interface names by which a backend's requirements are checked; nothing is made."""
 KEPT_ALIVE: Final = (
@@ -76,6 +77,7 @@ class HostCapabilities:
 
     Attributes:
         process: reads what strangers send; None while networks cannot be joined here.
+        lacks: the reason why they cannot be, as found last.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class HostCapabilities:
         self._kernel, self._node = KernelDatapath(cluster, node), node or ""
         self._seldom = Seldom()
         self.process: MachineProcess | None = None
+        self.lacks = UNASKED
 
     async def look(self, around: Surroundings) -> GatewayHost:
         """This machine's capabilities as they are now.
@@ -100,10 +103,11 @@ class HostCapabilities:
             around: the machine's surroundings.
         """
         if not self._settings.enabled:
+            self.lacks = DISABLED.problem
             return GatewayHost(facts=DISABLED)
         lacks = orderchecks.around_problem(around) or await self._kernel.problem()
         if lacks:
-            self.process = None
+            self.process, self.lacks = None, lacks
             self._warn(f"the networks of peers cannot be joined: {lacks}")
             return lacking(lacks)
         return await self.equipped(around)

@@ -10,7 +10,7 @@ import os
 import pwd
 from functools import partial
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import trio
 
@@ -19,7 +19,12 @@ from liqod.configsections import NetworkSettings
 from liqod.errors import ConfigError, LiqodError
 from liqod.network.dataplane.kernel import capabilities
 from liqod.network.gatewayhost import GatewayHost, Look
-from liqod.network.hostcapabilities import HostCapabilities, HostSettings, lacking
+from liqod.network.hostcapabilities import (
+    UNASKED,
+    HostCapabilities,
+    HostSettings,
+    lacking,
+)
 from liqod.network.loadedbackends import load_backends, loaded_backends
 from liqod.network.machine import callrelay
 from liqod.network.machine.machineside import MachineSide
@@ -34,7 +39,6 @@ from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import explain
 
-UNUSABLE: Final = "no networks can be joined on this machine, or no daemon has asked for that yet"
 RETRIES = Backoff(first=1.0, last=30.0)
 """Seconds until the socket is tried again."""
 
@@ -113,11 +117,12 @@ class MachineProgram:
 
     async def _hand_calls(self, daemon: trio.SocketStream) -> None:
         """Hand the daemon what calls it at the port of the tunnels, once they can be had."""
-        process = self._capabilities.process if self._capabilities is not None else None
-        if process is None:
-            await deny(daemon, UNUSABLE)
+        found = self._capabilities
+        if found is not None and found.process is not None:
+            await callrelay.serve(found.process, daemon)
         else:
-            await callrelay.serve(process, daemon)
+            lacks = UNASKED if found is None else found.lacks
+            await deny(daemon, f"no networks can be joined on this machine: {lacks}")
 
 
 async def _log_silence(why: str) -> None:

@@ -96,7 +96,8 @@ async def test_what_it_lacks_is_told_to_the_daemon_each_time_that_it_asks(
     made = program(tmp_path / "m")
     async with ordered(made, tmp_path / "m") as daemon:
         assert (await found(daemon)).problem == "missing: nft"
-        with pytest.raises(NetworkError, match="no networks can be joined on this machine"):
+        why = "no networks can be joined on this machine: missing: nft"
+        with pytest.raises(NetworkError, match=why):
             await machinesocketdial.calls(tmp_path / "m")
         lacks("missing: /dev/net/tun")
         assert (await found(daemon)).problem == "missing: /dev/net/tun"
