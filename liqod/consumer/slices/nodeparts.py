@@ -84,8 +84,8 @@ class NodeParts:
         if mode == dividing.WHOLE or not (groups or parts):
             self.forget(found.name)
             return Division()
-        # Of a provider that has no node now, nothing goes: it may have one again.
-        kept = inf if told is not None and not told.groups else self._timings.part_kept
+        # Of a provider that has no node now, or says nothing, nothing goes: nothing is known.
+        kept = self._timings.part_kept if told is not None and told.groups else inf
         gone = _not_told(groups, parts.values(), kept)
         new = [key for key in groups if key not in parts]
         new = new[: max(0, dividing.MOST_PARTS[mode] - len(parts))]

@@ -23,6 +23,7 @@ from liqod.model.peering.freecapacity import (
 
 ARCH = "kubernetes.io/arch"
 ZONE = "topology.kubernetes.io/zone"
+CORDON = {"key": "node.kubernetes.io/unschedulable"}
 READY = [{"type": "Ready", "status": "True"}]
 
 
@@ -79,15 +80,28 @@ def test_devices_of_two_kinds_and_nodes_that_take_no_pods():
     assert sorted(each.taints for each in groups) == [(), ("gpu=a100:NoSchedule",)]
     assert all(each.largest == ({"cpu": "8", "nvidia.com/gpu": "4"},) for each in groups)
     assert free_node(node(conditions=[]), {}) is None
-    shut = node()
-    shut["spec"]["unschedulable"] = True
-    assert free_node(shut, {}) is None
     virtual = node()
     virtual["metadata"]["labels"]["liqo.io/type"] = "virtual-node"
     assert free_node(virtual, {}) is None
     full = free_node(node(), parse_all({"cpu": "40"}))
     assert full is not None
     assert full.free["cpu"] == 0
+
+
+def test_a_cordoned_node_is_told_with_nothing_free_in_the_group_that_it_was_of():
+    open_one, shut = free(), node(taints=[{**CORDON, "effect": "NoSchedule"}])
+    shut["spec"]["unschedulable"] = True
+    closed = free_node(shut, parse_all({"cpu": "3"}))
+    assert closed is not None
+    assert (closed.taints, closed.key) == ((), open_one.key)
+    [alone] = told(closed).groups
+    [before] = told(open_one).groups
+    assert (alone.labels, alone.taints) == (before.labels, before.taints)
+    assert alone.free == {"cpu": "0", "memory": "0", "pods": "0"}
+    assert not has_room(told(closed), parse_all({"cpu": "10m"}))
+    [both] = told(closed, open_one).groups
+    assert (both.free, both.largest, both.nodes) == (before.free, before.largest, 2)
+    assert both.holes["cpu"]["16"] == 1
 
 
 def test_a_thousand_nodes_of_a_hundred_kinds_are_little_text():
