@@ -145,7 +145,7 @@ async def test_each_machine_has_a_virtual_node_without_its_name_and_its_pods_run
         await has_pools(rome, "red", "blue")
 
 
-async def test_a_group_that_goes_is_drained_after_a_while_and_its_pods_are_returned() -> None:
+async def test_a_group_that_goes_keeps_what_runs_and_its_node_goes_with_the_last_pod() -> None:
     async with pools() as (rome, milan, own):
         await ask(rome, "groups")
         await has_pools(rome, "red", "blue")
@@ -161,9 +161,12 @@ async def test_a_group_that_goes_is_drained_after_a_while_and_its_pods_are_retur
 
         await rome.until(NODES, name, None, shut)
         assert not shut((await virtual(rome))["red"])
+        await trio.sleep(2 * SOON.part_kept)
+        assert shut((await has_pools(rome, "red", "blue", "green"))["blue"])
+        assert (await rome.admin.get(PODS, "web", "shop"))["status"]["phase"] == "Running"
+        await rome.admin.delete(PODS, "web", "shop")
         await has_pools(rome, "red", "green")
         await rome.gone(VIRTUAL_NODES, name, AT_ROME)
-        await rome.gone(PODS, "web", "shop")
 
 
 async def test_a_cordon_at_the_provider_ends_nothing_and_lets_nothing_come() -> None:
