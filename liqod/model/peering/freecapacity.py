@@ -10,7 +10,7 @@ ask for each node by itself; then each is a group, with a key that stands for it
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -227,15 +227,18 @@ def largest(found: FreeCapacity | None) -> Amounts:
     """The most that is free of each resource on one node; empty where it is not told."""
     if found is None:
         return {}
-    groups = found.groups
-    sizes = (size for each in groups for size in ((each.free,) if each.key else each.largest))
-    return quantities.largest(quantities.parse_all(each) for each in sizes)
+    return quantities.largest(_sizes(found))
 
 
 def has_room(found: FreeCapacity, asked: Mapping[str, int]) -> bool:
     """True if a node has as much free as a pod asks for."""
-    sizes = (quantities.parse_all(size) for each in found.groups for size in each.largest)
-    return any(all(size.get(name, 0) >= n for name, n in asked.items()) for size in sizes)
+    return any(all(size.get(n, 0) >= most for n, most in asked.items()) for size in _sizes(found))
+
+
+def _sizes(found: FreeCapacity) -> Iterator[Amounts]:
+    """The sizes of what fits on one node; a machine has all that is free on it."""
+    for each in found.groups:
+        yield from map(quantities.parse_all, (each.free,) if each.key else each.largest)
 
 
 def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]) -> NodeGroup:

@@ -43,6 +43,14 @@ def free(number: int = 0, **used: str) -> FreeNode:
     return found
 
 
+def keyed(number: int, **used: str) -> FreeNode:
+    made = node(number)
+    made["metadata"]["uid"] = f"uid-{number}"
+    found = free_node(made, parse_all(used))
+    assert found is not None
+    return found
+
+
 def told(*nodes: FreeNode, shown: tuple[str, ...] = ()) -> FreeCapacity:
     found = read(tell(nodes, shown))
     assert found is not None
@@ -224,3 +232,11 @@ def test_room_for_a_pod_is_on_one_machine():
     assert not has_room(found, parse_all({"cpu": "16", "memory": "32Gi"}))
     assert not has_room(found, parse_all({"nvidia.com/gpu": "1"}))
     assert not has_room(FreeCapacity(), parse_all({"cpu": "1"}))
+
+
+def test_there_is_room_on_a_machine_for_all_that_is_free_on_it():
+    found = read(tell_each([free(1, cpu="15"), keyed(2, cpu="8")], ()))
+    assert found is not None
+    assert {each.key for each in found.groups} == {machine_key(""), machine_key("uid-2")}
+    assert has_room(found, parse_all({"cpu": "8", "memory": "32Gi"}))
+    assert not has_room(found, parse_all({"cpu": "9"}))
