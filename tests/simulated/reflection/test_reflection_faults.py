@@ -3,6 +3,7 @@
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, EVENTS, NODES, PODS
@@ -81,6 +82,7 @@ async def test_a_status_that_lost_against_other_writers_is_written_again():
         await here(both, "web")
 
 
+@pytest.mark.long
 async def test_watches_that_end_lose_nothing():
     async with lending() as (both, _):
         await both.pod("first")
