@@ -116,7 +116,9 @@ def _rules() -> str:
 def _departure() -> str:
     """The Job that leaves all peers, on the nodes on which the daemon may run."""
     [daemon] = [
-        each for each in _made(_with("network", on=False)).values() if each["kind"] == "Deployment"
+        each
+        for each in _made(msgspec.structs.replace(_BASE, network=False)).values()
+        if each["kind"] == "Deployment"
     ]
     made = charthooks.departure(_NAMESPACE, daemon["spec"]["template"]["spec"])
     fields = dict.fromkeys(f"{_OPTIONAL}{name}" for name in _PLACED)
@@ -128,28 +130,20 @@ def _departure() -> str:
 
 def _pieces() -> Iterable[tuple[Manifest, str]]:
     """Each object with its template, in the order in which they are applied."""
-    by_switch = {
-        name: (_made(_with(name, on=True)), _made(_with(name, on=False))) for name in SWITCHES
-    }
-    everything = _made(
-        msgspec.structs.replace(
-            _BASE, network=True, cluster_profiles=True, storage=True, services=True
-        )
-    )
+    every = msgspec.structs.replace(_BASE, **dict.fromkeys(SWITCHES, True))
+    everything = _made(every)
+    # All others stay on: what one switch brings is no other's.
+    by_switch = {name: _made(msgspec.structs.replace(every, **{name: False})) for name in SWITCHES}
     for identity, manifest in everything.items():
         if manifest["kind"] == "Namespace" and manifest["metadata"]["name"] == _NAMESPACE:
             continue  # Helm makes it, or whoever runs Helm.
         text = _text(manifest)
-        for name, (on, off) in by_switch.items():
+        for name, off in by_switch.items():
             if identity not in off:
                 text = _if(SWITCHES[name], text)
-            elif on[identity] != off[identity] and manifest["kind"] != "Secret":
+            elif manifest != off[identity] and manifest["kind"] != "Secret":
                 text = _if(SWITCHES[name], text, _template(off[identity]))
         yield manifest, text
-
-
-def _with(name: str, *, on: bool) -> Options:
-    return msgspec.structs.replace(_BASE, **{name: on})
 
 
 def _made(options: Options) -> dict[tuple[str, str, str], Manifest]:

@@ -27,7 +27,7 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
         parts_every: until a slice is divided anew though its provider tells nothing new: pods have
             begun or ended that change nothing in rounded numbers.
         part_kept: for which a virtual node stays though its provider tells nothing of its group any
-            more: a machine may just start again.
+            more, and no pod runs on it: a machine may just start again.
         usage_fresh: for which an answer on the usage of pods is good: scrapers that come closer
             together share one.
         readers_kept: for which a permission to read from the kubelet API is remembered:

@@ -133,10 +133,9 @@ def _configuration(
     if server and ca:
         data[CONFIG_FILE] += f'ca_file = "{CONFIG_PATH}/{CA_FILE}"\n'
         data[CA_FILE] = ca
-    if storage:
-        data[CONFIG_FILE] += "[storage]\nenabled = true\n"
-    if services:
-        data[CONFIG_FILE] += "[services]\nenabled = true\n"
+    for name, on in (("services", services), ("storage", storage)):
+        if on:
+            data[CONFIG_FILE] += f"[{name}]\nenabled = true\n"
     return {
         "apiVersion": "v1",
         "kind": "Secret",

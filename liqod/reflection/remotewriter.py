@@ -195,7 +195,7 @@ class RemoteWriter:
         work.settled &= all(each == UNCHANGED for each in outcomes)
         if not refusals:
             assert work.mapped is not None
-            work.mapped.met.add(self._reflector.name)
+            work.mapped.meet(self._reflector, key[1])
             return self._refused.pop(key, None) is not None
         after = writebackoff.refused(before, refusals, _digest(wanted), trio.current_time())
         self._refused[key] = after

@@ -160,6 +160,15 @@ CASES: dict[str, tuple[tuple[str, ...], Options]] = {
         ),
     ),
     "another namespace": ((), Options(namespace="joined")),
+    "storage alone": (
+        ("--set", "storage=true,networking.enabled=false"),
+        Options(storage=True, network=False),
+    ),
+    "services alone": (("--set", "services=true"), Options(services=True)),
+    "every switch": (
+        ("--set", "storage=true,clusterProfiles=true,services=true"),
+        Options(storage=True, cluster_profiles=True, services=True),
+    ),
 }
 
 

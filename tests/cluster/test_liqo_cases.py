@@ -1,6 +1,6 @@
 """Cases by which Liqo tests itself from end to end, asked of liqod on real control planes.
 
-The table of Liqo's cases and the tests that show them is in docs/reference/compatibility.md;
+The table of Liqo's cases and the tests that show them is in docs/background/architecture.md;
 here are those that no other file asks in the same way.
 """
 

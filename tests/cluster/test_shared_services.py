@@ -118,8 +118,8 @@ def test_a_service_of_two_clusters_has_one_address_with_the_endpoints_of_both(
     said = {"Valid": "Valid", "Ready": "Exported", "Conflict": "NoConflicts"}
     for who in (rome, milan):
         who.comes_to(EXPORT, lambda one: is_said(one, **said))
+    wait_until("ready pods", lambda: (len(own(rome)), len(own(milan))) == (2, 1), 30)
     wanted = {"rome": own(rome), "milan": own(milan)}
-    assert [len(each) for each in wanted.values()] == [2, 1]
     kept = {}
     for who in (rome, milan):
         found = who.comes_to(IMPORT, lambda one: len(one["status"].get("clusters", ())) == 2)

@@ -131,7 +131,7 @@ def machine_of(
 
     backends = {
         "wireguard": Listening(carried=True),
-        "vxlan": Listening(),
+        "vxlan": Listening(port=VXLAN.port),
         "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
     }
     return GatewayHost(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "how-to" / "troubleshooting.md"
+PAGE = ROOT / "docs" / "reference" / "troubleshooting.md"
 ANY = "…"
 HEADER = ["symptom", "what it says", "what it means", "what to do"]
 

@@ -53,6 +53,7 @@ class PendingPods:
         waiting: the sum of those.
         settled: the sum of those that do not wait, and were sent :data:`SETTLES` ago.
         running: the sum of those that run.
+        stay: whether there are any that do not wait.
     """
 
     def __init__(self, node: str) -> None:
@@ -67,6 +68,7 @@ class PendingPods:
         self.waiting: Amounts = {}
         self.settled: Amounts = {}
         self.running: Amounts = {}
+        self.stay = False
 
     def follow(self, informer: SharedInformer | None) -> None:
         """Follow the pods of an informer; None for none."""
@@ -101,6 +103,7 @@ class PendingPods:
         self.waiting = quantities.total(
             cost for cost, now in costs if waits_there(now.phase, now.reason)
         )
+        self.stay = any(not waits_there(now.phase, now.reason) for _, now in costs)
         self.running = quantities.total(cost for cost, now in costs if now.phase == "Running")
         self.settled = quantities.total(
             cost

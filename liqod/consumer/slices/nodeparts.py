@@ -3,9 +3,12 @@
 The grant is divided among the parts when the provider tells anew what is free there, and not at
 each pod: a share is what ran on the part then, and what was free then beside it. So what has been
 sent since is deducted until the provider's next word includes it.
+
+No word of a provider's ends a pod that runs: a part of which it says nothing any more takes no new
+pods, and goes once none runs on it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -84,36 +87,43 @@ class NodeParts:
         if mode == dividing.WHOLE or not (groups or parts):
             self.forget(found.name)
             return Division()
-        # Of a provider that has no node now, nothing goes: it may have one again.
-        kept = inf if told is not None and not told.groups else self._timings.part_kept
-        gone = _not_told(groups, parts.values(), kept)
+        # Of a provider that has no node now, or says nothing, nothing goes: nothing is known.
+        pods = self._follow(found.name, nodes)
+        known = told is not None and told.groups and pods is not None
+        kept = self._timings.part_kept if known else inf
+        busy = {name for name, each in (pods or {}).items() if each.stay}
+        gone = _not_told(groups, parts.values(), kept, busy)
         new = [key for key in groups if key not in parts]
-        new = new[: max(0, dividing.MOST_PARTS[mode] - len(parts))]
+        # Machines on which pods still run take no place from the groups that are asked for now.
+        same = [each for each in parts.values() if mode == dividing.NODES or not _is_machine(each)]
+        new = new[: max(0, dividing.MOST_PARTS[mode] - len(same))]
         groups = {key: each for key, each in groups.items() if key in parts or key in new}
         if not (groups or gone):
             self.forget(found.name)
             return Division()
         grows = told is not None and told.autoscales and mode == dividing.GROUPS
-        return self._divided(found, nodes, groups, gone, grows=grows)
+        placed = None
+        if pods is not None:
+            placed = {_key(each) or name: pods[name].running for name, each in nodes.items()}
+        return self._divided(found, placed, groups, gone, grows=grows)
 
     def _divided(
         self,
         found: ResourceSlice,
-        nodes: Mapping[str, ObjectMeta],
+        placed: Mapping[str, Amounts] | None,
         groups: Mapping[str, NodeGroup],
         gone: Mapping[str, tuple[NodeGroup, str]],
         *,
         grows: bool,
     ) -> Division:
         name, now = found.name, trio.current_time()
-        of = (groups, gone, grows, found.status.resources, nodes.keys())
+        of = (groups, gone, grows, found.status.resources, (placed or {}).keys())
         last = self._made.get(name)
         if last is not None:
             age = now - last.at
             pause = self._timings.parts_pause if last.of != of else self._timings.parts_every
             if age < pause:
                 return Division(last.parts, pause - age)
-        placed = self._placed(name, nodes)
         granted = quantities.parse_all(amounts(found.status.resources))
         parts = dividing.parts(groups, granted, placed or {}, gone, grows=grows)
         if placed is None:  # before the pods were read, and so to be made again soon
@@ -121,38 +131,51 @@ class NodeParts:
         self._made[name] = _Made(of, now, parts)
         return Division(parts, self._timings.parts_every)
 
-    def _placed(self, name: str, nodes: Mapping[str, ObjectMeta]) -> dict[str, Amounts] | None:
-        """The requests of the running pods on each virtual node of a slice, by the key of its part
-        or else its name; None where the pods are not known."""
+    def _follow(self, name: str, nodes: Mapping[str, ObjectMeta]) -> dict[str, PendingPods] | None:
+        """The sums of the pods on each virtual node of a slice, by its name; None where the pods
+        are not known."""
         informer = self._context.informers.find(PODS, self._context.own_pods.selection)
         if informer is None or not informer.store.synced:
             return None
         known = self._pods.setdefault(name, {})
         for node in known.keys() - nodes.keys():
             known.pop(node).follow(None)
-        placed: dict[str, Amounts] = {}
-        for node, each in nodes.items():
+        for node in nodes:
             pods = known.setdefault(node, PendingPods(node))
             pods.follow(informer)
             pods.refresh()
-            placed[_key(each) or node] = pods.running
-        return placed
+        return known
 
 
 def _not_told(
-    groups: Mapping[str, NodeGroup], parts: Iterable[ObjectMeta], kept: float
+    groups: Mapping[str, NodeGroup],
+    parts: Iterable[ObjectMeta],
+    kept: float,
+    busy: Collection[str],
 ) -> dict[str, tuple[NodeGroup, str]]:
-    """The groups that were told before and may still come back, and since when they are not."""
+    """The groups that were told before and may still come back, or whose virtual node is busy, and
+    since when they are not told."""
     gone: dict[str, tuple[NodeGroup, str]] = {}
     for each in parts:
         notes = each.annotations
         since = notes.get(labels.NOT_TOLD_SINCE) or times.now()
-        known = freecapacity.read(notes.get(labels.FREE_CAPACITY))
-        if _key(each) in groups or each.deletion_timestamp or known is None or not known.groups:
+        known = _told_of(each)
+        if _key(each) in groups or each.deletion_timestamp or known is None:
             continue
-        if _age(since) < kept:
-            gone[_key(each)] = known.groups[0], since
+        if _age(since) < kept or each.name in busy:
+            gone[_key(each)] = known, since
     return gone
+
+
+def _told_of(part: ObjectMeta) -> NodeGroup | None:
+    """The last word on the group of a part."""
+    known = freecapacity.read(part.annotations.get(labels.FREE_CAPACITY))
+    return next(iter(known.groups), None) if known is not None else None
+
+
+def _is_machine(part: ObjectMeta) -> bool:
+    known = _told_of(part)
+    return known is not None and bool(known.key)
 
 
 def _key(node: ObjectMeta) -> str:

@@ -42,6 +42,7 @@ class ReturnMark(msgspec.Struct, frozen=True):
         until: time until which no pod of the controller is sent there.
         times: returns in a row.
         asked: requests of the pod, where the peer said then that no node has as much free.
+        due: the end that the mark had at first, where it was lifted before; else empty.
     """
 
     owner: str
@@ -54,19 +55,26 @@ class ReturnMark(msgspec.Struct, frozen=True):
     until: str
     times: int = 1
     asked: dict[str, str] = {}
+    due: str = ""
 
     @property
     def forgotten(self) -> str:
         """The time when the mark is dropped: it counts in the next one until then."""
-        start, end = datetime.fromisoformat(self.since), datetime.fromisoformat(self.until)
+        start, end = datetime.fromisoformat(self.since), datetime.fromisoformat(self._due)
         return _text(end + (end - start))
 
     @property
     def is_sound(self) -> bool:
         """True if its numbers can be those of a mark; who may write there may write any."""
         start, end = datetime.fromisoformat(self.since), datetime.fromisoformat(self.until)
+        due = datetime.fromisoformat(self._due)
         parse_all(self.asked)
-        return 1 <= self.times <= TIMES and 0 <= (end - start).total_seconds() <= LONGEST
+        in_order = start <= end <= due and (due - start).total_seconds() <= LONGEST
+        return in_order and 1 <= self.times <= TIMES
+
+    @property
+    def _due(self) -> str:
+        return self.due or self.until
 
     def holds(self, now: str) -> bool:
         """True if no pod of the controller is sent to the peer at that time."""
@@ -141,7 +149,7 @@ def lifted(
         has_room: whether the peer says that a node has as much free as a mark's pod asked for.
     """
     return tuple(
-        msgspec.structs.replace(each, until=now)
+        msgspec.structs.replace(each, until=now, due=each.due or each.until)
         if each.asked and each.since <= now and each.holds(now) and has_room(each)
         else each
         for each in marks

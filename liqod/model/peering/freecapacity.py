@@ -10,7 +10,7 @@ ask for each node by itself; then each is a group, with a key that stands for it
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -38,10 +38,12 @@ DIGITS: Final = 2
 """Digits to which what is free is rounded down, so that a small pod changes nothing."""
 _KEY = re.compile(r"[0-9a-f]{8}")
 _SHUT: Final = ("NoSchedule", "NoExecute")
+_CORDON: Final = "node.kubernetes.io/unschedulable"
+"""The taint of a cordoned node. It is not told: the node is of the group that it was of."""
 
 
 class FreeNode(msgspec.Struct, frozen=True):
-    """One node that takes pods: its labels and taints, what is free on it, in billionths, and its
+    """One node: its labels and taints, what is free on it, in billionths, and its
     key."""
 
     labels: Mapping[str, str]
@@ -88,7 +90,9 @@ class FreeCapacity(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
 
 
 def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | None:
-    """The free resources of a Node, as JSON; None for one that takes no pods, or is virtual.
+    """The free resources of a Node, as JSON; None for one that is not ready, or is virtual.
+
+    On a cordoned one nothing is free, and it is told all the same: what runs there stays.
 
     Args:
         node: the Node.
@@ -100,7 +104,7 @@ def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | No
         each.get("type") == "Ready" and each.get("status") == "True"
         for each in status.get("conditions") or ()
     )
-    if spec.get("unschedulable") or not ready:
+    if not ready:
         return None
     if marks.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
         return None
@@ -108,11 +112,12 @@ def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | No
         sorted(
             f"{each.get('key')}={each.get('value', '')}:{each.get('effect')}"
             for each in spec.get("taints") or ()
-            if each.get("effect") in _SHUT
+            if each.get("effect") in _SHUT and each.get("key") != _CORDON
         )
     )
     has = quantities.parse_all(status.get("allocatable") or {})
-    free = {name: max(0, n - used.get(name, 0)) for name, n in has.items()}
+    shut = bool(spec.get("unschedulable"))
+    free = {name: 0 if shut else max(0, n - used.get(name, 0)) for name, n in has.items()}
     return FreeNode(marks, taints, free, machine_key((node.get("metadata") or {}).get("uid") or ""))
 
 
@@ -125,7 +130,7 @@ def tell(nodes: Iterable[FreeNode], shown: Sequence[str], *, autoscales: bool = 
     """The annotation of all nodes.
 
     Args:
-        nodes: those that take pods.
+        nodes: those that are ready.
         shown: keys of the labels that consumers may see, beside the architecture.
         autoscales: as of :class:`FreeCapacity`.
     """
@@ -222,15 +227,18 @@ def largest(found: FreeCapacity | None) -> Amounts:
     """The most that is free of each resource on one node; empty where it is not told."""
     if found is None:
         return {}
-    groups = found.groups
-    sizes = (size for each in groups for size in ((each.free,) if each.key else each.largest))
-    return quantities.largest(quantities.parse_all(each) for each in sizes)
+    return quantities.largest(_sizes(found))
 
 
 def has_room(found: FreeCapacity, asked: Mapping[str, int]) -> bool:
     """True if a node has as much free as a pod asks for."""
-    sizes = (quantities.parse_all(size) for each in found.groups for size in each.largest)
-    return any(all(size.get(name, 0) >= n for name, n in asked.items()) for size in sizes)
+    return any(all(size.get(n, 0) >= most for n, most in asked.items()) for size in _sizes(found))
+
+
+def _sizes(found: FreeCapacity) -> Iterator[Amounts]:
+    """The sizes of what fits on one node; a machine has all that is free on it."""
+    for each in found.groups:
+        yield from map(quantities.parse_all, (each.free,) if each.key else each.largest)
 
 
 def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]) -> NodeGroup:

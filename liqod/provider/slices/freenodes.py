@@ -97,6 +97,7 @@ class FreeNodes:
     Attributes:
         text: as :func:`liqod.model.peering.freecapacity.tell`.
         each: as :func:`liqod.model.peering.freecapacity.tell_each`.
+        known: whether they are made; before, nothing is known of what is free.
     """
 
     def __init__(
@@ -109,7 +110,8 @@ class FreeNodes:
         self._used: dict[str, Amounts] = {}
         self._guests: dict[tuple[str, str], Amounts] = {}
         self._counted: dict[tuple[str, str], Amounts] = {}
-        self._changed = False
+        self.known = False
+        self._changed = True
         self._next = float("-inf")
         nodes.subscribe(self._on_node)
         pods.subscribe(self._on_pod)
@@ -123,7 +125,7 @@ class FreeNodes:
         now = trio.current_time()
         if not self._changed or now < self._next:
             return
-        self._changed, self._next = False, now + pause
+        self._changed, self._next, self.known = False, now + pause, True
         found = []
         for name, node in self._nodes.items():
             with suppress(ConfigError):

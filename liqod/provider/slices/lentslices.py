@@ -180,14 +180,15 @@ class LentSlices(Controller[str]):
 
     async def _follow_free(self) -> NoReturn:
         """Tell what is free anew, now and then, while it changes."""
-        free, told = self._free, ("", "", dict[str, Amounts]())
+        free = self._free
+        told: tuple[str, str, dict[str, Amounts]] | None = None
         assert free is not None, "it is followed where it is shown"
         while True:
             await trio.sleep(self._free_every)
             if self._placed.store.synced:
                 free.refresh(self._free_every)
             now = free.text.now, free.each.now, free.counted(self._peer.id)
-            if now != told:
+            if free.known and now != told:
                 told = now
                 for name in self._known_names():
                     self.queue.add(name)
@@ -443,9 +444,10 @@ class LentSlices(Controller[str]):
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,
             labels.GUEST_RULES: guestrules.render(rules),
             labels.NODES_READY: self._ready.word.now or None,
-            labels.FREE_CAPACITY: self._told_free(wanted) or None,
             labels.BEYOND_NODES: capacity.word(self._ready.has.now, granted) or None,
         }
+        if self._free is None or self._free.known:  # until then the last daemon's word stays
+            told[labels.FREE_CAPACITY] = self._told_free(wanted) or None
         before = wanted.metadata.annotations
         changed = {key: value for key, value in told.items() if before.get(key) != value}
         version = {} if is_default(wanted) else _version(wanted.metadata)

@@ -52,6 +52,7 @@ async def bind_as_liqoctl(milan: Member, subjects: list[dict[str, Any]]) -> None
         await milan.admin.create(ROLE_BINDINGS, binding, namespace)
 
 
+@pytest.mark.long
 async def test_a_peering_user_of_liqoctl_reads_once_its_consumer_was_accepted():
     async with (
         members("rome", "milan") as [rome, milan],
@@ -82,6 +83,7 @@ async def test_a_peering_user_of_liqoctl_reads_once_its_consumer_was_accepted():
             await theirs.list(SECRETS, Selection(AT_MILAN))
 
 
+@pytest.mark.long
 async def test_liqoctl_takes_back_what_an_accepted_consumers_user_has_left():
     """It deletes the bindings with its own label, in all namespaces."""
     async with members("rome", "milan") as [rome, milan]:

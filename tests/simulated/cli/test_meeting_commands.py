@@ -103,6 +103,7 @@ async def test_a_line_that_wants_to_borrow_is_handed_over_and_what_is_lent_is_sa
         assert (ready.status.words, ready.status.granted["cpu"]) == (entry["words"], "1")
 
 
+@pytest.mark.long
 async def test_answers_of_the_inbox_are_shown_and_what_is_over_is_not_answered(tmp_path: Path):
     async with meeting("rome", "milan") as [rome, milan]:
         await ask(rome, milan, resources={"cpu": "4"})

@@ -74,6 +74,7 @@ def unusable(cluster: EmbeddedCluster) -> dict[str, tuple[bytes, str]]:
     }
 
 
+@pytest.mark.long
 async def test_kubeconfigs_that_cannot_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "80")
     async with sites(tmp_path, "rome") as (rome,):

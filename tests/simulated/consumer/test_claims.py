@@ -116,6 +116,7 @@ async def events(both: Pair, reason: str) -> list[str]:
     return [each["message"] for each in found if each["reason"] == reason]
 
 
+@pytest.mark.long
 async def test_the_volume_is_where_the_first_pod_lands_and_goes_with_its_claim():
     async with storing(node("milan", "milan")) as (both, nursery):
         await nursery.start(VolumeProvisioner(both.context).run)
@@ -269,6 +270,7 @@ async def test_it_grows_and_a_claim_that_is_lost_is_not_made_again():
         assert await both.there.find(CLAIMS, "db", THERE) is None
 
 
+@pytest.mark.long
 async def test_a_daemon_that_is_killed_at_any_step_goes_on():
     async with storing(node("milan", "milan")) as (both, nursery):
         await both.here.create(CLAIMS, claim("db"), SHOP)
@@ -293,6 +295,7 @@ async def test_a_daemon_that_is_killed_at_any_step_goes_on():
         await both.goes(VOLUMES, volume["metadata"]["name"], client=both.here, namespace="")
 
 
+@pytest.mark.long
 async def test_a_claim_of_the_same_name_does_not_get_the_other_s_data():
     async with storing(node("milan", "milan")) as (both, nursery):
         await nursery.start(VolumeProvisioner(both.context).run)

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import trio
 
 from liqod.apimachinery.kinds import NODES, PODS
-from liqod.apimachinery.labels import PART, VIRTUAL_NODE_TAINT
+from liqod.apimachinery.labels import FREE_CAPACITY, GUEST_RULES, PART, VIRTUAL_NODE_TAINT
 from liqod.apimachinery.labels import VIRTUAL_NODES as ASKED
 from liqod.consumer.timings import ConsumerTimings
 from liqod.kube.selection import Selection
@@ -23,6 +24,7 @@ pytestmark = pytest.mark.long
 TELLS = SETTINGS + '[provider]\nshow_free = true\nshow_labels = ["pool"]\n'
 BELIEVES = '[[peers]]\nid = "milan"\nbelieved_labels = ["pool"]\n'
 SOON = ConsumerTimings(parts_pause=0.2, parts_every=0.5, part_kept=2.0, waiting_every=0.2)
+TOLD_SOON = ProviderTimings(free_every=0.3)
 GRANT = {"cpu": "12", "memory": "24Gi", "pods": "100"}
 
 
@@ -56,7 +58,9 @@ async def virtual(rome: Member) -> dict[str, Json]:
 
 
 @asynccontextmanager
-async def pools(text: str = TELLS + BELIEVES) -> AsyncIterator[tuple[Member, Member, list[str]]]:
+async def pools(
+    text: str = TELLS + BELIEVES, timings: ProviderTimings = TOLD_SOON
+) -> AsyncIterator[tuple[Member, Member, list[str]]]:
     """Rome borrows from milan, which has two nodes of the pool red and one of the pool blue."""
     plugins = loader.load(sources=loader.built_in())
     async with members(
@@ -65,7 +69,7 @@ async def pools(text: str = TELLS + BELIEVES) -> AsyncIterator[tuple[Member, Mem
         settings=text,
         nodes=3,
         consumer_timings=SOON,
-        timings=ProviderTimings(free_every=0.3),
+        timings=timings,
     ) as [rome, milan]:
         own = [each["metadata"]["name"] for each in await milan.admin.list(NODES)]
         for name, pool in zip(own, ("red", "red", "blue"), strict=True):
@@ -141,7 +145,7 @@ async def test_each_machine_has_a_virtual_node_without_its_name_and_its_pods_run
         await has_pools(rome, "red", "blue")
 
 
-async def test_a_group_that_goes_is_drained_after_a_while_and_its_pods_are_returned() -> None:
+async def test_a_group_that_goes_keeps_what_runs_and_its_node_goes_with_the_last_pod() -> None:
     async with pools() as (rome, milan, own):
         await ask(rome, "groups")
         await has_pools(rome, "red", "blue")
@@ -157,19 +161,60 @@ async def test_a_group_that_goes_is_drained_after_a_while_and_its_pods_are_retur
 
         await rome.until(NODES, name, None, shut)
         assert not shut((await virtual(rome))["red"])
+        await trio.sleep(2 * SOON.part_kept)
+        assert shut((await has_pools(rome, "red", "blue", "green"))["blue"])
+        assert (await rome.admin.get(PODS, "web", "shop"))["status"]["phase"] == "Running"
+        await rome.admin.delete(PODS, "web", "shop")
         await has_pools(rome, "red", "green")
         await rome.gone(VIRTUAL_NODES, name, AT_ROME)
-        await rome.gone(PODS, "web", "shop")
+
+
+async def test_a_cordon_at_the_provider_ends_nothing_and_lets_nothing_come() -> None:
+    async with pools() as (rome, milan, own):
+        await ask(rome, "groups")
+        before = (await has_pools(rome, "red", "blue"))["blue"]
+        await offload(rome.admin, "shop")
+        await rome.admin.create(PODS, pod("web", "2", "blue"), "shop")
+        await rome.until(PODS, "web", "shop", lambda each: each["status"]["phase"] == "Running")
+        taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+        cordon = {"spec": {"unschedulable": True, "taints": [taint]}}
+        await milan.admin.patch(NODES, own[2], cordon)
+        name = before["metadata"]["name"]
+        await rome.until(
+            NODES, name, None, lambda each: each["status"]["allocatable"]["cpu"] == "2"
+        )
+        await trio.sleep(2 * SOON.part_kept)
+        after = (await has_pools(rome, "red", "blue"))["blue"]
+        assert after["metadata"]["uid"] == before["metadata"]["uid"]
+        assert after["spec"]["taints"] == before["spec"]["taints"]
+        assert (await rome.admin.get(PODS, "web", "shop"))["status"]["phase"] == "Running"
+
+
+async def test_a_provider_that_has_just_started_takes_no_word_away() -> None:
+    async with pools(timings=ProviderTimings(free_every=1000.0)) as (_, milan, _):
+        word = '{"groups":[{"nodes":1,"free":{"cpu":"8"}}]}'
+        there = Selection("liqo-tenant-rome")
+        [name] = [
+            each["metadata"]["name"] for each in await milan.admin.list(RESOURCE_SLICES, there)
+        ]
+        patch = {"metadata": {"annotations": {FREE_CAPACITY: word, GUEST_RULES: None}}}
+        await milan.admin.patch(RESOURCE_SLICES, name, patch, "liqo-tenant-rome")
+
+        def written(each: Json) -> bool:
+            return GUEST_RULES in each["metadata"]["annotations"]
+
+        found = await milan.until(RESOURCE_SLICES, name, "liqo-tenant-rome", written)
+        assert found["metadata"]["annotations"][FREE_CAPACITY] == word
 
 
 async def test_a_group_that_comes_back_in_time_keeps_its_node() -> None:
     async with pools() as (rome, milan, own):
         await ask(rome, "groups")
         before = await has_pools(rome, "red", "blue")
-        await milan.admin.patch(NODES, own[2], {"spec": {"unschedulable": True}})
+        await milan.admin.patch(NODES, own[2], {"metadata": {"labels": {"pool": "green"}}})
         name = before["blue"]["metadata"]["name"]
         await rome.until(NODES, name, None, lambda each: len(each["spec"]["taints"]) == 2)
-        await milan.admin.patch(NODES, own[2], {"spec": {"unschedulable": None}})
+        await milan.admin.patch(NODES, own[2], {"metadata": {"labels": {"pool": "blue"}}})
         node = await rome.until(NODES, name, None, lambda each: len(each["spec"]["taints"]) == 1)
         assert node["metadata"]["uid"] == before["blue"]["metadata"]["uid"]
 

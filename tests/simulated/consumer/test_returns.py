@@ -17,6 +17,7 @@ from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.peering import freecapacity
 from liqod.resources import NAMESPACE_OFFLOADINGS, SHADOW_PODS, VIRTUAL_NODES
 from simulator.faults import Fault
+from simulator.wire.subresources import bind
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.consumer.test_make_before_break import (
     CONTAINER,
@@ -67,6 +68,19 @@ async def begun(rome: Member, *peers: Member) -> Json:
 
     found: Json = await eventually(look)
     return found
+
+
+async def bind_late(rome: Member) -> None:
+    """Bind the shop's pod to milan, as a scheduler does that has not read yet what is free."""
+
+    async def made() -> Json | None:
+        return next(iter(await rome.admin.list(PODS, Selection(HERE))), None)
+
+    pod: Json = await eventually(made)
+    registry = rome.cluster.registry
+    item = registry.find("pods", HERE, pod["metadata"]["name"])
+    assert item is not None
+    bind(registry, item, "milan")
 
 
 async def next_of(rome: Member, first: Json) -> Json:
@@ -164,10 +178,13 @@ async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
         def says_nothing_is_free(node: Json) -> bool:
             notes = node["metadata"].get("annotations") or {}
             found = freecapacity.read(notes.get(labels.FREE_CAPACITY))
-            return found is not None and not found.groups
+            return found is not None and {one.free["cpu"] for one in found.groups} == {"0"}
 
         await rome.until(VIRTUAL_NODES, "milan", "liqo-tenant-milan", says_nothing_is_free)
-        await next_of(rome, await begun(rome, milan))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(bind_late, rome)
+            first = await begun(rome, milan)
+        await next_of(rome, first)
         (mark,) = await marks(rome)
         assert mark.asked == {"cpu": "10m", "pods": "1"}
         assert mark.holds(times.now())

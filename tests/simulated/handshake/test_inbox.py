@@ -152,6 +152,7 @@ async def test_who_has_another_key_than_the_configuration_names_is_asked_nothing
         assert await entries(milan) == []
 
 
+@pytest.mark.long
 async def test_a_key_that_is_named_while_words_are_compared_ends_it_and_words_do_not_replace_it():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)

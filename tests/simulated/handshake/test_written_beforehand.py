@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import trio
 
 from liqod.handshake.protocol.messages import Accepted, Denied, Done
@@ -44,6 +45,7 @@ async def test_who_is_named_beforehand_is_let_in_with_what_is_granted_and_nobody
         assert waiting.cancelled_caught, "it waits for a person"
 
 
+@pytest.mark.long
 async def test_after_a_revocation_what_git_says_counts():
     async with reception() as (milan, host, _):
         rome = somebody("rome")

@@ -70,6 +70,7 @@ async def test_of_two_with_one_id_the_second_is_not_let_in_unasked():
         assert second.code == "key-changed"
 
 
+@pytest.mark.long
 async def test_the_word_that_a_key_replaces_another_is_good_for_one_peering():
     async with reception('[[policies]]\naction = "auto"\n') as (milan, host, _):
         asked = {each: request() for each in "abc"}

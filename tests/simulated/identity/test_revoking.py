@@ -261,6 +261,7 @@ async def test_each_consumer_has_a_peering_user_of_its_own():
         assert await milan.admin.list(ROLE_BINDINGS, Selection("liqo", labels=users_of("turin")))
 
 
+@pytest.mark.long
 async def test_a_peering_user_is_good_for_an_hour():
     async with members("milan", "rome") as [milan, rome]:
         for more, life in (({}, 3600), ({"lifetime": 600}, 600)):
@@ -292,6 +293,7 @@ async def test_bindings_of_peering_users_go_when_their_time_is_over():
         assert await rights(milan, "rome")
 
 
+@pytest.mark.long
 async def test_the_command_asks_and_tells(tmp_path: Path):
     async with sites(tmp_path, "milan") as (milan,):
         unknown = await milan.liqod("revoke", "rome", "--yes", check=False)

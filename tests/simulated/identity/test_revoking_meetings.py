@@ -85,6 +85,7 @@ async def test_who_is_never_to_be_let_in_is_not_forgotten_by_that():
         assert [each.spec.decision for each in await entries(milan)] == ["Deny"]
 
 
+@pytest.mark.long
 async def test_what_is_still_open_is_said_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch):
     async with meeting("rome", "milan") as [rome, milan]:
         await milan.peering_user(rome)

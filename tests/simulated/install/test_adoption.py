@@ -74,6 +74,7 @@ async def test_what_liqo_made_at_a_peer_is_gone_on_with(creator: bool):
         assert left[SECRETS.name, TOKENS[1]] == before[SECRETS.name, TOKENS[1]]
 
 
+@pytest.mark.long
 async def test_a_new_pod_is_not_taken_for_the_one_that_liqo_knew():
     async with lending() as (both, nursery):
         both.stop()

@@ -285,6 +285,7 @@ async def test_none_holds_up_the_end_of_an_installation():
         assert await client.find(NAMESPACES, THERE) is None
 
 
+@pytest.mark.long
 async def test_an_upgrade_takes_away_the_role_and_the_policies():
     async with (
         EmbeddedCluster("milan") as cluster,

@@ -68,6 +68,7 @@ async def everything(client) -> set[tuple[str, str, str]]:
     return found
 
 
+@pytest.mark.long
 async def test_a_second_installation_writes_nothing(admin):
     assert await install.install(admin, OPTIONS, quiet) == "milan"
     before = dict(admin.stats.requests)
@@ -82,6 +83,7 @@ async def test_a_second_installation_writes_nothing(admin):
     await install.check_revision(admin)
 
 
+@pytest.mark.long
 async def test_nothing_remains_after_purging(admin):
     before = await everything(admin)
     await install.install(admin, install.Options(cluster_id="milan", in_cluster=True), quiet)
@@ -137,6 +139,7 @@ async def test_it_refuses_beside_liqo(admin):
         await install.install(admin, OPTIONS, quiet)
 
 
+@pytest.mark.long
 async def test_one_deployment_tells_liqoctl_of_the_daemon(admin):
     async def found() -> dict[str, int]:
         listed = await admin.list(
@@ -190,6 +193,7 @@ async def test_an_upgrade_takes_away_what_it_no_longer_has_and_mends_what_was_ch
     assert (await admin.get(CLUSTER_ROLES, "liqod-trust"))["rules"]
 
 
+@pytest.mark.long
 async def test_the_daemons_configuration_is_the_operators(admin):
     options = install.Options(cluster_id="milan", in_cluster=True)
     await install.install(admin, options, quiet)
@@ -244,6 +248,7 @@ async def test_it_is_not_uninstalled_while_peered(admin):
     assert await admin.list(FOREIGN_CLUSTERS) == []
 
 
+@pytest.mark.long
 async def test_a_role_that_the_cluster_has_summed_up_once_more_goes_too(admin):
     before = await everything(admin)
     await install.install(admin, OPTIONS, quiet)
@@ -254,6 +259,7 @@ async def test_a_role_that_the_cluster_has_summed_up_once_more_goes_too(admin):
     assert await everything(admin) == before
 
 
+@pytest.mark.long
 async def test_what_a_killed_daemon_left_goes_too(admin):
     before = await everything(admin)
     await install.install(admin, OPTIONS, quiet)

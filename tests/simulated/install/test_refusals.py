@@ -132,6 +132,7 @@ async def test_all_rights_that_are_missing_are_named_at_once(admin, cluster):
     assert str(found).startswith("the user of the kubeconfig may not bind clusterroles.rbac")
 
 
+@pytest.mark.long
 async def test_a_namespace_that_something_else_lives_in_is_not_taken(admin):
     await admin.create(NAMESPACES, {"metadata": {"name": "shop"}})
     options = msgspec.structs.replace(OPTIONS, namespace="shop")

@@ -346,6 +346,7 @@ async def test_a_cluster_that_keeps_no_ranges_is_peered_without(monkeypatch):
         assert await objects(rome, AT_ROME) == set()
 
 
+@pytest.mark.long
 async def test_a_mistake_is_refused_and_said(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         with pytest.raises(ConfigError, match="mtu 576"):

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES
@@ -232,6 +233,7 @@ async def test_what_makes_no_sense_is_named_and_what_was_sound_stays():
         assert node.states[-1][1] is True
 
 
+@pytest.mark.long
 async def test_what_the_kernel_refuses_is_said_and_tried_again():
     async with two(made=False) as node:
         node.kernel.refuses = "the interface lqx is of liqod milan"

@@ -354,6 +354,7 @@ async def test_a_peering_at_rest_writes_nothing():
         assert writes() == before
 
 
+@pytest.mark.long
 async def test_a_peering_user_of_whom_nothing_came_leaves_nothing():
     async with members("milan", "rome") as [milan, rome]:
         before = milan.everything()

@@ -279,6 +279,7 @@ async def test_a_key_that_was_lost_is_made_anew_and_used():
             assert await own.now() == await cluster_keys(rome.admin)
 
 
+@pytest.mark.long
 async def test_peering_users_of_two_consumers_are_apart():
     async with members("rome", "milan") as (rome, milan):
         await milan.peering_user(rome)

@@ -96,6 +96,7 @@ async def test_a_map_of_too_many_entries_is_told_and_takes_nothing_away():
         await milan.until(NAMESPACES, "n7-rome", None, bool)
 
 
+@pytest.mark.long
 async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has():
     soon = ProviderTimings(room_again=0.1)
     async with (

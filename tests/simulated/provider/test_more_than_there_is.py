@@ -53,6 +53,7 @@ async def test_a_pod_without_a_place_at_the_peer_is_a_problem(
         assert over["what"].startswith("consumers are granted cpu 1k, and the nodes here have cpu ")
 
 
+@pytest.mark.long
 async def test_who_grants_more_than_there_is_is_told(tmp_path: Path) -> None:
     async with meeting("rome", "milan", nodes=1) as [rome, milan]:
         little = await run(milan, tmp_path, "invite", "--cpu", "1")

@@ -72,6 +72,7 @@ TROUBLES = {
 }
 
 
+@pytest.mark.long
 async def test_a_trouble_is_what_it_says_and_ends(relay, client):
     await client.create(CONFIG_MAPS, there("a"))
     for name, (trouble, error) in TROUBLES.items():

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 
 from liqod import install
@@ -192,6 +193,7 @@ async def bound(admin: Client) -> bool:
     return live is not None and live["roleRef"]["name"] == OPT_IN.role
 
 
+@pytest.mark.long
 async def test_it_is_given_and_taken_back_with_what_was_made_by_it():
     """At the provider: the role that a consumer has, and then no more, and its budgets."""
     async with milan_lends() as (client, kubeconfig):

@@ -157,6 +157,7 @@ async def test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_aga
             nursery.cancel_scope.cancel()
 
 
+@pytest.mark.long
 async def test_a_renewal_that_is_late_as_the_peer_is_away_is_said_on_the_pod():
     async with joined() as both:
         local = await robot(both, "web")
@@ -175,6 +176,7 @@ async def test_a_renewal_that_is_late_as_the_peer_is_away_is_said_on_the_pod():
         await both.comes(SECRETS, "web-token", lambda secret: token_in(secret) != first)
 
 
+@pytest.mark.long
 async def test_what_liqo_gave_a_pod_is_renewed_from_then_on():
     """Its Secret names the pod, and no reflector."""
     async with joined() as both:

@@ -23,6 +23,7 @@ from liqod.model.peering.freecapacity import (
 
 ARCH = "kubernetes.io/arch"
 ZONE = "topology.kubernetes.io/zone"
+CORDON = {"key": "node.kubernetes.io/unschedulable"}
 READY = [{"type": "Ready", "status": "True"}]
 
 
@@ -38,6 +39,14 @@ def node(number: int = 0, *, taints: Any = (), **status: Any) -> dict[str, Any]:
 
 def free(number: int = 0, **used: str) -> FreeNode:
     found = free_node(node(number), parse_all(used))
+    assert found is not None
+    return found
+
+
+def keyed(number: int, **used: str) -> FreeNode:
+    made = node(number)
+    made["metadata"]["uid"] = f"uid-{number}"
+    found = free_node(made, parse_all(used))
     assert found is not None
     return found
 
@@ -79,15 +88,28 @@ def test_devices_of_two_kinds_and_nodes_that_take_no_pods():
     assert sorted(each.taints for each in groups) == [(), ("gpu=a100:NoSchedule",)]
     assert all(each.largest == ({"cpu": "8", "nvidia.com/gpu": "4"},) for each in groups)
     assert free_node(node(conditions=[]), {}) is None
-    shut = node()
-    shut["spec"]["unschedulable"] = True
-    assert free_node(shut, {}) is None
     virtual = node()
     virtual["metadata"]["labels"]["liqo.io/type"] = "virtual-node"
     assert free_node(virtual, {}) is None
     full = free_node(node(), parse_all({"cpu": "40"}))
     assert full is not None
     assert full.free["cpu"] == 0
+
+
+def test_a_cordoned_node_is_told_with_nothing_free_in_the_group_that_it_was_of():
+    open_one, shut = free(), node(taints=[{**CORDON, "effect": "NoSchedule"}])
+    shut["spec"]["unschedulable"] = True
+    closed = free_node(shut, parse_all({"cpu": "3"}))
+    assert closed is not None
+    assert (closed.taints, closed.key) == ((), open_one.key)
+    [alone] = told(closed).groups
+    [before] = told(open_one).groups
+    assert (alone.labels, alone.taints) == (before.labels, before.taints)
+    assert alone.free == {"cpu": "0", "memory": "0", "pods": "0"}
+    assert not has_room(told(closed), parse_all({"cpu": "10m"}))
+    [both] = told(closed, open_one).groups
+    assert (both.free, both.largest, both.nodes) == (before.free, before.largest, 2)
+    assert both.holes["cpu"]["16"] == 1
 
 
 def test_a_thousand_nodes_of_a_hundred_kinds_are_little_text():
@@ -210,3 +232,11 @@ def test_room_for_a_pod_is_on_one_machine():
     assert not has_room(found, parse_all({"cpu": "16", "memory": "32Gi"}))
     assert not has_room(found, parse_all({"nvidia.com/gpu": "1"}))
     assert not has_room(FreeCapacity(), parse_all({"cpu": "1"}))
+
+
+def test_there_is_room_on_a_machine_for_all_that_is_free_on_it():
+    found = read(tell_each([free(1, cpu="15"), keyed(2, cpu="8")], ()))
+    assert found is not None
+    assert {each.key for each in found.groups} == {machine_key(""), machine_key("uid-2")}
+    assert has_room(found, parse_all({"cpu": "8", "memory": "32Gi"}))
+    assert not has_room(found, parse_all({"cpu": "9"}))

@@ -94,8 +94,25 @@ def test_it_ends_once_the_peer_has_room_and_counts_in_the_next_one():
     [again] = returnmarks.added([lifted], new, 600.0)
     assert (again.times, again.until) == (2, "2026-01-02T12:25:00Z")
     assert returnmarks.lifted([waits], now, lambda _: False) == (waits,)
+    [soon] = returnmarks.lifted([waits], NOON, lambda _: True)
+    for mark in (lifted, soon):  # remembered for as long as if it had not been lifted
+        assert mark.forgotten == waits.forgotten
+        assert returnmarks.read({"liqod.io/returned": returnmarks.render([mark]) or ""}) == (mark,)
+    late = "2026-01-02T12:19:00Z"
+    new = msgspec.structs.replace(MARK, since=late, until=late)
+    [again] = returnmarks.added([soon], new, 600.0)
+    assert (again.times, again.until, again.due) == (2, "2026-01-02T12:39:00Z", "")
     for other in (added(NOON), msgspec.structs.replace(waits, until=NOON)):
         assert returnmarks.lifted([other], now, lambda _: True) == (other,)
+
+
+def test_one_without_a_first_end_is_read_and_a_wrong_one_is_not():
+    fields = msgspec.to_builtins(added(NOON))
+    del fields["due"]
+    for due, sound in ((None, True), ("2026-01-02T12:11:00Z", True), (NOON, False), ("x", False)):
+        told = {**fields, **({} if due is None else {"due": due})}
+        read = returnmarks.read({"liqod.io/returned": msgspec.json.encode([told]).decode()})
+        assert bool(read) == sound
 
 
 def test_its_end_is_told():

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 from liqod.config import ProviderSettings
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
-from liqod.model.peering.freecapacity import read
+from liqod.model.peering.freecapacity import FreeCapacity, read
 from liqod.provider.slices.freenodes import FreeNodes, trim_placed
 
 Told = Callable[[StoreChange], None]
@@ -60,6 +60,15 @@ def test_of_a_pod_no_more_is_kept_than_its_requests_and_its_node() -> None:
     guest["metadata"]["labels"]["app"] = "web"
     assert msgspec.json.decode(trim_placed(msgspec.json.encode(guest))) == guest_pod("3")
     assert trim_placed(b"nonsense") == b"nonsense"
+
+
+async def test_before_the_first_count_nothing_is_known_and_no_nodes_are_an_answer() -> None:
+    settings = ProviderSettings(show_free=True)
+    found = FreeNodes(cast("SharedInformer", Feed()), cast("SharedInformer", Feed()), settings)
+    assert (found.known, found.text.now) == (False, "")
+    found.refresh(5)
+    assert found.known
+    assert read(found.text.now) == FreeCapacity()
 
 
 async def test_what_is_free_follows_pods_at_a_pace(autojump_clock: MockClock) -> None:
