@@ -65,15 +65,6 @@ class MappedNamespace:
         reasons += [self.caches[remote.kind].suspect for remote in reflector.remote]
         return next((reason for reason in reasons if reason is not None), None)
 
-    def meet(self, reflector: Reflector, name: str) -> None:
-        """Note that a local object was listed and has what it needs at the peer.
-
-        What a control plane makes in each of its namespaces says nothing of the others: another
-        cluster has its own of that name.
-        """
-        if name not in reflector.always:
-            self.met.add(reflector.name)
-
     def suspiciously_empty(self, reflector: Reflector, store: IndexedStore) -> str | None:
         """The reason why a start with an empty local list proves nothing yet; None normally.
 

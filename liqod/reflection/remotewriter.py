@@ -195,7 +195,9 @@ class RemoteWriter:
         work.settled &= all(each == UNCHANGED for each in outcomes)
         if not refusals:
             assert work.mapped is not None
-            work.mapped.meet(self._reflector, key[1])
+            # What a control plane makes in each namespace says nothing of the other objects there.
+            if key[1] not in self._reflector.always:
+                work.mapped.met.add(self._reflector.name)
             return self._refused.pop(key, None) is not None
         after = writebackoff.refused(before, refusals, _digest(wanted), trio.current_time())
         self._refused[key] = after

@@ -217,6 +217,11 @@ ELSEWHERE = {
         "netns/test_failover.py",
         "test_a_second_gateway_that_believes_it_leads_is_fenced",
     ),
+    f"{GATEWAY}: `liqod node`, or its process of the tunnels, where the daemon is called "
+    "[at port 443](security.md#port-443)": (
+        "netns/test_called_daemon.py",
+        "test_each_program_is_killed_and_calls_come_again_while_those_that_came_go_on",
+    ),
     f"{GATEWAY}: somebody flushes rules, deletes routes or interfaces, kills a tunnel": (
         "netns/test_heal.py",
         "test_what_is_harmed_under_traffic_is_put_back",
