@@ -235,7 +235,7 @@ class Collector:
         self, view: Overview, peers: Iterable[PeerFacts], snapshot: Snapshot
     ) -> dict[str, Any]:
         ladders = self._ladders()
-        quotas = viewrows.quotas(snapshot.virtual_nodes, self._objects.pods)
+        quotas = viewrows.quotas(snapshot.slices, snapshot.virtual_nodes, self._objects.pods)
         return {
             row.id: viewrows.peer(
                 row, facts, quota=quotas.get(row.id, {}), ladder=ladders.get(row.id)

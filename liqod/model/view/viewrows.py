@@ -1,6 +1,7 @@
 """Makes viewers' rows, from objects of the API server and from facts. Pure."""
 
 from collections.abc import Container, Iterable, Mapping
+from contextlib import suppress
 from itertools import chain, islice
 
 import msgspec
@@ -89,33 +90,39 @@ def origin(pod: Partial) -> str:
 
 
 def quotas(
-    nodes: Iterable[VirtualNode], pods: Iterable[CountedPod]
+    slices: Iterable[ResourceSlice], nodes: Iterable[VirtualNode], pods: Iterable[CountedPod]
 ) -> dict[str, dict[str, Amount]]:
     """The granted and used amounts of each peer, by resource.
 
     Args:
-        nodes: the virtual nodes.
+        slices: those that are borrowed, and lent. A virtual node may show a part of one only.
+        nodes: the virtual nodes. They count for a peer without a slice, where somebody made them.
         pods: the offloaded pods.
     """
-    peers: dict[str, str] = {}
-    granted: dict[str, list[Amounts]] = {}
+    nodes = tuple(nodes)
+    peers = {node.name: node.spec.cluster_id for node in nodes}
+    borrowed = ((owner(each), each.status.resources) for each in slices)
+    granted = _sums((peer, found) for (peer, lent), found in borrowed if not lent)
+    made = _sums((node.spec.cluster_id, node.spec.resource_quota.hard) for node in nodes)
     used: dict[str, list[Amounts]] = {}
     waiting: dict[str, list[Amounts]] = {}
-    for node in nodes:
-        peers[node.name] = node.spec.cluster_id
-        try:
-            hard = parse_all(node.spec.resource_quota.hard)
-        except ConfigError:
-            continue
-        granted.setdefault(node.spec.cluster_id, []).append(hard)
     for each in pods:
         if each.row.node in peers:
             sums = waiting if each.row.waits else used
             sums.setdefault(peers[each.row.node], []).append(each.cost)
     return {
-        peer: _amounts(total(hard), total(used.get(peer, ())), total(waiting.get(peer, ())))
-        for peer, hard in granted.items()
+        peer: _amounts(hard, total(used.get(peer, ())), total(waiting.get(peer, ())))
+        for peer, hard in {**made, **granted}.items()
     }
+
+
+def _sums(found: Iterable[tuple[str, Mapping[str, int | str]]]) -> dict[str, Amounts]:
+    """The sum of resources of each peer; what is no quantity is left out."""
+    known: dict[str, list[Amounts]] = {}
+    for peer, resources in found:
+        with suppress(ConfigError):
+            known.setdefault(peer, []).append(parse_all(resources))
+    return {peer: total(each) for peer, each in known.items()}
 
 
 def _amounts(granted: Amounts, used: Amounts, waiting: Amounts) -> dict[str, Amount]:
