@@ -9,13 +9,14 @@ with the rights.
 
 import datetime
 from contextlib import suppress
+from typing import Final
 
 import msgspec
 import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, ROLE_BINDINGS, SECRETS, Kind
-from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.ownid import own_cluster_id
 from liqod.cluster.tenancy import find_tenant_namespace, users_of
 from liqod.errors import ConfigError, Forbidden, LiqodError, NotFound
@@ -40,6 +41,8 @@ from liqod.resources.peering import DENY
 from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress
 
+PRUNED: Final = "pruned"
+"""The tombstone of a tenant namespace that is left because a declaration is gone: it may return."""
 PATIENCE = 3.0
 """Seconds for which a peer that seems not to answer is waited for before it is left behind."""
 
@@ -149,6 +152,7 @@ async def unpeer(
     remote: Client | None = None,
     liqo: str = labels.LIQO_NAMESPACE,
     progress: Progress,
+    tombstone: str = "",
 ) -> Departed:
     """End every peering with a peer, in both directions, from this side.
 
@@ -159,6 +163,7 @@ async def unpeer(
             its Tenant and its end of the network, with an administrator's also its borrowing.
         liqo: liqod's namespace in this cluster.
         progress: called with each awaited step.
+        tombstone: the mark of the tenant namespace; by default the time.
     """
     keeps = await half(local, peer, liqo)
     await agreements.end(local, liqo, peer)
@@ -170,7 +175,7 @@ async def unpeer(
     if namespace is not None:
         progress(f"withdraw from {peer}")
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        mark = {"metadata": {"annotations": {labels.TOMBSTONE: now}}}
+        mark = {"metadata": {"annotations": {labels.TOMBSTONE: tombstone or now}}}
         await local.patch(NAMESPACES, namespace, mark)
         await local.delete_selected(TENANTS, Selection(namespace))
         await _stop_borrowing(local, peer, namespace, liqo, progress)
@@ -200,12 +205,26 @@ async def end_declared(local: Client, peer: str, liqo: str = labels.LIQO_NAMESPA
     live = await local.get(NAMESPACES, namespace, decode=Partial)
     lends = await _lends(local, peer, namespace, liqo)
     if not lends and live.metadata.labels.get(labels.MANAGED_BY_LIQOD) == labels.TRUE:
-        await unpeer(local, peer, liqo=liqo, progress=_tell_nobody)
+        # One that an administrator has set stays: no declaration takes back a command.
+        tombstone = live.metadata.annotations.get(labels.TOMBSTONE, PRUNED)
+        await unpeer(local, peer, liqo=liqo, progress=_tell_nobody, tombstone=tombstone)
     else:
         await _stop_borrowing(local, peer, namespace, liqo, _tell_nobody, joined=lends)
     with suppress(NotFound):
         mark = {"metadata": {"annotations": {labels.DECLARED_BY: None}}}
         await local.patch(NAMESPACES, namespace, mark)
+
+
+async def stay(local: Client, tenant: ObjectMeta) -> None:
+    """Take back the mark that :func:`end_declared` has set; a request makes anew what is deleted.
+
+    Args:
+        local: a client of this cluster.
+        tenant: the peer's tenant namespace.
+    """
+    if tenant.annotations.get(labels.TOMBSTONE) == PRUNED:
+        mark = {"metadata": {"annotations": {labels.TOMBSTONE: None}}}
+        await local.patch(NAMESPACES, tenant.name, mark)
 
 
 async def forget(local: Client, peer: str, *, progress: Progress) -> None:

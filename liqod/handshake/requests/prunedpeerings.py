@@ -4,7 +4,8 @@ One that was written, as into git: those of commands and of the daemon are recor
 The tenant namespace has the name of that OutgoingPeering, so that one which is deleted while no
 daemon runs is missed by none. It may come back within a minute: a replacement deletes an object
 first. The order is that of ``liqod unpeer``: pods leave first, then the virtual node, the network
-and the identity. The borrowing of the peer from this cluster stays.
+and the identity. The borrowing of the peer from this cluster stays. One that comes back later stops
+the end: what is still there stays, and the request makes the rest anew.
 """
 
 import logging
@@ -39,6 +40,8 @@ class PrunedPeerings(Controller[str]):
         self._context, self._client, self._timings = context, context.client, timings
         self._missed: dict[str, float] = {}
         """Since when a peer's OutgoingPeering is not there."""
+        self._endings: dict[str, trio.CancelScope] = {}
+        """The ends that are under way."""
         place = Selection(context.namespace)
         self._requests = Watched(OUTGOING_PEERINGS, self._on_request, place)
         self._namespaces = Watched(NAMESPACES, _peer_of)
@@ -49,6 +52,13 @@ class PrunedPeerings(Controller[str]):
         for body in (change.old, change.new):
             if body is not None:
                 yield from _peers(msgspec.json.decode(body, type=OutgoingPeering))
+        if change.new is not None:
+            self._stop_ending(msgspec.json.decode(change.new, type=OutgoingPeering))
+
+    def _stop_ending(self, request: OutgoingPeering) -> None:
+        for peer in _peers(request) & self._endings.keys():
+            if _declares(request):
+                self._endings[peer].cancel()
 
     async def reconcile(self, peer: str) -> float | None:
         """Note the declaration of a peering, or end one whose declaration is gone."""
@@ -58,6 +68,7 @@ class PrunedPeerings(Controller[str]):
             return None
         if any(peer in _peers(each) for each in self._known()):
             self._missed.pop(peer, None)
+            await unpeering.stay(self._client, tenant)
             await self._note(tenant, peer)
             return None
         name = tenant.annotations.get(labels.DECLARED_BY)
@@ -67,11 +78,20 @@ class PrunedPeerings(Controller[str]):
         left = self._missed.setdefault(peer, now) + self._timings.pruned - now
         if left > 0:
             return left
-        if not await self._is_gone(peer, name):
-            return DOUBT
-        log.info("the OutgoingPeering %s is gone: nothing is borrowed any more", name)
-        await unpeering.end_declared(self._client, peer, self._context.namespace)
-        del self._missed[peer]
+        return await self._end(peer, name)
+
+    async def _end(self, peer: str, name: str) -> float | None:
+        """End it, unless it is declared again meanwhile."""
+        with trio.CancelScope() as self._endings[peer]:
+            try:
+                if not await self._is_gone(peer, name):
+                    return DOUBT
+                log.info("the OutgoingPeering %s is gone: nothing is borrowed any more", name)
+                await unpeering.end_declared(self._client, peer, self._context.namespace)
+            finally:
+                del self._endings[peer]
+        # One that stopped the end has put the peer into the queue.
+        self._missed.pop(peer, None)
         return None
 
     def _known(self) -> Iterator[OutgoingPeering]:

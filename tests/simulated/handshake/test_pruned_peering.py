@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,8 +15,15 @@ from liqod.errors import Unreachable
 from liqod.handshake.timings import HandshakeTimings
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
+from liqod.model import ids
 from liqod.procedures import unpeering
-from liqod.resources import OUTGOING_PEERINGS, RESOURCE_SLICES, TENANTS, VIRTUAL_NODES
+from liqod.resources import (
+    IDENTITIES,
+    OUTGOING_PEERINGS,
+    RESOURCE_SLICES,
+    TENANTS,
+    VIRTUAL_NODES,
+)
 from tests.simulated import meeting as meetings
 from tests.simulated.borrower import eventually
 from tests.simulated.members import AT_MILAN, AT_ROME, Member
@@ -43,6 +51,46 @@ async def declared() -> AsyncIterator[tuple[Member, Member]]:
 
         await eventually(is_noted)
         yield rome, milan
+
+
+async def identity(member: Member) -> str:
+    """The uid of the Identity by which milan is reached."""
+    name = ids.control_plane_identity("milan")
+    return (await member.admin.get(IDENTITIES, name, AT_ROME, decode=Partial)).metadata.uid
+
+
+async def held(member: Member) -> None:
+    """Has the virtual node last, as where a pod may not leave yet."""
+    hold = {"metadata": {"finalizers": ["test.example/pod"]}}
+    await member.admin.patch(VIRTUAL_NODES, "milan", hold, AT_ROME)
+
+
+async def released(member: Member) -> None:
+    """Takes that back, and waits until this virtual node is not there."""
+    found = await member.admin.get(VIRTUAL_NODES, "milan", AT_ROME, decode=Partial)
+    rest = [each for each in found.metadata.finalizers if each != "test.example/pod"]
+    free = {"metadata": {"finalizers": rest}}
+    await member.admin.patch(VIRTUAL_NODES, "milan", free, AT_ROME)
+
+    async def is_gone() -> bool:
+        now = await member.admin.find(VIRTUAL_NODES, "milan", AT_ROME, decode=Partial)
+        return now is None or now.metadata.uid != found.metadata.uid
+
+    await eventually(is_gone)
+
+
+async def leaving(member: Member) -> None:
+    """Waits until the virtual node is being deleted."""
+
+    async def is_leaving() -> bool:
+        found = await member.admin.get(VIRTUAL_NODES, "milan", AT_ROME, decode=Partial)
+        return bool(found.metadata.deletion_timestamp)
+
+    await eventually(is_leaving)
+
+
+def _ignore(step: str) -> None:
+    """Nobody waits for the steps."""
 
 
 async def gone(member: Member, namespace: str) -> None:
@@ -114,6 +162,51 @@ async def test_one_that_comes_back_ends_nothing():
         assert await rome.admin.find(NODES, "milan") is not None
         found = await rome.admin.get(NAMESPACES, AT_ROME)
         assert labels.TOMBSTONE not in found["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("made_by", ["liqod", "git"])
+@pytest.mark.parametrize("daemon", ["runs", "was stopped"])
+async def test_one_that_comes_back_late_stops_the_end_and_is_a_peering_again(
+    made_by: str, daemon: str
+):
+    async with declared() as (rome, milan):
+        if made_by == "git":
+            marks = {"metadata": {"labels": {labels.MANAGED_BY_LIQOD: None}}}
+            await rome.admin.patch(NAMESPACES, AT_ROME, marks)
+        before = await identity(rome)
+        await held(rome)
+        await rome.admin.delete(OUTGOING_PEERINGS, "milan", "liqo")
+        await leaving(rome)
+        if daemon == "was stopped":
+            await rome.stop()
+        token = await meetings.invite(milan, cluster_id="rome")
+        request = meetings.by_token(token, cluster_id="milan")
+        await meetings.ask(rome, milan, invitation=request.invitation, key=request.key)
+        if daemon == "was stopped":
+            await rome.start()
+
+        async def is_stopped() -> bool:
+            found = await rome.admin.get(NAMESPACES, AT_ROME, decode=Partial)
+            return labels.TOMBSTONE not in found.metadata.annotations
+
+        await eventually(is_stopped)
+        await released(rome)
+        await meetings.peered(rome, "milan")
+        assert await rome.admin.find(NODES, "milan") is not None
+        assert await identity(rome) == before
+
+
+async def test_one_that_comes_back_takes_back_no_command():
+    async with declared() as (rome, milan):
+        await held(rome)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(partial(unpeering.unpeer, rome.admin, "milan", progress=_ignore))
+            await leaving(rome)
+            await meetings.ask(rome, milan, key=await meetings.key_of(milan))
+            await trio.sleep(2 * TIMINGS.pruned)
+            found = await rome.admin.get(NAMESPACES, AT_ROME, decode=Partial)
+            assert labels.TOMBSTONE in found.metadata.annotations
+            await released(rome)
 
 
 async def test_the_peer_s_own_borrowing_and_a_written_namespace_stay():
