@@ -286,7 +286,7 @@ async def test_connections_are_bounded_and_one_more_is_told(machine: Machine):
         HELLO + frame(messages.encode(LEAD))[:-7],
         HELLO + frame(b'{"type":"LeadOverlay","gateway":{"name":"; flush ruleset"}}'),
     ],
-    ids=lambda data: str(data[:8]),
+    ids=["zeros", "http", "random", "ones", "nested", "cut", "another type"],
 )
 async def test_nonsense_ends_its_connection_and_changes_nothing(machine: Machine, nonsense: bytes):
     async with machine.leading():
