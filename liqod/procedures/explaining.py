@@ -29,10 +29,18 @@ from liqod.kube import times
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
-from liqod.model.objects import companions, explanation, nodefilters, returnmarks, volumeclaims
+from liqod.model.objects import (
+    companions,
+    explanation,
+    nodefilters,
+    replicagroups,
+    returnmarks,
+    volumeclaims,
+)
 from liqod.model.objects.companions import Companions, VolumeNeed
 from liqod.model.objects.eligibility import Placement, changed_there
-from liqod.model.objects.nodefilters import NodeRefusal
+from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal
+from liqod.model.objects.replicagroups import Replicas
 from liqod.model.text import printable
 from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.dryrun import differences
@@ -83,6 +91,7 @@ class PodAnswer(msgspec.Struct, frozen=True):
         kind, namespace, name: the object that was asked for.
         waits: why the scheduler does not look at the pod at all; empty where it does.
         nodes: by node, those of this cluster first.
+        replicas: of a workload that is there; None for a pod, and for a manifest.
     """
 
     kind: str
@@ -90,6 +99,7 @@ class PodAnswer(msgspec.Struct, frozen=True):
     name: str
     waits: str
     nodes: tuple[NodeAnswer, ...]
+    replicas: Replicas | None = None
 
 
 def kind_of(word: str) -> Kind:
@@ -188,14 +198,15 @@ async def _explain(client: Client, body: Mapping[str, Any], pod: Json, own: str)
         made = {each["metadata"]["name"]: each for each in _claims_in(body).values()}
         placement = await _with_claims(client, placement, pod, made)
     found = explanation.explained(pod, namespace, placement, _mapped(objects, namespace))
-    others = await _by_node(client, pod)
+    pods = await client.list(PODS)
+    others = _by_node(pods, pod)
     nodes = [
         nodefilters.facts(each, others.get(each["metadata"]["name"], ()))
         for each in await client.list(NODES)
     ]
     beside = companions.companions(
         *(found.admitted, nodes, others, await _namespaces(client)),
-        await _volumes(client, pod, _claims_in(body)),
+        await _volumes(client, pod, _claims_in(body), others),
     )
     on = (pod.get("spec") or {}).get("nodeName") or ""
     answers = [_answer(found, each, placement, beside, runs=each.name == on) for each in nodes]
@@ -205,7 +216,19 @@ async def _explain(client: Client, body: Mapping[str, Any], pod: Json, own: str)
         str(body["metadata"]["name"]),
         _waits(pod),
         tuple(sorted(answers, key=lambda each: (each.peer, each.node))),
+        await _replicas(client, body, pods, nodes),
     )
+
+
+async def _replicas(
+    client: Client, body: Mapping[str, Any], pods: list[Json], nodes: list[NodeFacts]
+) -> Replicas | None:
+    meta = body["metadata"]
+    if body.get("kind") == PODS.name or not meta.get("uid"):
+        return None
+    peers = {each.name: each.labels.get(labels.REMOTE_CLUSTER_ID, "") for each in nodes}
+    sets = await client.list(REPLICA_SETS, Selection(meta["namespace"]))
+    return replicagroups.replicas(body, sets, pods, peers)
 
 
 def _answer(
@@ -279,12 +302,17 @@ async def _namespaces(client: Client) -> dict[str, dict[str, str]]:
     return {each["name"]: each.get("labels") or {} for each in found}
 
 
-async def _volumes(client: Client, pod: Json, made: Mapping[str, Json]) -> list[VolumeNeed]:
+async def _volumes(
+    client: Client, pod: Json, made: Mapping[str, Json], others: Mapping[str, list[Json]]
+) -> list[VolumeNeed]:
     """The needs of a pod's claims: those that are there, else those to be made."""
-    names = volumeclaims.names(pod)
+    new = {each["metadata"]["name"]: each for each in made.values()}
+    follow = volumeclaims.ephemeral(pod)
+    if not pod["metadata"].get("uid"):
+        new |= follow
+    names = [*volumeclaims.names(pod), *follow]
     if not names:
         return []
-    new = {each["metadata"]["name"]: each for each in made.values()}
     classes = {each["metadata"]["name"]: each for each in await client.list(STORAGE_CLASSES)}
     default, found = volumeclaims.default_class(list(classes.values())), []
     for name in names:
@@ -293,15 +321,20 @@ async def _volumes(client: Client, pod: Json, made: Mapping[str, Json]) -> list[
         volume = spec.get("volumeName")
         there = await client.find(VOLUMES, volume) if volume else None
         of = classes.get(spec.get("storageClassName", default))
-        found.append(companions.volume_need(name, claim, there, of))
+        need = companions.volume_need(name, claim, there, of)
+        # Each pod of a StatefulSet has claims of its own, and the first one's stand for all.
+        if name not in made and volumeclaims.ONE_POD in (spec.get("accessModes") or ()):
+            user = companions.user_of(name, pod, others)
+            need = msgspec.structs.replace(need, user=user)
+        found.append(need)
     return found
 
 
-async def _by_node(client: Client, pod: Json) -> dict[str, list[Json]]:
+def _by_node(pods: list[Json], pod: Json) -> dict[str, list[Json]]:
     """The other pods of the cluster, by the node that they are on."""
     uid = (pod.get("metadata") or {}).get("uid")
     found: dict[str, list[Json]] = {}
-    for each in await client.list(PODS):
+    for each in pods:
         node = each["spec"].get("nodeName")
         if node and (uid is None or each["metadata"].get("uid") != uid):
             found.setdefault(node, []).append(each)

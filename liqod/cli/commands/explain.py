@@ -15,6 +15,7 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.errors import Misuse
 from liqod.kube.client import Client
+from liqod.model.objects.replicagroups import ReplicaGroup, Replicas
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
 from liqod.procedures import explaining
@@ -50,7 +51,7 @@ async def explain(
 
     For this cluster's nodes and each peer's it shows the rules against the pod, their evidence, and
     the change that it takes. Changes by OverridePolicies on the way to a peer are shown, too. Of a
-    workload the template of its pods is explained.
+    workload the template of its pods is explained, and where its replicas are.
 
     Affinity to other pods, topology spread and volumes are judged by the pods that are there now.
 
@@ -110,6 +111,7 @@ def _report(answer: PodAnswer) -> dict[str, Any]:
         "name": answer.name,
         "waits": answer.waits,
         "goes": _goes(answer),
+        "replicas": msgspec.to_builtins(answer.replicas),
         "nodes": [
             {
                 "node": each.node,
@@ -133,10 +135,35 @@ def _text(answer: PodAnswer) -> Iterable[str]:
     yield printable(f"{answer.kind} {answer.namespace}/{answer.name}")
     if answer.waits:
         yield f"  the scheduler does not look at it: {printable(answer.waits)}"
+    if answer.replicas is not None:
+        yield from _of_replicas(answer.replicas, answer.namespace)
     if not answer.nodes:
         yield "  there are no nodes"
     for peer in dict.fromkeys(each.peer for each in answer.nodes):
         yield from _of_peer(peer, [each for each in answer.nodes if each.peer == peer])
+
+
+def _of_replicas(found: Replicas, namespace: str) -> Iterable[str]:
+    yield f"  {found.ready} of {counted(found.wanted, 'replica')} ready"
+    for each in found.groups:
+        yield f"    {_group(each, namespace)}"
+    if found.unmade:
+        why = printable(found.unmade_why) or "its controller does not say why"
+        yield f"    {found.unmade} not made: {why}"
+    if found.ended:
+        yield f"    {found.ended} ended"
+
+
+def _group(found: ReplicaGroup, namespace: str) -> str:
+    if found.ready:
+        return f"{found.count} at {printable(found.peer) or HOME}"
+    why = printable(found.why)
+    if found.placed:
+        where = printable(found.peer) or HOME
+        return f"{found.count} at {where}, not ready{why and f': {why}'}"
+    command = f"liqod explain pod {printable(found.pod)} -n {printable(namespace)}"
+    why = why or "no scheduler has looked at it yet"
+    return f"{found.count} without a node: {why} → `{command}`"
 
 
 def _of_peer(peer: str, nodes: list[NodeAnswer]) -> Iterable[str]:

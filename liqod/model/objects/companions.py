@@ -7,10 +7,12 @@ volumes can be used.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
 
+from liqod.model.objects import volumeclaims
 from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal, tainted, unselected
 from liqod.model.objects.selectors import Json, labels_match, term_matches
 
@@ -26,11 +28,13 @@ class VolumeNeed(msgspec.Struct, frozen=True):
         claim: its name.
         problem: why no node has it yet; empty for none.
         terms: node selector terms, one of which has to hold; None for any node.
+        user: the pod that uses it, where one pod alone may; empty for none.
     """
 
     claim: str
     problem: str = ""
     terms: tuple[Json, ...] | None = None
+    user: str = ""
 
 
 class Attraction(msgspec.Struct, frozen=True):
@@ -136,6 +140,9 @@ class Companions(msgspec.Struct, frozen=True):
 
     def _unmounted(self, node: NodeFacts) -> Iterator[NodeRefusal]:
         for each in self.volumes:
+            if each.user:
+                text = f"the claim {each.claim} is for one pod alone, and {each.user} uses it"
+                yield NodeRefusal("VolumeInUse", text, "end that pod, or use another access mode")
             if each.problem:
                 yield NodeRefusal("VolumeMissing", each.problem, "create it, or see its Events")
             elif each.terms is not None and not any(
@@ -297,6 +304,24 @@ def _counts(constraint: Json, spec: Json, node: NodeFacts) -> bool:
         return False
     by_taints = constraint.get("nodeTaintsPolicy", "Ignore") == "Honor"
     return not (by_taints and any(True for _ in tainted(spec, node)))
+
+
+def user_of(claim: str, pod: Json, others: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
+    """Another pod of a pod's namespace that uses a claim on a node; empty for none.
+
+    Args:
+        claim: its name.
+        pod: the pod.
+        others: the other pods, by node.
+    """
+    namespace = pod["metadata"].get("namespace", "")
+    for each in chain.from_iterable(others.values()):
+        ended = (each.get("status") or {}).get("phase") in _ENDED
+        if ended or each["metadata"].get("namespace", "") != namespace:
+            continue
+        if claim in (*volumeclaims.names(each), *volumeclaims.ephemeral(each)):
+            return f"{namespace}/{each['metadata']['name']}"
+    return ""
 
 
 def volume_need(

@@ -29,6 +29,8 @@ DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 PLACEHOLDER: Final = "/tmp/liqo-placeholder"  # Liqo's; no pod mounts it
 CONDITION: Final = "liqod.io/VolumeAtPeer"
 """Condition of a local claim: True if a peer has a claim for it. Its reason is the peer's id."""
+ONE_POD: Final = "ReadWriteOncePod"
+"""The access mode of a claim that one pod uses at a time."""
 LARGEST: Final = quantities.parse("1Ei")
 """The largest capacity that a peer is believed."""
 MESSAGE_LIMIT: Final = 256
@@ -57,6 +59,18 @@ def names(pod: Mapping[str, Any]) -> list[str]:
     volumes = (pod.get("spec") or {}).get("volumes") or ()
     found = ((each.get("persistentVolumeClaim") or {}).get("claimName") for each in volumes)
     return [each for each in found if each]
+
+
+def ephemeral(pod: Mapping[str, Any]) -> dict[str, Json]:
+    """The claims that are made for a pod's ephemeral volumes, by their names."""
+    meta = pod["metadata"]
+    name = meta.get("name") or str(meta.get("generateName") or "").removesuffix("-")
+    found: dict[str, Json] = {}
+    for each in (pod.get("spec") or {}).get("volumes") or ():
+        template = (each.get("ephemeral") or {}).get("volumeClaimTemplate")
+        if template is not None:
+            found[f"{name}-{each['name']}"] = {**template, "metadata": {}}
+    return found
 
 
 def ours(claim: Mapping[str, Any]) -> bool:

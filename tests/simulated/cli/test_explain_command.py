@@ -9,7 +9,14 @@ import trio
 import yaml
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import DEPLOYMENTS, MUTATING_WEBHOOKS, PODS, REPLICA_SETS
+from liqod.apimachinery.kinds import (
+    CLAIMS,
+    DEPLOYMENTS,
+    MUTATING_WEBHOOKS,
+    PODS,
+    REPLICA_SETS,
+    STORAGE_CLASSES,
+)
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.kube import times
 from liqod.kube.selection import Selection
@@ -133,7 +140,13 @@ async def test_a_pod_goes_where_it_was_explained_to_go(tmp_path: Path, nursery: 
         status, others = await explained(rome, tmp_path, of=("deployment", "web"))
         assert status == 0, why(others[virtual])
 
-        text = await run(rome, tmp_path, "explain", "deployment", "web", "-n", "shop")
+        async def is_there() -> Any:
+            text = await run(rome, tmp_path, "explain", "deployment", "web", "-n", "shop")
+            return (
+                text if "  0 of 1 replica ready\n    1 at milan, not ready\n" in text.out else None
+            )
+
+        text = await eventually(is_there)
         assert f"  milan: yes, to {virtual}, as shop-rome" in text.out
         assert "    changed there by the OverridePolicies shop/mirror" in text.out
         assert "        +  image: mirror.milan.example/web:1" in text.out.replace("+- ", "+  ")
@@ -158,3 +171,63 @@ async def test_a_pod_goes_where_it_was_explained_to_go(tmp_path: Path, nursery: 
             failed = await run(rome, tmp_path, "explain", *words)
             assert failed.status in (1, 2)
             assert said in failed.err
+
+
+@pytest.mark.long
+async def test_a_workload_is_explained_with_where_its_replicas_are(tmp_path: Path):
+    async with members("rome", nodes=1, settings=SETTINGS) as [rome]:
+        await offload(rome.admin, "shop", podOffloadingStrategy="Local")
+        body = web(cpu="3")
+        body["spec"]["replicas"] = 3
+        await rome.admin.create(DEPLOYMENTS, body, "shop")
+
+        async def placed() -> str | None:
+            shown = await run(rome, tmp_path, "explain", "deployment", "web", "-n", "shop")
+            return shown.out if "    2 at home\n" in shown.out else None
+
+        text = await eventually(placed)
+        assert "  2 of 3 replicas ready\n" in text
+        [waits] = [line for line in text.splitlines() if " without a node: " in line]
+        assert waits.startswith("    1 without a node: 0/1 nodes are available: ")
+        assert waits.endswith(" -n shop`")
+        words = waits.partition("`liqod ")[2].rstrip("`").split()
+        assert "Insufficient: cpu: 3 asked, 2 left" in (await run(rome, tmp_path, *words)).out
+
+        shown = await run(
+            rome, tmp_path, "explain", "deployment", "web", "-n", "shop", "-o", "json"
+        )
+        [told] = json.loads(shown.out)
+        assert [each["count"] for each in told["replicas"]["groups"]] == [2, 1]
+        assert told["replicas"]["unmade"] == 0
+
+
+@pytest.mark.long
+async def test_claims_of_one_pod_and_those_that_follow_their_pod_are_judged(tmp_path: Path):
+    async with members("rome", nodes=1, settings=SETTINGS) as [rome]:
+        await offload(rome.admin, "shop", podOffloadingStrategy="Local")
+        late = {"metadata": {"name": "late"}, "provisioner": "x", "reclaimPolicy": "Delete"}
+        await rome.admin.create(
+            STORAGE_CLASSES, {**late, "volumeBindingMode": "WaitForFirstConsumer"}
+        )
+        spec = {"storageClassName": "late", "resources": {"requests": {"storage": "1Gi"}}}
+        alone = {"accessModes": ["ReadWriteOncePod"], **spec}
+        await rome.admin.create(CLAIMS, {"metadata": {"name": "data"}, "spec": alone}, "shop")
+        volume: Json = {"name": "d", "persistentVolumeClaim": {"claimName": "data"}}
+        containers = [{"name": "c", "image": "i"}]
+        user = {"nodeName": "rome-1", "containers": containers, "volumes": [volume]}
+        [node] = (await explained(rome, tmp_path, web()))[1]
+        await rome.admin.create(
+            PODS, {"metadata": {"name": "db"}, "spec": {**user, "nodeName": node}}, "shop"
+        )
+        other = web()
+        other["spec"]["template"]["spec"]["volumes"] = [volume]
+        status, answers = await explained(rome, tmp_path, other)
+        assert (status, why(answers[node])) == (3, ["VolumeInUse"])
+        assert "shop/db uses it" in answers[node]["refusals"][0]["message"]
+
+        volume = {"name": "d", "ephemeral": {"volumeClaimTemplate": {"spec": alone}}}
+        other["spec"]["template"]["spec"]["volumes"] = [volume]
+        assert (await explained(rome, tmp_path, other))[0] == 0
+        alone["storageClassName"] = "none"
+        status, answers = await explained(rome, tmp_path, other)
+        assert (status, why(answers[node])) == (3, ["VolumeMissing"])

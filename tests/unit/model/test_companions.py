@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.objects.companions import VolumeNeed, companions, volume_need
+from liqod.model.objects.companions import VolumeNeed, companions, user_of, volume_need
 from liqod.model.objects.nodefilters import facts
 from simulator.nodes.scheduling import Candidate, Load, Place, obstacle
 from tests.unit.model.test_explanation import REQUIRED, spreads, terms_of_pods
@@ -209,3 +209,21 @@ def test_a_node_with_a_taint_counts_for_the_spread_unless_that_is_honoured(
     nodes = [facts(node("a", zone="eu")), facts(shut)]
     found = companions(one, nodes, {"a": [pod("first")]}, {})
     assert bool(found.against(nodes[0])) == counts
+
+
+@pytest.mark.parametrize(
+    "volume", [{"persistentVolumeClaim": {"claimName": "db-v"}}, {"ephemeral": {
+        "volumeClaimTemplate": {"spec": {}}}}],
+)  # fmt: skip
+def test_a_claim_for_one_pod_alone_keeps_others_away(volume: Json) -> None:
+    other = pod("db", volumes=[{"name": "v", **volume}])
+    assert user_of("db-v", pod("web"), {"b": [other]}) == "shop/db"
+    assert user_of("db-v", pod("web", "data"), {"b": [other]}) == ""
+    assert user_of("v", pod("web"), {"b": [other]}) == ""
+    ended = {**other, "status": {"phase": "Failed"}}
+    assert user_of("db-v", pod("web"), {"b": [ended]}) == ""
+    used = VolumeNeed("db-v", user="shop/db")
+    a = facts(node("a"))
+    [refusal] = companions(pod("web"), [a], {}, {}, [used]).against(a)
+    assert refusal.reason == "VolumeInUse"
+    assert refusal.message == "the claim db-v is for one pod alone, and shop/db uses it"
