@@ -1,6 +1,7 @@
 """What `liqod explain` says of a pod before it is there, and that it then comes to just that."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ from tests.simulated.meeting import lead, run
 from tests.simulated.members import Member, members
 
 Json = dict[str, Any]
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "explain.md"
 SETTINGS = '[webhook]\nport = 0\nhost = "127.0.0.1"\n'
-MIRROR = {
+MIRROR: Json = {
     "metadata": {"name": "mirror"},
     "spec": {"objects": [{"kind": "Pod"}], "image": {"registry": "mirror.milan.example"}},
 }
@@ -231,3 +233,27 @@ async def test_claims_of_one_pod_and_those_that_follow_their_pod_are_judged(tmp_
         alone["storageClassName"] = "none"
         status, answers = await explained(rome, tmp_path, other)
         assert (status, why(answers[node])) == (3, ["VolumeMissing"])
+
+
+@pytest.mark.long
+async def test_the_page_shows_what_is_printed(tmp_path: Path, nursery: trio.Nursery):
+    async with members("rome", "milan", "turin", nodes=2, settings=SETTINGS) as [rome, *peers]:
+        await nursery.start(lead, rome)
+        for peer in peers:
+            await rome.peer(peer, resources={"cpu": "8", "memory": "4Gi", "pods": "20"})
+        await offload(rome.admin, "shop", podOffloadingStrategy="Remote")
+        mirror = {**MIRROR, "spec": {**MIRROR["spec"], "peers": ["milan"]}}
+        await rome.admin.create(OVERRIDE_POLICIES, mirror, "shop")
+        template = web(cpu="7")["spec"]["template"]
+        busy = {"metadata": {"name": "busy"}, "spec": {**template["spec"], "nodeName": "turin"}}
+        await rome.admin.create(PODS, busy, "shop")
+        (tmp_path / "web.yaml").write_text(yaml.safe_dump(web(cpu="4")))
+        [block] = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+        # A manifest has no replicas yet.
+        block = re.sub(r"^ +\d.*\n", "", block, flags=re.M)
+
+        async def is_shown() -> bool:
+            words = ("explain", "-f", str(tmp_path / "web.yaml"), "-n", "shop")
+            return (await run(rome, tmp_path, *words)).out == block
+
+        await eventually(is_shown)
