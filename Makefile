@@ -13,7 +13,7 @@
 # make deb    liqod as a Debian package into dist/; RELEASE=trixie ARCH=arm64 for another than this one
 # make image  liqod as container images into dist/; ARCH=arm64 for another machine than this one,
 #             PLUGINS="a.whl b.whl" to have these in them
-# make release  all of these with the chart and the pages, for places without internet, into dist/;
+# make release  all of these with the chart, the pages and the site, for places without internet, into dist/;
 #             DIRTY=1 has what was not committed, too
 # make chart  writes deploy/helm/liqod anew from the manifests of `liqod install`
 # make site   the pages as HTML with a search, which needs no server and no internet, into dist/site

@@ -2,7 +2,8 @@
 
 Run as `python -m deploy.release FOLDER [--dirty]`. It makes a folder and an archive of that, both
 with the version in their names: wheels with all that they need, the packages for Debian, images,
-the chart and the pages. The same commit gives the same bytes. :data:`PARTS` decides what is in it.
+the chart, the pages and the site that is made of these. The same commit gives the same bytes.
+:data:`PARTS` decides what is in it.
 """
 
 import hashlib
@@ -13,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from deploy import archives, chart, deb, image, lock, wheels
+from deploy import archives, chart, deb, image, lock, site, wheels
 from deploy.archives import Content
 from deploy.outcome import Unbuildable, show
 from liqod import __version__
@@ -88,6 +89,15 @@ def pages(built: Built) -> Files:
     return tree(ROOT / "docs")
 
 
+def html(built: Built) -> Files:
+    """The pages as a site that reads without a server, in an archive."""
+    with tempfile.TemporaryDirectory(prefix="liqod-pages-") as name:
+        site.build(ROOT, Path(name) / "site")
+        found = tree(Path(name) / "site")
+    packed = {f"{NAME}-site/{path}": Content(data) for path, data in found.items()}
+    return {f"{NAME}-site.tar": archives.tar(packed, built.epoch, root="")}
+
+
 def about(built: Built) -> Files:
     """What lies on top."""
     return {name: (ROOT / name).read_bytes() for name in ("README.md", "CHANGELOG.md", "LICENSE")}
@@ -99,6 +109,7 @@ PARTS: Final[Mapping[str, Callable[[Built], Files]]] = {
     "images": images,
     "chart": helm,
     "docs": pages,
+    "site": html,
     "": about,
 }
 """What is in a release, by the folder in which it lies."""

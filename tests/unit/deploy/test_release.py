@@ -92,6 +92,17 @@ def test_pages_lie_in_it_with_their_pictures(built: Built) -> None:
     assert any(name.endswith(".svg") for name in found)
 
 
+@pytest.mark.long
+def test_the_site_lies_in_it_and_its_bytes_are_of_the_pages_alone(built: Built) -> None:
+    (packed,) = release.html(built).items()
+    assert packed[0] == f"{NAME}-site.tar"
+    assert release.html(built) == {packed[0]: packed[1]}
+    with tarfile.open(fileobj=io.BytesIO(packed[1])) as opened:
+        names = {each.name for each in opened.getmembers() if each.isfile()}
+    pages = {f"{NAME}-site/docs/{name}.html" for name in ("how-to/release", "start/demo")}
+    assert names >= {f"{NAME}-site/index.html", f"{NAME}-site/search.json", *pages}
+
+
 def git(folder: Path, *words: str) -> None:
     named = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     subprocess.run(["git", "-C", str(folder), *named, *words], check=True, capture_output=True)
