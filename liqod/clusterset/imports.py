@@ -19,6 +19,7 @@ from liqod.clusterset.exchanges import FAILED, TAKEN
 from liqod.clusterset.ownexports import OwnExports
 from liqod.clusterset.sharing import Kinds, Sharing
 from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
+from liqod.errors import PermanentError
 from liqod.kube import times
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
@@ -127,14 +128,20 @@ class Imports(Controller[Key]):
         self._report(key, known.refused)
         merged = merge(known.exports)
         again: float | None = None
+        refused: PermanentError | None = None
         if merged is not None:
-            again = await self._make(key, merged, known)
+            again, refused = await self._make(key, merged, known)
         elif not known.kept:
             again = await self._remove(key)
         await self._tell(key, found, merged, complete=not known.kept)
+        if refused is not None:
+            raise refused  # the key is tried again
         return again
 
-    async def _make(self, key: Key, merged: Merged, known: Heard) -> float | None:
+    async def _make(
+        self, key: Key, merged: Merged, known: Heard
+    ) -> tuple[float | None, PermanentError | None]:
+        """Have the objects of an import; when to look again, and why its Service is refused."""
         families = self._own.families()
         raw = self._imports.store.get(key)
         live = self._imports.store.decode(key, ServiceImport)
@@ -145,14 +152,19 @@ class Imports(Controller[Key]):
         if written.partial is not None:
             meta = written.partial.metadata
         if meta is None or written.outcome == "terminating":
-            return DOUBT
+            return DOUBT, None
         owner = owned_by(self._kinds.imports, meta)
-        await self._serve(key, merged, owner, ips)
+        refused: PermanentError | None = None
+        try:
+            await self._serve(key, merged, owner, ips)
+        except PermanentError as error:
+            refused = error  # clients of the address that there is still need its endpoints
         count, again = await self._place(key, merged, known, owner)
-        status = verdicts.import_status(merged, families, self._ips(key, merged), count)
+        said = str(refused) if refused is not None else ""
+        status = verdicts.import_status(merged, families, self._ips(key, merged), count, said)
         if live is not None:
             await self._write(self._kinds.imports, key, live, status)
-        return again
+        return again, refused
 
     def _ips(self, key: Key, merged: Merged) -> tuple[str, ...]:
         """The addresses of the derived Service; none where there is none."""

@@ -42,10 +42,8 @@ MOST_REFUSALS: Final = 64
 """Refusals of one peer that are kept, with their words."""
 
 _CREATED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-_QUALIFIED: Final = re.compile(
-    r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
-_ZONE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+"""A label's value, and the last part of a qualified name."""
 _PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 _POLICIES: Final = ("Cluster", "Local")
 _DISTRIBUTIONS: Final = ("", "PreferClose", "PreferSameZone", "PreferSameNode")
@@ -201,8 +199,14 @@ def _are_ports(ports: Sequence[Port]) -> bool:
 
 def _is_port(port: Port) -> bool:
     named = not port.name or ids.is_dns_label(port.name)
-    known = not port.app_protocol or _QUALIFIED.fullmatch(port.app_protocol) is not None
+    known = not port.app_protocol or _is_qualified(port.app_protocol)
     return named and known and port.protocol in _PROTOCOLS and 0 < port.port < 65536
+
+
+def _is_qualified(text: str) -> bool:
+    """True if a text is a qualified name: a name, with the domain before it that it may have."""
+    domain, slash, name = text.rpartition("/")
+    return _NAME.fullmatch(name) is not None and (not slash or ids.is_dns_subdomain(domain))
 
 
 def _slices(export: Export, scope: Scope, refused: _Refusals) -> tuple[Slice, ...]:
@@ -250,7 +254,7 @@ def _endpoints(
             yield Endpoint(
                 addresses=tuple(addresses),
                 hostname=endpoint.hostname if ids.is_dns_label(endpoint.hostname) else "",
-                zone=endpoint.zone if _ZONE.fullmatch(endpoint.zone) else "",
+                zone=endpoint.zone if _NAME.fullmatch(endpoint.zone) else "",
                 ready=endpoint.ready,
                 serving=endpoint.serving,
                 terminating=endpoint.terminating,

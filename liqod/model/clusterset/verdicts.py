@@ -78,7 +78,11 @@ def conflict(merged: Merged, *, complete: bool) -> Json | None:
 
 
 def import_status(
-    merged: Merged, families: Collection[str], ips: Sequence[str], slices: int
+    merged: Merged,
+    families: Collection[str],
+    ips: Sequence[str],
+    slices: int,
+    refused: str = "",
 ) -> Json:
     """The status of a ServiceImport.
 
@@ -87,20 +91,25 @@ def import_status(
         families: the IP families that this cluster has.
         ips: the addresses that the import has.
         slices: the number of its EndpointSlices.
+        refused: the words by which the API server refuses its Service; empty if it does not.
     """
     return {
         "clusters": [{"cluster": each} for each in sorted(merged.clusters)],
-        "conditions": [_import_ready(merged, families, ips)],
+        "conditions": [_import_ready(merged, families, ips, refused)],
         "endpointSliceObjects": "Present" if slices else "Absent",
     }
 
 
-def _import_ready(merged: Merged, families: Collection[str], ips: Sequence[str]) -> Json:
+def _import_ready(
+    merged: Merged, families: Collection[str], ips: Sequence[str], refused: str
+) -> Json:
     here = usable(merged, families)
     if not here:
         wanted = " and ".join(merged.oldest.families)
         message = f"it has {wanted}, which this cluster has not"
         return _condition(READY, "False", FAMILY_NOT_SUPPORTED, message)
+    if refused:
+        return _condition(READY, "False", FAILED, f"its Service is refused: {refused}")
     if not merged.headless and len(ips) < len(here):
         return _condition(READY, "False", PENDING, "its Service has no address yet")
     return _condition(READY, "True", READY, "it can be used")

@@ -15,6 +15,7 @@ from liqod.resources.crdmanifests import make_crd
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import DEFINITIONS
 from simulator import EmbeddedCluster
+from simulator.faults import Fault
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.clusterset.sets import (
     EXPORTS,
@@ -264,6 +265,32 @@ async def test_an_import_of_another_program_is_left_alone():
         found = await milan.admin.get(IMPORTS, "web", "shop")
         assert found["spec"] == theirs
         assert await backends(milan) == {}
+
+
+async def test_a_service_that_the_api_server_refuses_keeps_no_endpoint_from_being_placed():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await imported(milan, "rome")
+        await until_backends(milan, {"rome": {"10.71.0.1": True}})
+        path = "/namespaces/shop/services"
+        faults = [Fault(verb=each, path=path, status=422) for each in ("create", "patch")]
+        for each in faults:
+            milan.cluster.faults.add(each)
+        ports = [{"name": name, "port": port} for name, port in (("http", 80), ("admin", 81))]
+        await rome.admin.patch(SERVICES, "web", {"spec": {"ports": ports}}, "shop")
+        moved = {"endpoints": [{"addresses": ["10.71.0.2"]}]}
+        await rome.admin.patch(ENDPOINT_SLICES, "web-1", moved, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.2": True}})
+
+        def is_refused(found):
+            (ready,) = found["status"]["conditions"]
+            return (ready["status"], ready["reason"]) == ("False", "Failed")
+
+        await milan.until(IMPORTS, "web", "shop", is_refused)
+        for each in faults:
+            milan.cluster.faults.remove(each)
+        await imported(milan, "rome")
 
 
 async def test_what_two_clusters_tell_in_both_directions_is_imported_once():

@@ -94,6 +94,10 @@ REFUSED = [
     {"ports": (Port(80, "HTTP"),)},
     {"ports": (Port(80, "http", "ICMP"),)},
     {"ports": (Port(80, "http", app_protocol="a b"),)},
+    {"ports": (Port(80, "http", app_protocol="a..b/http"),)},
+    {"ports": (Port(80, "http", app_protocol="a-.b/x"),)},
+    {"ports": (Port(80, "http", app_protocol="/x"),)},
+    {"ports": (Port(80, "http", app_protocol="a/b/x"),)},
     {"ports": (Port(80, "a"), Port(80, "b"))},
     {"ports": (Port(80, "a"), Port(81, "a"))},
     {"ports": (Port(80), Port(81, "a"))},
@@ -108,6 +112,12 @@ def test_what_cannot_be_imported_is_refused_and_does_not_say_that_it_has_ended(m
     result = told(export(**more))
     assert (result.export, result.broken) == (None, True)
     assert len(result.refused) == 1
+
+
+@pytest.mark.parametrize("protocol", ["http", "kubernetes.io/h2c", "Mine_1", "a-b.c/X"])
+def test_a_protocol_of_kubernetes_form_is_taken(protocol):
+    found = export(ports=(Port(80, "http", app_protocol=protocol),))
+    assert told(found).export == found
 
 
 def test_a_headless_service_needs_no_port():

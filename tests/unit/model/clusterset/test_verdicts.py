@@ -105,3 +105,10 @@ def test_an_import_names_its_clusters_and_whether_it_has_slices():
 def test_an_import_is_ready_when_it_has_its_addresses(more, here, ips, found):
     (condition,) = import_status(merged(export(**more)), here, ips, 1)["conditions"]
     assert brief(condition) == found
+
+
+def test_an_import_whose_service_is_refused_says_so_in_the_servers_words():
+    status = import_status(merged(export()), BOTH, ["10.96.0.9"], 1, "spec.ports[1]: Invalid value")
+    (condition,) = status["conditions"]
+    assert brief(condition) == ("Ready", "False", "Failed")
+    assert "spec.ports[1]: Invalid value" in condition["message"]
