@@ -114,6 +114,7 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
             raise
         except LiqodError as failure:
             return alone(snapshot, ask, version, took, str(failure))
+        snapshot = report.beside(snapshot, seen.state.daemon)
         own, *others = seen.ladders
         ladders = (report.completed(own, snapshot), *others)
         return of_daemon(seen, report.problems(snapshot), ladders, ask)

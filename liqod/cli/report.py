@@ -11,7 +11,7 @@ from liqod.model.crossing.guests import guest_rows
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.view import objectfacts
 from liqod.model.view import overview as overviews
-from liqod.model.view.daemonfacts import SightingFacts
+from liqod.model.view.daemonfacts import ProcessFacts, SightingFacts
 from liqod.model.view.headline import condition, worst
 from liqod.model.view.overview import Detail, Overview, WaitingPod
 from liqod.model.view.problems import Problem, merged, of_peer
@@ -22,6 +22,8 @@ from liqod.plugins import examination
 
 SEEN_FROM_HERE = ("installation", "leader")
 """Layers of which a daemon says nothing: they are about that daemon itself."""
+BY_OBJECTS = ("services", "names")
+"""The last layers, of which it says nothing either: they are read from objects alone."""
 
 
 class LivePeer(msgspec.Struct, frozen=True):
@@ -190,8 +192,18 @@ def ladders(snapshot: Snapshot, version: str, took: float) -> tuple[Ladder, ...]
     )
 
 
+def beside(snapshot: Snapshot, daemon: ProcessFacts) -> Snapshot:
+    """The objects as they are beside a daemon that was asked: Services that it does not share."""
+    if snapshot.services is None or daemon.services is not False:
+        return snapshot
+    off = msgspec.structs.replace(snapshot.services, off=True)
+    return msgspec.structs.replace(snapshot, services=off)
+
+
 def completed(own: Ladder, snapshot: Snapshot) -> Ladder:
     """The ladder of a daemon that was asked, with what only others can tell of it."""
     more = examination.ladder(objectfacts.cluster(snapshot)).checks
     first, rest = own.checks[:1], own.checks[1:]
-    return Ladder("", (*first, *(each for each in more if each.layer in SEEN_FROM_HERE), *rest))
+    below = (each for each in more if each.layer in SEEN_FROM_HERE)
+    above = (each for each in more if each.layer in BY_OBJECTS)
+    return Ladder("", (*first, *below, *rest, *above))

@@ -33,6 +33,7 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.peering import capacity
 from liqod.model.view.snapshot import PodSummary, Snapshot
+from liqod.procedures import sharedservices
 from liqod.provider.policies import admission, policycontroller
 from liqod.resources import (
     DEFINITIONS,
@@ -97,6 +98,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         policies=await _policies(client, namespace),
         unread=tuple(lists.refused),
         capacity=capacity.of_nodes(nodes),
+        services=await sharedservices.read(client, known or said),
     )
 
 

@@ -5,7 +5,7 @@ is begun before they are served, and nothing is withdrawn because they are gone.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import msgspec
@@ -36,6 +36,23 @@ class Kinds(msgspec.Struct, frozen=True):
 
     exports: Kind
     imports: Kind
+
+
+async def kinds_here(client: Client) -> Kinds | None:
+    """Find the kinds that a cluster serves; None while one, or that of exchanges, is missing."""
+    exports = await _version(client, SERVICE_EXPORTS[VERSIONS[0]])
+    imports = await _version(client, SERVICE_IMPORTS[VERSIONS[0]])
+    told = await client.find(CUSTOM_RESOURCES, name_of(SERVICE_EXCHANGES))
+    if exports is None or imports is None or told is None:
+        return None
+    return Kinds(SERVICE_EXPORTS[exports], SERVICE_IMPORTS[imports])
+
+
+async def _version(client: Client, kind: Kind) -> str | None:
+    """The version in which a kind is served here."""
+    found: Any = await client.find(CUSTOM_RESOURCES, name_of(kind))
+    versions = (found or {}).get("spec", {}).get("versions", ())
+    return served_version({each["name"] for each in versions if each.get("served")})
 
 
 class SharingPeer(Protocol):
@@ -74,27 +91,11 @@ class Sharing:
     async def kinds(self) -> Kinds:
         """Wait until both kinds, and that of exchanges, are served."""
         while self._kinds is None:
-            self._kinds = await self._look()
+            with suppress(LiqodError):
+                self._kinds = await kinds_here(self._client)
             if self._kinds is None:
                 await trio.sleep(LOOK_AGAIN)
         return self._kinds
-
-    async def _look(self) -> Kinds | None:
-        try:
-            exports = await self._version(SERVICE_EXPORTS[VERSIONS[0]])
-            imports = await self._version(SERVICE_IMPORTS[VERSIONS[0]])
-            told = await self._client.find(CUSTOM_RESOURCES, name_of(SERVICE_EXCHANGES))
-        except LiqodError:
-            return None
-        if exports is None or imports is None or told is None:
-            return None
-        return Kinds(SERVICE_EXPORTS[exports], SERVICE_IMPORTS[imports])
-
-    async def _version(self, kind: Kind) -> str | None:
-        """The version in which a kind is served here."""
-        found: Any = await self._client.find(CUSTOM_RESOURCES, name_of(kind))
-        versions = (found or {}).get("spec", {}).get("versions", ())
-        return served_version({each["name"] for each in versions if each.get("served")})
 
     @contextmanager
     def sharing(self, peer: str, shared: SharingPeer) -> Iterator[None]:

@@ -209,6 +209,7 @@ class FactsInMemory:
                 webhook=self._summary.webhook,
                 key="" if discovery is None else discovery.own_key,
                 met_at="" if handshake is None else handshake.advertised_address,
+                services=context.config.services.enabled,
             ),
             plugins=of.plugins(self._plugins, self._summary, components.troubles),
             sightings=of.sightings(discovery, self._summary),

@@ -10,12 +10,15 @@ from liqod.model.view.facts import ClusterFacts, PeerFacts
 from liqod.model.view.problems import Fault, Problem, rank
 from liqod.model.view.rows import CheckRow, Ladder
 from liqod.plugins import diagnosis
-from liqod.plugins.checks import cluster, objects, peers
+from liqod.plugins.checks import cluster, objects, peers, services
 from liqod.plugins.diagnosis import Check
 
 LAYERS: Final = tuple(
     sorted(
-        (each for part in (cluster, peers) for each in part.liqod_checks() if each.by_objects),
+        (
+            *services.CHECKS,
+            *(each for part in (cluster, peers) for each in part.liqod_checks() if each.by_objects),
+        ),
         key=lambda each: each.order,
     )
 )

@@ -37,6 +37,7 @@ class ProcessFacts(msgspec.Struct, frozen=True, omit_defaults=True):
         viewers: clients of the inspector that watch.
         key: SHA-256 of this cluster's public key, in hex; empty while it is unknown.
         met_at: endpoint of this daemon's handshake, as ``host:port``; empty for none.
+        services: it shares Services with peers; None: an older one, which does not say.
     """
 
     cluster_id: str = ""
@@ -53,6 +54,7 @@ class ProcessFacts(msgspec.Struct, frozen=True, omit_defaults=True):
     viewers: int = 0
     key: str = ""
     met_at: str = ""
+    services: bool | None = None
 
     @property
     def leading(self) -> bool:

@@ -25,6 +25,7 @@ from liqod.model.view.daemonfacts import (
 from liqod.model.view.networkfacts import JoinedFacts, NetworkFacts, NodeWay
 from liqod.model.view.requests import RequestRow
 from liqod.model.view.rows import ConditionRow
+from liqod.model.view.servicefacts import ExchangeFacts, SharedServices
 from liqod.model.view.snapshot import PodSummary
 from liqod.telemetry.histogram import Histogram
 
@@ -117,6 +118,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         sighted: number of kept sightings, by plugin.
         meetings: handshakes with other daemons; None while none are accepted.
         requests: to its API server; None: unknown.
+        services: the Services of the set; None: there are none, or unknown.
         probed: the last result of the check's own probe; None: none yet.
         settings: the check's own settings, as its ``config_type``.
     """
@@ -155,6 +157,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     stayed: dict[str, int] = {}
     returned: tuple[ReturnFacts, ...] = ()
     pods: tuple[PodSummary, ...] = ()
+    services: SharedServices | None = None
     probed: Any = None
     settings: Any = None
 
@@ -370,6 +373,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         requests: to its API server, by identity; None: unknown.
         usage: the reason why it did not report the usage of its guests; empty where it did, None
             without a request.
+        exchanges: the namespaces whose exported Services are shared with it, as objects have them.
         probed: the last result of the check's own probe; None: none yet.
         settings: the check's own settings, as its ``config_type``.
     """
@@ -416,6 +420,7 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     joined: JoinedFacts | None = None
     requests: tuple[ClientFacts, ...] | None = None
     usage: str | None = None
+    exchanges: tuple[ExchangeFacts, ...] = ()
     probed: Any = None
     settings: Any = None
 

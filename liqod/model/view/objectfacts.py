@@ -39,6 +39,7 @@ from liqod.model.view.facts import (
 )
 from liqod.model.view.networkfacts import joined, ways
 from liqod.model.view.requests import met
+from liqod.model.view.servicefacts import ExchangeFacts
 from liqod.model.view.snapshot import PodSummary, Snapshot
 from liqod.model.view.state import LiveState
 from liqod.model.view.viewrows import conditions, owner
@@ -96,6 +97,7 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
             )
         ),
         pods=tuple(each for each in snapshot.pods if each.node not in peers and _waits(each)),
+        services=snapshot.services,
     )
 
 
@@ -174,6 +176,9 @@ class _ByPeer:
             for each in snapshot.connections
         }
         self._namespaces = _by_namespace(snapshot)
+        self._exchanges: dict[str, list[ExchangeFacts]] = defaultdict(list)
+        for exchange in snapshot.services.exchanges if snapshot.services is not None else ():
+            self._exchanges[exchange.peer].append(exchange)
         self.named = {
             *self._nodes,
             *self._slices,
@@ -224,6 +229,7 @@ class _ByPeer:
             **of_slices(slices),
             pods=tuple(each for each in pods if _waits(each)),
             joined=self._connections.get(peer),
+            exchanges=tuple(self._exchanges.get(peer, ())),
         )
 
 

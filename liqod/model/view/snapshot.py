@@ -6,6 +6,7 @@ import msgspec
 
 from liqod.model.ids import IdProblem
 from liqod.model.view.requests import RequestRow
+from liqod.model.view.servicefacts import SharedServices
 from liqod.resources import (
     ForeignCluster,
     InternalFabric,
@@ -87,6 +88,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         unread: the kinds that the reader may not read.
         capacity: resources of this cluster's own nodes for pods, in billionths; empty where they
             are unknown.
+        services: the Services of the set; None: there are none, or unknown.
     """
 
     cluster_id: str
@@ -123,3 +125,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     capacity: Mapping[str, int] = {}
+    services: SharedServices | None = None

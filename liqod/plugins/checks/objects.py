@@ -14,7 +14,7 @@ from liqod.model.view.figures import counted
 from liqod.model.view.problems import HINTS, LAST
 from liqod.model.view.requests import RequestRow
 from liqod.model.view.snapshot import PodSummary
-from liqod.plugins.checks import cluster
+from liqod.plugins.checks import cluster, services
 from liqod.plugins.checks.peers import denials
 from liqod.plugins.diagnosis import Check, ClusterFacts, Fault, Finding, PeerFacts, found
 
@@ -267,6 +267,7 @@ CHECKS: Final = (
     _check("peer", "behind", "the provider's nodes", behind),
     _check("peer", "network", "the joined network", connection),
     _check("peer", "former-key", "this cluster's former key", former_key),
+    _check("peer", "exchanges", "Services shared with it", services.exchanges),
     _check("peer", "lent", "what is lent to it", lent),
 )
 """The checks; that of plugins has its facts from a daemon's state."""

@@ -1,0 +1,100 @@
+"""The names of the set in CoreDNS's configuration: what serves them, and what would. Pure.
+
+CoreDNS serves the names of ServiceImports from 1.12.2 on, by the option ``multicluster`` of its
+plugin ``kubernetes``, which has to have the zone as well.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+ZONE: Final = "clusterset.local"
+OPTION: Final = "multicluster"
+LEAST: Final = (1, 12, 2)
+"""The first CoreDNS whose plugin ``kubernetes`` has the option."""
+_PLUGIN: Final = "kubernetes"
+_HOME: Final = "cluster.local"
+_REVERSE: Final = ".arpa"
+_VERSION: Final = re.compile(r":v?(\d+)\.(\d+)\.(\d+)")
+
+
+class Names(msgspec.Struct, frozen=True):
+    """The treatment of the names of the set by a Corefile.
+
+    Attributes:
+        directive: the directive that is given the zone, such as ``multicluster``, which is the
+            option of ``kubernetes``, or ``forward``; empty where none is.
+        zones: the zones of the plugin ``kubernetes``; empty where it has none of its own.
+    """
+
+    directive: str = ""
+    zones: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The first line of the plugin as it is."""
+        return " ".join((_PLUGIN, *self.zones))
+
+    @property
+    def wanted(self) -> str:
+        """The same with the zone behind the cluster's own, which has to stay the first."""
+        zones = [each for each in self.zones or (_HOME,) if not _is_zone(each)]
+        own = [each for each in zones if not each.endswith(_REVERSE)]
+        reverse = [each for each in zones if each.endswith(_REVERSE)]
+        return " ".join((_PLUGIN, *own, ZONE, *reverse))
+
+
+def read(corefile: str) -> Names:
+    """The treatment of the names of the set by a Corefile."""
+    zones: tuple[str, ...] = ()
+    served, inside = False, False
+    others: list[str] = []
+    for words, depth, opens in _lines(corefile):
+        if words[0] == _PLUGIN:
+            zones, inside = zones or tuple(words[1:]), opens
+        elif inside and depth == _INNER:
+            served |= words[0] == OPTION and any(map(_is_zone, words[1:]))
+        elif any(ZONE in each for each in words):
+            others.append(_named(words[0], depth))
+        inside &= words[0] == _PLUGIN or depth >= _INNER
+    if served and any(map(_is_zone, zones)):
+        return Names(OPTION, zones)
+    return Names(others[0] if others else "", zones)
+
+
+_INNER: Final = 2
+"""Blocks around an option of a plugin: the server's and the plugin's."""
+
+
+def _lines(corefile: str) -> Iterator[tuple[list[str], int, bool]]:
+    """The words of each line, the blocks around it, and True where it opens another."""
+    depth = 0
+    for line in corefile.splitlines():
+        words = line.partition("#")[0].split()
+        opens = bool(words) and words[-1] == "{"
+        if words == ["}"]:
+            depth -= 1
+        elif words:
+            kept = [each.rstrip(",") for each in words if each != "{"]
+            if kept:
+                yield kept, depth, opens
+        depth += opens
+
+
+def _named(word: str, depth: int) -> str:
+    """The directive as it is told apart from the option of the same name."""
+    if not depth:
+        return "server block"
+    return "multicluster plugin" if word == OPTION else word
+
+
+def _is_zone(word: str) -> bool:
+    return word.rstrip(".").lower() == ZONE
+
+
+def version_of(image: str) -> tuple[int, ...]:
+    """The version that the tag of an image of CoreDNS names; empty where it names none."""
+    found = _VERSION.search(image.partition("@")[0])
+    return tuple(map(int, found.groups())) if found else ()

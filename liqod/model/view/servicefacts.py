@@ -1,0 +1,247 @@
+"""Facts about the Services of the set, from the objects of one cluster. Pure.
+
+The doctor's checks (:mod:`liqod.plugins.checks.services`) and ``liqod explain`` read them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from liqod.apimachinery import labels
+from liqod.errors import ProtocolError
+from liqod.model.clusterset.corefile import Names
+from liqod.model.clusterset.exports import Export, Key
+from liqod.resources.exchanges import ServiceExchange
+from liqod.resources.multicluster import (
+    SERVICE_NAME,
+    SOURCE_CLUSTER,
+    MultiClusterCondition,
+    ServiceExport,
+    ServiceImport,
+)
+
+READY: Final = "Ready"
+
+
+class Condition(NamedTuple):
+    """A condition of an export or an import, and the seconds for which it has held."""
+
+    status: str
+    reason: str
+    message: str
+    lasts: float
+
+
+class Endpoints(NamedTuple):
+    """The number of endpoints, and of those that are ready."""
+
+    total: int = 0
+    ready: int = 0
+
+
+class ExportFacts(msgspec.Struct, frozen=True):
+    """A ServiceExport of this cluster.
+
+    Attributes:
+        key: namespace and name.
+        age: seconds since it was made.
+        conditions: by type.
+    """
+
+    key: Key
+    age: float
+    conditions: dict[str, Condition] = {}
+
+
+class ImportFacts(msgspec.Struct, frozen=True):
+    """A ServiceImport of this cluster.
+
+    Attributes:
+        key: namespace and name.
+        age: seconds since it was made.
+        ours: it is made by liqod.
+        type: ``ClusterSetIP`` or ``Headless``.
+        ips: its addresses.
+        ready: the condition Ready; None while there is none.
+        clusters: the exporters.
+        endpoints: those in this cluster's EndpointSlices, by exporter.
+    """
+
+    key: Key
+    age: float
+    ours: bool
+    type: str
+    ips: tuple[str, ...] = ()
+    ready: Condition | None = None
+    clusters: tuple[str, ...] = ()
+    endpoints: dict[str, Endpoints] = {}
+
+    @property
+    def backends(self) -> Endpoints:
+        """The endpoints of all exporters."""
+        found = self.endpoints.values()
+        return Endpoints(sum(each.total for each in found), sum(each.ready for each in found))
+
+
+class ExchangeFacts(msgspec.Struct, frozen=True):
+    """The exchange of one namespace's exports with a peer.
+
+    Attributes:
+        peer: the peer.
+        namespace: the namespace.
+        asked: this cluster has made it, and the peer answers.
+        age: seconds since it was made.
+        shared: the peer's word on its sharing of the namespace; None while it has none.
+        told: names of the exports that this cluster tells.
+        heard: the exports of the peer, by name: their endpoints there.
+    """
+
+    peer: str
+    namespace: str
+    asked: bool
+    age: float
+    shared: bool | None = None
+    told: frozenset[str] = frozenset()
+    heard: dict[str, Endpoints] = {}
+
+
+class NameServer(msgspec.Struct, frozen=True):
+    """The cluster's DNS server, as far as it serves the names of the set.
+
+    Attributes:
+        place: its configuration, as ``namespace/name``; empty: unknown.
+        names: what its configuration says of these names.
+        version: of CoreDNS; empty: unknown.
+        account: its ServiceAccount; empty: unknown.
+        lists: that may list and watch ServiceImports; None: unknown.
+    """
+
+    place: str = ""
+    names: Names = Names()
+    version: tuple[int, ...] = ()
+    account: str = ""
+    lists: bool | None = None
+
+
+class SharedServices(msgspec.Struct, frozen=True, kw_only=True):
+    """The Services of the set in one cluster.
+
+    Attributes:
+        exports: its ServiceExports.
+        imports: its ServiceImports.
+        exchanges: those with all peers.
+        missing: custom resources that are missing.
+        unread: kinds that might not be read.
+        dns: the DNS server.
+        off: the daemon that runs does not share Services.
+    """
+
+    exports: tuple[ExportFacts, ...] = ()
+    imports: tuple[ImportFacts, ...] = ()
+    exchanges: tuple[ExchangeFacts, ...] = ()
+    missing: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+    dns: NameServer = NameServer()
+    off: bool = False
+
+
+def export_facts(found: ServiceExport, now: float) -> ExportFacts:
+    """The facts about an export at a Unix time."""
+    meta = found.metadata
+    conditions = {each.type: _condition(each, now) for each in found.status.conditions}
+    return ExportFacts(
+        (meta.namespace, meta.name), _since(meta.creation_timestamp, now), conditions
+    )
+
+
+def import_facts(
+    found: ServiceImport, now: float, endpoints: Mapping[str, Endpoints]
+) -> ImportFacts:
+    """The facts about an import at a Unix time.
+
+    Args:
+        found: the import.
+        now: the time.
+        endpoints: in its EndpointSlices, by exporter.
+    """
+    meta, status = found.metadata, found.status
+    said = {each.type: _condition(each, now) for each in status.conditions}
+    return ImportFacts(
+        (meta.namespace, meta.name),
+        _since(meta.creation_timestamp, now),
+        meta.labels.get(labels.MANAGED_BY_LIQOD) == labels.TRUE,
+        found.spec.type,
+        found.spec.ips,
+        said.get(READY),
+        tuple(each.cluster for each in status.clusters),
+        dict(endpoints),
+    )
+
+
+def exchange_facts(found: ServiceExchange, own: str, now: float) -> ExchangeFacts | None:
+    """The facts about an exchange at a Unix time; None where it is none with a peer.
+
+    Args:
+        found: the exchange.
+        own: this cluster's id.
+        now: the time.
+    """
+    marks, status = found.metadata.labels, found.status
+    namespace, _, provider = found.metadata.name.rpartition(".")
+    age = _since(found.metadata.creation_timestamp, now)
+    answers = status.exports if status is not None else {}
+    if marks.get(labels.REPLICATED) == labels.TRUE and provider == own:
+        peer = marks.get(labels.ORIGIN_ID, "")
+        heard = _heard(found.spec.exports)
+        return ExchangeFacts(peer, namespace, False, age, True, frozenset(answers), heard)
+    if marks.get(labels.REMOTE_ID) != provider:
+        return None
+    shared = status.shared if status is not None else None
+    told = frozenset(found.spec.exports)
+    return ExchangeFacts(provider, namespace, True, age, shared, told, _heard(answers))
+
+
+def endpoints_of(found: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, Endpoints]]:
+    """The endpoints in the EndpointSlices of imports, by import and exporter."""
+    counted: dict[Key, dict[str, Endpoints]] = defaultdict(dict)
+    for each in found:
+        meta = each["metadata"]
+        marks = meta.get("labels") or {}
+        key, source = (meta["namespace"], marks.get(SERVICE_NAME, "")), marks.get(SOURCE_CLUSTER)
+        if not source:
+            continue
+        before = counted[key].get(source, Endpoints())
+        endpoints = each.get("endpoints") or ()
+        # An endpoint without that condition is ready (``discovery/v1 EndpointConditions``).
+        ready = sum((one.get("conditions") or {}).get("ready") is not False for one in endpoints)
+        counted[key][source] = Endpoints(before.total + len(endpoints), before.ready + ready)
+    return dict(counted)
+
+
+def _heard(texts: Mapping[str, str]) -> dict[str, Endpoints]:
+    """The endpoints that each export has where it is from; none in one that cannot be read."""
+    found: dict[str, Endpoints] = {}
+    for name, text in texts.items():
+        try:
+            slices = msgspec.json.decode(text, type=Export).slices
+        except (msgspec.DecodeError, ProtocolError):
+            slices = ()
+        every = [one for each in slices for one in each.endpoints]
+        found[name] = Endpoints(len(every), sum(one.ready for one in every))
+    return found
+
+
+def _condition(found: MultiClusterCondition, now: float) -> Condition:
+    lasts = _since(found.last_transition_time, now)
+    return Condition(found.status, found.reason, found.message, lasts)
+
+
+def _since(stamp: str | None, now: float) -> float:
+    """Seconds since a time; 0 for one that cannot be read, or of a clock that is ahead."""
+    try:
+        return max(now - datetime.fromisoformat(stamp or "").timestamp(), 0.0)
+    except ValueError:
+        return 0.0
