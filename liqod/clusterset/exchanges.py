@@ -22,7 +22,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.clusterset.admission import Scope
-from liqod.model.clusterset.exchange import Told, exchange_name, is_shared, tell
+from liqod.model.clusterset.exchange import Told, confirmed, exchange_name, is_shared, tell
 from liqod.model.clusterset.exports import Export
 from liqod.model.clusterset.standing import LEASE, Standing, standing
 from liqod.model.network.remapping import Remapped
@@ -156,9 +156,14 @@ class Exchanges(Controller[str]):
         left = self._lost + LEASE - trio.current_time()
         return left if left > 0 else None
 
-    def delivery(self, key: Key) -> str | None:
-        """The state of an export that the peer may have: known to it, or not; empty for others,
-        and None while that is not known."""
+    def delivery(self, key: Key, mark: str) -> str | None:
+        """The state of an export that the peer may have: confirmed by it, or not; empty for
+        others, and None while that is not known.
+
+        Args:
+            key: namespace and name.
+            mark: of the export as it is now: a peer may have an earlier one of that name.
+        """
         namespace, name = key
         if not self._ready:
             return None
@@ -167,11 +172,9 @@ class Exchanges(Controller[str]):
         if name in self._left_out.get(namespace, ()):
             return FAILED
         asked, answered = self._asked(namespace), self._answered(namespace)
-        if asked is not None and asked.status is not None:
-            return TAKEN if asked.status.shared and name in asked.spec.exports else WAITS
-        if answered is not None and name in _answer_of(answered):
-            return TAKEN
-        return WAITS
+        marks = [asked.status.confirmed] if asked is not None and asked.status is not None else []
+        marks += [answered.spec.confirmed] if answered is not None else []
+        return TAKEN if any(each.get(name) == mark for each in marks) else WAITS
 
     # --- reconciling ----------------------------------------------------------------------------
 
@@ -226,7 +229,9 @@ class Exchanges(Controller[str]):
                     labels.REMOTE_ID: self._peer.id,
                 },
             }
-            wanted = {"metadata": metadata, "spec": {"namespace": namespace, "exports": texts}}
+            taken = self._confirmed(namespace, _answer_of(live))
+            spec = {"namespace": namespace, "exports": texts, "confirmed": taken}
+            wanted = {"metadata": metadata, "spec": spec}
             raw = self._exchanges.store.get((place, name))
             await ensure(self._client, SERVICE_EXCHANGES, wanted, live=raw)
         elif live is not None and not self._identities.doubtful:
@@ -234,7 +239,8 @@ class Exchanges(Controller[str]):
 
     async def _answer(self, live: ServiceExchange, texts: dict[str, str], *, shared: bool) -> None:
         before = msgspec.to_builtins(live.status) if live.status is not None else {}
-        patch = exact_patch(before, {"shared": shared, "exports": texts})
+        taken = self._confirmed(live.spec.namespace, live.spec.exports)
+        patch = exact_patch(before, {"shared": shared, "exports": texts, "confirmed": taken})
         if patch:
             await self._client.patch(
                 SERVICE_EXCHANGES,
@@ -243,6 +249,11 @@ class Exchanges(Controller[str]):
                 live.metadata.namespace,
                 subresource="status",
             )
+
+    def _confirmed(self, namespace: str, told: dict[str, str]) -> dict[str, str]:
+        """The marks of the peer's exports that this cluster takes."""
+        scope = self.scope(namespace)
+        return confirmed(told, namespace, scope) if scope is not None else {}
 
     # --- reading --------------------------------------------------------------------------------
 

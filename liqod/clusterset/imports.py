@@ -28,6 +28,7 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_key
 from liqod.model.clusterset import verdicts
+from liqod.model.clusterset.exchange import mark
 from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.importing import (
     derived_name,
@@ -270,14 +271,17 @@ class Imports(Controller[Key]):
 
     def _delivery(self, key: Key, found: Export | Refusal) -> dict[str, Any] | None:
         """The condition Ready of an export; None while some peer's part in it is not known."""
+        if isinstance(found, Refusal):
+            return verdicts.ready(found, (), ())
         states: dict[str, str | None] = {}
+        word = mark(found)
         for tenant in self._namespaces.store.indexed(_TENANTS, _TENANTS):
             namespace = self._namespaces.store.decode(tenant, Partial)
             peer = tenant_of(namespace) if namespace is not None else None
             if peer is not None:
                 sharing = self._sharing.peers.get(peer)
-                states[peer] = sharing.delivery(key) if sharing is not None else None
-        if isinstance(found, Export) and None in states.values():
+                states[peer] = sharing.delivery(key, word) if sharing is not None else None
+        if None in states.values():
             return None
         entitled = [peer for peer, state in states.items() if state]
         taken = [peer for peer, state in states.items() if state == TAKEN]

@@ -67,9 +67,9 @@ class SharingPeer(Protocol):
     def lapses_in(self) -> float | None:
         """Seconds until its endpoints are removed; None while they are not to be."""
 
-    def delivery(self, key: Key) -> str | None:
-        """``taken``, ``waits`` or ``failed`` for an export it may have; empty for others, None
-        while that is not known."""
+    def delivery(self, key: Key, mark: str) -> str | None:
+        """``taken``, ``waits`` or ``failed`` for an export of that mark it may have; empty for
+        others, None while that is not known."""
 
 
 class Sharing:

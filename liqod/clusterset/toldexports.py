@@ -48,7 +48,7 @@ INDEXES: Final[dict[str, Index]] = {_BY_NAMESPACE: _namespace_of}
 
 def changed(change: StoreChange) -> Iterator[Key]:
     """The keys of the exports that have changed, in either direction."""
-    old, new = _texts(change.old), _texts(change.new)
+    old, new = _parts(change.old), _parts(change.new)
     # That the peer shares the namespace, too, concerns each of this cluster's exports to it.
     answered = _is_shared(change.old) != _is_shared(change.new)
     for key in old.keys() | new.keys():
@@ -134,8 +134,16 @@ def _of(found: ServiceExchange) -> dict[tuple[str, str, str], str]:
     return asked | {(namespace, name, "status"): text for name, text in answers.items()}
 
 
-def _texts(body: bytes | None) -> dict[tuple[str, str, str], str]:
-    return {} if body is None else _of(msgspec.json.decode(body, type=ServiceExchange))
+def _parts(body: bytes | None) -> dict[tuple[str, str, str], str]:
+    """The exports of an exchange, and what each side has confirmed of the other's."""
+    if body is None:
+        return {}
+    found = msgspec.json.decode(body, type=ServiceExchange)
+    namespace = found.metadata.name.rpartition(".")[0]
+    answered = found.status.confirmed if found.status is not None else {}
+    by_spec = {(namespace, name, "by spec"): mark for name, mark in found.spec.confirmed.items()}
+    by_status = {(namespace, name, "by status"): mark for name, mark in answered.items()}
+    return _of(found) | by_spec | by_status
 
 
 def _is_shared(body: bytes | None) -> bool:

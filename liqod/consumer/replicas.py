@@ -96,9 +96,9 @@ def understood(status: Mapping[str, Any], source: Mapping[str, Any]) -> Json | N
     """
     if source.get("kind") == SERVICE_EXCHANGES.name:
         # Its parts are bounded one by one, by the definition as well as where they are read.
-        exports = status.get("exports")
-        exported = dict(exports) if isinstance(exports, Mapping) else {}
-        return {"shared": status.get("shared") is True, "exports": exported}
+        parts = {each: status.get(each) for each in ("exports", "confirmed")}
+        found = {key: dict(part) for key, part in parts.items() if isinstance(part, Mapping)}
+        return {"shared": status.get("shared") is True, "exports": {}, "confirmed": {}, **found}
     known = dict(status)
     mapping = known.pop("currentMapping", None)
     known = dict(bounded.fit(known))

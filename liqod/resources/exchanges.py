@@ -16,9 +16,15 @@ MOST_EXPORTS: Final = 128
 """Exports of one namespace that a cluster tells."""
 LONGEST: Final = 64 << 10
 """Characters of one export, of some 600 endpoints."""
+LONGEST_MARK: Final = 64
+"""Characters of the mark by which an export is confirmed."""
 
 _Exports = Annotated[
     dict[str, Annotated[str, schema(maxLength=LONGEST)]], schema(maxProperties=MOST_EXPORTS)
+]
+
+_Confirmed = Annotated[
+    dict[str, Annotated[str, schema(maxLength=LONGEST_MARK)]], schema(maxProperties=MOST_EXPORTS)
 ]
 
 
@@ -28,10 +34,12 @@ class ExchangeSpec(Base, frozen=True, omit_defaults=True, rename="camel"):
     Attributes:
         namespace: the namespace, which has the same name in both clusters.
         exports: the consumer's exports, by the name of the Service.
+        confirmed: the marks of the provider's exports that the consumer has taken.
     """
 
     namespace: Annotated[str, schema(maxLength=63)] = ""
     exports: _Exports = {}
+    confirmed: _Confirmed = {}
 
 
 class ExchangeStatus(Base, frozen=True, rename="camel"):
@@ -40,10 +48,12 @@ class ExchangeStatus(Base, frozen=True, rename="camel"):
     Attributes:
         shared: whether the provider shares this namespace, too.
         exports: the provider's exports, by the name of the Service.
+        confirmed: the marks of the consumer's exports that the provider has taken.
     """
 
     shared: bool = False
     exports: _Exports = {}
+    confirmed: _Confirmed = {}
 
 
 class ServiceExchange(Resource, frozen=True, omit_defaults=True, rename="camel"):

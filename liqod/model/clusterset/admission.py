@@ -113,13 +113,23 @@ def admit(told: str, wanted: Key, scope: Scope) -> Admitted:
         scope: what the peer may say.
     """
     refused = _Refusals()
-    key = _key(told, wanted, scope, refused)
-    export = _export(key, told, refused) if key is not None else None
+    export = _whole(told, wanted, scope, refused)
     if export is not None:
         slices = _slices(export, scope, refused)
         export = msgspec.structs.replace(export, slices=slices)
     broken = export is None and wanted[0] in scope.namespaces
     return Admitted(export, broken, tuple(refused.first), refused.count)
+
+
+def is_admitted(told: str, wanted: Key, scope: Scope) -> bool:
+    """True if :func:`admit` has an export of what a peer tells, with or without endpoints."""
+    return _whole(told, wanted, scope, _Refusals()) is not None
+
+
+def _whole(told: str, wanted: Key, scope: Scope, refused: _Refusals) -> Export | None:
+    """An export with all its endpoints; None where it is refused as a whole."""
+    key = _key(told, wanted, scope, refused)
+    return _export(key, told, refused) if key is not None else None
 
 
 def _said(key: Key) -> str:
@@ -133,7 +143,7 @@ def _key(told: str, wanted: Key, scope: Scope, refused: _Refusals) -> Key | None
         return None
     try:
         header = msgspec.json.decode(told, type=_Header)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         refused.add("an export without cluster, namespace and name is left out")
         return None
     if header.cluster != scope.cluster:
@@ -150,7 +160,7 @@ def _key(told: str, wanted: Key, scope: Scope, refused: _Refusals) -> Key | None
 def _export(key: Key, told: str, refused: _Refusals) -> Export | None:
     try:
         export = msgspec.json.decode(told, type=Export)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         refused.add(f"{_said(key)} cannot be read: {str(error)[:200]}")
         return None
     problem = _problem(export)

@@ -3,6 +3,7 @@
 Both clusters have to share a namespace, each by its own word: the name is the same in both.
 """
 
+import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
@@ -10,6 +11,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
+from liqod.model.clusterset.admission import Scope, is_admitted
 from liqod.model.clusterset.exports import Endpoint, Export, sent
 from liqod.model.crossing.exclusions import RESERVED
 from liqod.model.network.remapping import Remapped
@@ -60,6 +62,38 @@ def is_shared(
         return True
     named = {each.strip() for each in marks.get(labels.SHARE_SERVICES, "").split(",")}
     return peer in named or _EVERY in named
+
+
+def mark(export: Export) -> str:
+    """The mark by which a peer confirms an export.
+
+    Endpoints do not count: they change all the time, and no condition would keep still.
+    """
+    return _digest(msgspec.json.encode(export))
+
+
+def confirmed(told: Mapping[str, str], namespace: str, scope: Scope) -> dict[str, str]:
+    """The marks of a peer's exports that are taken, by the name of the Service.
+
+    Args:
+        told: the exports as the peer tells them, by name.
+        namespace: the one that they are of.
+        scope: what the peer may say.
+    """
+    return {
+        name: _digest(text)
+        for name, text in told.items()
+        if is_admitted(text, (namespace, name), scope)
+    }
+
+
+def _digest(export: str | bytes) -> str:
+    # Fields as they were sent: a receiver may be of a version that does not know them all.
+    fields = msgspec.json.decode(export, type=dict[str, msgspec.Raw])
+    said = b"".join(
+        name.encode() + b"=" + bytes(fields[name]) for name in sorted(fields) if name != "slices"
+    )
+    return hashlib.sha256(said).hexdigest()[:32]
 
 
 def tell(exports: Iterable[Export], cross: Callable[[str], Remapped]) -> Told:

@@ -101,6 +101,27 @@ async def test_nobody_sees_an_export_unless_both_clusters_share_its_namespace():
         await until_said(rome, {**AGREED, "Ready": ("False", "Pending")})
 
 
+async def test_an_export_waits_until_the_peer_has_confirmed_it_as_it_is():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await until_said(rome, {**AGREED, "Ready": ("True", "Exported")})
+        await milan.stop()
+        ports = [{"name": "http", "port": 81, "targetPort": 8080, "protocol": "TCP"}]
+        await rome.admin.patch(SERVICES, "web", {"spec": {"ports": ports}}, "shop")
+
+        async def is_told():
+            (told,) = await milan.admin.list(SERVICE_EXCHANGES)
+            return '"port":81' in told["spec"]["exports"]["web"]
+
+        await eventually(is_told)
+        await until_said(rome, {**AGREED, "Ready": ("False", "Pending")})
+        await trio.sleep(0.5)
+        await until_said(rome, {**AGREED, "Ready": ("False", "Pending")})
+        await milan.start()
+        await until_said(rome, {**AGREED, "Ready": ("True", "Exported")})
+
+
 async def test_unpeering_withdraws_what_the_peer_exports_and_nothing_else():
     async with sharing("rome", "milan") as [rome, milan]:
         await both(rome, milan)

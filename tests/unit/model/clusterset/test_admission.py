@@ -136,6 +136,12 @@ def test_an_export_without_a_key_is_left_out(odd):
     assert (result.export, result.broken, result.refusals) == (None, True, 1)
 
 
+@pytest.mark.parametrize("start", ["", '{"cluster":"rome","namespace":"shop","name":"web","x":'])
+def test_an_export_that_is_nested_too_deeply_is_left_out(start):
+    result = admission.admit(start + "[" * 50_000, WEB, SCOPE)
+    assert (result.export, result.broken, result.refusals) == (None, True, 1)
+
+
 @pytest.mark.parametrize("more", [{"name": "api"}, {"namespace": "kube-system"}])
 def test_an_export_is_the_one_under_whose_name_it_is_told(more):
     result = told(export(**more))

@@ -7,7 +7,14 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.clusterset import exchange
 from liqod.model.clusterset.admission import admit
-from liqod.model.clusterset.exchange import Told, exchange_name, is_shared, tell
+from liqod.model.clusterset.exchange import (
+    Told,
+    confirmed,
+    exchange_name,
+    is_shared,
+    mark,
+    tell,
+)
 from liqod.model.network.remapping import Remapped
 from liqod.resources.exchanges import LONGEST
 from tests.unit.model.clusterset.values import SCOPE, endpoints, export
@@ -75,6 +82,35 @@ def test_no_node_and_no_address_of_another_cluster_is_told():
     assert "10.71.0.1" in text
     assert "10.99.0.1" not in text
     assert "worker-1" not in text
+
+
+def test_a_peer_confirms_an_export_by_the_mark_that_its_exporter_knows():
+    found = export(slices=(endpoints("10.71.0.1", node="worker-1"),))
+    told = tell([found], same).texts
+    assert confirmed(told, "shop", SCOPE) == {"web": mark(found)}
+    moved = export(slices=(endpoints("10.71.0.2"),))
+    assert confirmed(tell([moved], same).texts, "shop", SCOPE) == {"web": mark(found)}
+
+
+@pytest.mark.parametrize("more", [{"type": "Headless"}, {"second": 1}, {"labels": {"a": "b"}}])
+def test_an_export_that_differs_has_another_mark(more):
+    assert mark(export(**more)) != mark(export())
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense", "[" * 50_000, '{"cluster":"rome","namespace":"shop","name":"api"}']
+)
+def test_an_export_that_is_refused_is_not_confirmed(text):
+    told = {"web": text, **tell([export(name="good")], same).texts}
+    assert set(confirmed(told, "shop", SCOPE)) == {"good"}
+    assert confirmed(told, "other", SCOPE) == {}
+
+
+def test_a_field_that_the_receiver_does_not_know_counts():
+    (text,) = tell([export()], same).texts.values()
+    newer = text.replace("{", '{"tier":"gold",', 1)
+    (found,) = confirmed({"web": newer}, "shop", SCOPE).values()
+    assert found != mark(export())
 
 
 def test_an_export_that_is_too_large_keeps_no_other_from_being_told():
