@@ -35,6 +35,7 @@ from liqod.resources.exchanges import SERVICE_EXCHANGES, ServiceExchange
 TAKEN: Final = "taken"
 WAITS: Final = "waits"
 FAILED: Final = "failed"
+_VIRTUAL: Final = "virtual"
 
 
 async def share(peer: Peer, sharing: Sharing) -> NoReturn:
@@ -65,7 +66,7 @@ class Exchanges(Controller[str]):
         self._maps = Watched(NAMESPACE_MAPS, self._on_scope, within=within)
         self._identities = Watched(IDENTITIES, self._on_scope, within=within)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
-        self._nodes: Watched[str] = Watched(NODES)
+        self._nodes: Watched[str] = Watched(NODES, indexes={_VIRTUAL: _is_virtual})
         self._networks = Watched(NETWORKS, self._on_network)
         self._left_out: dict[str, frozenset[str]] = {}
         self._lost: float | None = None
@@ -188,7 +189,7 @@ class Exchanges(Controller[str]):
             return None
         if shared and self._waits_for_network() and (asked or answered):
             return None  # its ranges come, and then all addresses anew
-        told = tell(self._exports(namespace), self._addresses.sent) if shared else Told()
+        told = tell(self._exports(namespace), self._sent, self._virtual()) if shared else Told()
         self._left_out[namespace] = told.left_out
         again = None
         before = {**(asked.spec.exports if asked else {}), **_answer_of(answered)}
@@ -206,6 +207,15 @@ class Exchanges(Controller[str]):
     def _exports(self, namespace: str) -> list[Export]:
         found = (self._own.of(key) for key in self._own.within(namespace))
         return [each for each in found if isinstance(each, Export)]
+
+    def _sent(self, address: str) -> Remapped:
+        """The form in which the peer is told the address of an endpoint of this cluster's own."""
+        problem = self._addresses.theirs(address)
+        return Remapped("", problem) if problem else self._addresses.sent(address)
+
+    def _virtual(self) -> frozenset[str]:
+        """The names of this cluster's virtual nodes."""
+        return frozenset(name for _, name in self._nodes.store.indexed(_VIRTUAL, _VIRTUAL))
 
     async def _has_ended(self, key: Key) -> bool:
         """True if an export that the peer has been told is certainly none any more."""
@@ -294,6 +304,11 @@ class Exchanges(Controller[str]):
 
     def _found(self, name: str) -> ServiceExchange | None:
         return self._exchanges.store.decode((self._peer.tenant_namespace, name), ServiceExchange)
+
+
+def _is_virtual(found: Partial) -> Iterator[str]:
+    if found.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
+        yield _VIRTUAL
 
 
 def is_asked(found: ServiceExchange, peer: str) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 
 from liqod.cluster.ownnetworks import OwnNetworks
 from liqod.kube.cache.store import Key, StoreChange
+from liqod.model.network.ranges import holds
 from liqod.model.network.remapping import Remapped, remap_received, remap_sent
 from liqod.peers.peer import Peer
 from liqod.resources import Network
@@ -67,6 +68,14 @@ class PeerAddresses:
             return Remapped("", problem)
         tunnel = self._peer.settings.pod_network == "tunnel"
         return remap_sent(address, self._peer.network.ranges if tunnel else None)
+
+    def theirs(self, address: str) -> str:
+        """The reason why an address is a pod's of some peer, as a clause; empty if it is none."""
+        own = self._peer.context.namespace
+        for (place, _), cidr in self._ranges.items():
+            if place != own and holds(cidr, address):
+                return f"it lies in {cidr}, which a peer has here"
+        return ""
 
     def _used(self) -> Iterator[str]:
         """Ranges that addresses mean something else in here: lent ones, other peers' aliases."""

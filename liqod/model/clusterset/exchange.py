@@ -96,19 +96,24 @@ def _digest(export: str | bytes) -> str:
     return hashlib.sha256(said).hexdigest()[:32]
 
 
-def tell(exports: Iterable[Export], cross: Callable[[str], Remapped]) -> Told:
+def tell(
+    exports: Iterable[Export],
+    cross: Callable[[str], Remapped],
+    virtual: Collection[str] = frozenset(),
+) -> Told:
     """The exports as a peer is told them.
 
     Args:
         exports: of one namespace.
         cross: the form in which an address is sent to the peer. One that is no pod's of this
             cluster is left out: an endpoint is told by the cluster that has it.
+        virtual: the names of this cluster's virtual nodes, whose pods run at peers.
     """
     texts: dict[str, str] = {}
     left_out: set[str] = set()
     length = 0
     for export in sorted(exports, key=lambda each: each.name):
-        text = msgspec.json.encode(_crossing(sent(export), cross)).decode()
+        text = msgspec.json.encode(_crossing(sent(export, virtual), cross)).decode()
         fits = len(text) <= LONGEST and length + len(text) <= MOST_TOLD
         if fits and len(texts) < MOST_EXPORTS:
             texts[export.name] = text

@@ -5,7 +5,7 @@ and all of them compute the same ServiceImport from the same exports
 (:mod:`liqod.model.clusterset.merging`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
 import msgspec
@@ -252,15 +252,25 @@ def own_export(
     )
 
 
-def sent(export: Export) -> Export:
-    """The export as another cluster is told it: without the names of this cluster's nodes."""
-    slices = tuple(
+def sent(export: Export, virtual: Collection[str] = frozenset()) -> Export:
+    """The export as another cluster is told it: without the names of this cluster's nodes.
+
+    Args:
+        export: the export.
+        virtual: the names of virtual nodes, whose pods are left out.
+    """
+    slices = (
         msgspec.structs.replace(
-            each, endpoints=tuple(msgspec.structs.replace(e, node="") for e in each.endpoints)
+            each,
+            endpoints=tuple(
+                msgspec.structs.replace(one, node="")
+                for one in each.endpoints
+                if one.node not in virtual
+            ),
         )
         for each in export.slices
     )
-    return msgspec.structs.replace(export, slices=slices)
+    return msgspec.structs.replace(export, slices=tuple(slices))
 
 
 def _is_reflected(meta: ObjectMeta) -> bool:

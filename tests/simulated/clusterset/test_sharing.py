@@ -11,6 +11,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.definitions import name_of
 from liqod.kube.selection import Selection
+from liqod.resources import NETWORKS
 from liqod.resources.crdmanifests import make_crd
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import DEFINITIONS
@@ -120,6 +121,26 @@ async def test_an_export_waits_until_the_peer_has_confirmed_it_as_it_is():
         await until_said(rome, {**AGREED, "Ready": ("False", "Pending")})
         await milan.start()
         await until_said(rome, {**AGREED, "Ready": ("True", "Exported")})
+
+
+async def test_where_networks_are_routed_no_pod_of_a_peer_is_told_as_own():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        network = {"metadata": {"name": "pod"}, "spec": {"cidr": "10.71.64.0/18"}}
+        await rome.admin.create(NAMESPACES, {"metadata": {"name": "liqo-tenant-turin"}})
+        await rome.admin.create(NETWORKS, network, "liqo-tenant-turin")
+        alias = {"status": {"cidr": "10.71.64.0/18"}}
+        await rome.admin.patch(NETWORKS, "pod", alias, "liqo-tenant-turin", subresource="status")
+        await export(rome, "10.71.0.1")
+        endpoints = [
+            {"addresses": ["10.71.64.1"]},
+            {"addresses": ["10.71.0.3"], "nodeName": "milan"},
+            {"addresses": ["10.71.0.2"]},
+        ]
+        await rome.admin.patch(ENDPOINT_SLICES, "web-1", {"endpoints": endpoints}, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.2": True}})
+        (at_home,) = (await backends(rome)).values()
+        assert set(at_home) == {"10.71.64.1", "10.71.0.2", "10.71.0.3"}
 
 
 async def test_unpeering_withdraws_what_the_peer_exports_and_nothing_else():

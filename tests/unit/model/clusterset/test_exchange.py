@@ -84,6 +84,14 @@ def test_no_node_and_no_address_of_another_cluster_is_told():
     assert "worker-1" not in text
 
 
+def test_no_endpoint_on_a_virtual_node_is_told():
+    slices = (endpoints("10.71.0.1", node="worker-1"), endpoints("10.71.0.2", node="milan"))
+    slices = (slices[0], msgspec.structs.replace(slices[1], name="web-y"))
+    (text,) = tell([export(slices=slices)], same, {"milan"}).texts.values()
+    assert "10.71.0.1" in text
+    assert "10.71.0.2" not in text
+
+
 def test_a_peer_confirms_an_export_by_the_mark_that_its_exporter_knows():
     found = export(slices=(endpoints("10.71.0.1", node="worker-1"),))
     told = tell([found], same).texts
