@@ -12,12 +12,13 @@ from liqod.kube import times
 from liqod.model.peering.healthsummary import NO_WEBHOOK, NOT_KNOWN
 from liqod.model.text import printable
 from liqod.model.view.daemonfacts import SightingFacts
-from liqod.model.view.figures import span
+from liqod.model.view.figures import counted, span
 from liqod.model.view.headline import NO_PEERS
 from liqod.model.view.overview import Detail, Overview
 from liqod.model.view.problems import Problem, since_text
 from liqod.model.view.rows import PeerRow
 from liqod.model.view.seen import clusters
+from liqod.model.view.serviceanswer import ServicesRow
 
 if TYPE_CHECKING:
     from liqod.cli.report import Live, LivePeer
@@ -71,6 +72,8 @@ def render(view: Overview, width: int = 0, *, now: float, live: "Live | None" = 
         parts.append(_namespaces(view, width))
     if view.guests:
         parts.append(_guests(view, width))
+    if view.services is not None:
+        parts.append(_services(view.services))
     if live is not None and (unpeered := [row for row in live.seen if not row.peered]):
         parts.append(seen_clusters(unpeered, width))
     if view.detail is not None:
@@ -185,6 +188,15 @@ def seen_clusters(rows: Sequence[SightingFacts], width: int) -> str:
     more = len(found) - MOST_SEEN
     text = table(cells, ["SEEN", "BY", "WHO", "NEXT"], width=width)
     return f"{text}\nand {more} more: `liqod discover` lists them" if more > 0 else text
+
+
+def _services(row: ServicesRow) -> str:
+    """The Services of the set, as a line, and a line for each peer."""
+    lines = [f"Services of the set: {row.exports} exported, {row.imports} imported"]
+    for each in row.peers:
+        of = counted(each.namespaces, "namespace")
+        lines.append(f"  {each.peer}: {each.told} told it of {of}, {each.heard} told by it")
+    return "\n".join(lines)
 
 
 def _guests(view: Overview, width: int) -> str:

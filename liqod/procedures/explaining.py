@@ -108,7 +108,9 @@ def kind_of(word: str) -> Kind:
         if word.lower() in (kind.name.lower(), kind.plural):
             return kind
     known = ", ".join(each.name.lower() for each in (PODS, *WORKLOADS))
-    raise Misuse(f"{word!r} has no pods that are explained; these have: {known}, node")
+    raise Misuse(
+        f"{word!r} has no pods that are explained; these have: {known}, node, serviceimport"
+    )
 
 
 def pod_in(body: Mapping[str, Any], namespace: str) -> Json:

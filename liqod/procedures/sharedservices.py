@@ -22,8 +22,11 @@ from liqod.kube.definitions import name_of
 from liqod.kube.reviews import AuthenticatedUser, may
 from liqod.kube.selection import EVERY, Selection
 from liqod.model.clusterset import corefile
+from liqod.model.clusterset.exports import Key
 from liqod.model.view import servicefacts
+from liqod.model.view.serviceanswer import ServiceAnswer, answer, peer_sight
 from liqod.model.view.servicefacts import NameServer, SharedServices
+from liqod.resources import FOREIGN_CLUSTERS, ForeignCluster
 from liqod.resources.exchanges import SERVICE_EXCHANGES, ServiceExchange
 from liqod.resources.multicluster import (
     GROUP,
@@ -87,6 +90,31 @@ async def _of(client: Client, kinds: Kinds, own: str) -> SharedServices:
         unread=tuple(unread),
         dns=await name_server(client),
     )
+
+
+async def explain(client: Client, own: str, key: Key) -> ServiceAnswer:
+    """The answer about one Service of the set.
+
+    Args:
+        client: of the cluster.
+        own: its id.
+        key: namespace and name.
+
+    Raises:
+        NotFound: the cluster shares no Services, or has none of that name.
+        Forbidden: they cannot be read.
+    """
+    known = await read(client, own)
+    if known is None or known.missing:
+        raise NotFound("this cluster shares no Services: `liqod install --services`")
+    if known.unread:
+        raise Forbidden(f"{', '.join(known.unread)} cannot be read by this user")
+    found = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
+    peers = {each.spec.cluster_id: peer_sight(each) for each in found}
+    told = answer(known, key, own, peers)
+    if told is None:
+        raise NotFound(f"there is no ServiceExport or ServiceImport {'/'.join(key)}")
+    return told
 
 
 async def _list(

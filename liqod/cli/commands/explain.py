@@ -1,4 +1,5 @@
-"""``explain``: show the nodes that would have a pod, or the origin of a virtual node's numbers."""
+"""``explain``: show the nodes that would have a pod, the origin of a virtual node's numbers, or the
+endpoints of a Service of the set."""
 
 import difflib
 from collections.abc import Iterable
@@ -13,12 +14,14 @@ from liqod.apimachinery.kinds import PODS
 from liqod.cli import manifests
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
+from liqod.cluster.ownid import cluster_id
 from liqod.errors import Misuse
 from liqod.kube.client import Client
 from liqod.model.objects.replicagroups import ReplicaGroup, Replicas
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
-from liqod.procedures import explaining
+from liqod.model.view.serviceanswer import ServiceAnswer
+from liqod.procedures import explaining, sharedservices
 from liqod.procedures.explaining import NodeAnswer, PodAnswer
 from liqod.procedures.nodeexplaining import VirtualNodeAnswer, explain_node
 
@@ -26,6 +29,11 @@ NOWHERE: Final = 3
 """Exit status where a pod would go to no node."""
 NODES: Final = 8
 """Nodes with the same answer that are named."""
+SERVICES: Final = (
+    *("serviceexport", "serviceexports", "svcex", "svcexport"),
+    *("serviceimport", "serviceimports", "svcim", "svcimport"),
+)
+"""The words for a Service of the set."""
 HOME: Final = "home"
 """The title of this cluster's own nodes."""
 
@@ -35,7 +43,9 @@ async def explain(
     frame: Frame,
     kind: Annotated[
         str,
-        typer.Argument(help="pod, deployment, statefulset, job, replicaset, or node."),
+        typer.Argument(
+            help="pod, deployment, statefulset, job, replicaset, node, or serviceimport."
+        ),
     ] = "",
     name: Annotated[str, typer.Argument(help="Its name.")] = "",
     filename: Annotated[
@@ -57,7 +67,11 @@ async def explain(
 
     `liqod explain node` shows the origin of a virtual node's numbers.
 
-    The exit status is 0 where it would go somewhere, and 3 where it would go nowhere.
+    `liqod explain serviceimport`, and `serviceexport` with the same answer, shows each cluster's
+    endpoints of a Service of the set, and why there are none.
+
+    The exit status is 0 where it would go somewhere, and 3 where it would go nowhere; of a Service
+    3 where no endpoint is ready.
 
     \b
     Examples:
@@ -65,6 +79,7 @@ async def explain(
       liqod explain deployment web -n shop
       liqod explain -f web.yaml -n shop
       liqod explain node milan
+      liqod explain serviceimport web -n shop
     """
     if bool(filename) == bool(kind or name) or bool(kind) != bool(name):
         raise Misuse("say KIND and NAME, such as pod web, or manifests with -f")
@@ -73,6 +88,14 @@ async def explain(
             told = await explain_node(client, name)
             if not frame.show(msgspec.to_builtins(told)):
                 frame.print_text("\n".join(_of_virtual_node(told)), lines=True)
+            return
+        if kind.lower() in SERVICES:
+            own = await cluster_id(client, liqo_namespace)
+            answer = await sharedservices.explain(client, own, (namespace, name))
+            if not frame.show(msgspec.to_builtins(answer)):
+                frame.print_text("\n".join(service_text(answer)), lines=True)
+            if not answer.ready:
+                raise SystemExit(NOWHERE)
             return
         bodies = await _bodies(client, kind, name, filename, namespace)
         answers = [
@@ -227,3 +250,17 @@ def _of_virtual_node(told: VirtualNodeAnswer) -> Iterable[str]:
         yield "  largest machine: the provider does not tell"
     for warning in filter(None, (told.warning, told.hurt)):
         yield f"  {printable(warning)}"
+
+
+def service_text(told: ServiceAnswer) -> Iterable[str]:
+    """The answer about a Service of the set as text, line by line."""
+    what = f"{told.type or 'not imported'} {', '.join(told.ips)}".rstrip()
+    yield printable(f"{told.namespace}/{told.name}: {what}, as {told.dns}")
+    for each in told.said:
+        yield f"  {printable(each)}"
+    for one in told.clusters:
+        text = f"{one.ready} of {counted(one.total, 'endpoint')} ready" if one.ready else one.why
+        remedy = f" → {one.remedy}" if one.remedy else ""
+        yield printable(f"  {one.cluster}: {text}{remedy}")
+    if told.rewrite:
+        yield f"  where CoreDNS has no option `multicluster`: {printable(told.rewrite)}"

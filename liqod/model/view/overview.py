@@ -18,6 +18,7 @@ from liqod.model.view.facts import ClusterFacts, PeerFacts
 from liqod.model.view.objectfacts import NO_NODE, node_problem
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import ConditionRow, NamespaceRow, NodeRow, PeerRow, SliceRow
+from liqod.model.view.serviceanswer import ServicesRow, sums
 from liqod.model.view.snapshot import Snapshot
 from liqod.model.view.viewrows import owner, slice_row
 from liqod.resources import FOREIGN_CLUSTERS, NamespaceOffloading, VirtualNode
@@ -57,7 +58,8 @@ class Detail(msgspec.Struct, frozen=True):
 class Overview(msgspec.Struct, frozen=True):
     """The content of ``status``, from the custom resources or from the daemon's own facts;
     ``detail`` only of a requested peer, ``unread`` the kinds that might not be read;
-    ``key`` is SHA-256 of this cluster's own, ``met_at`` the endpoint of its daemon's handshake.
+    ``key`` is SHA-256 of this cluster's own, ``met_at`` the endpoint of its daemon's handshake;
+    ``services`` sums the Services of the set.
     """
 
     cluster_id: str
@@ -73,6 +75,7 @@ class Overview(msgspec.Struct, frozen=True):
     guests: tuple[GuestRow, ...] = ()
     key: str = ""
     met_at: str = ""
+    services: ServicesRow | None = None
 
     @property
     def well(self) -> bool:
@@ -121,6 +124,7 @@ def overview(
         guests=guest_rows(snapshot.guests),
         key=snapshot.key,
         met_at=snapshot.met_at,
+        services=sums(snapshot.services),
     )
     return of_peer(view, only) if only else view
 

@@ -78,7 +78,7 @@ def _export(export: ExportFacts) -> Iterator[Fault]:
         yield _fault(what, "export a Service that is there and is this cluster's own", name)
     elif ready is None or (ready.status != "True" and ready.lasts >= SETTLES):
         why = f"{ready.reason}: {ready.message}" if ready is not None else "it is not said"
-        remedy = f"`kubectl describe serviceexport {export.key[1]} -n {export.key[0]}` says more"
+        remedy = f"`liqod explain serviceexport {export.key[1]} -n {export.key[0]}` says why"
         yield _fault(f"ServiceExport {name} is not ready: {why}", remedy, name)
     if differs is not None and differs.status == "True":
         what = f"the exports of {name} conflict: {differs.message}"
@@ -93,7 +93,7 @@ def _imports(known: SharedServices) -> Iterator[Fault]:
 
 def _import(import_: ImportFacts) -> Iterator[Fault]:
     name, ready = "/".join(import_.key), import_.ready
-    remedy = f"`kubectl describe serviceimport {import_.key[1]} -n {import_.key[0]}` says more"
+    remedy = f"`liqod explain serviceimport {import_.key[1]} -n {import_.key[0]}` says why"
     if ready is None or ready.status != "True":
         if ready is None or ready.lasts >= SETTLES:
             why = f"{ready.reason}: {ready.message}" if ready is not None else "it is not said"

@@ -1,5 +1,7 @@
 """``liqod doctor`` and ``status`` on Services of the set, by the objects of a cluster."""
 
+from pathlib import Path
+
 import pytest
 
 from liqod.apimachinery.kinds import (
@@ -8,12 +10,14 @@ from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
     DEPLOYMENTS,
+    ENDPOINT_SLICES,
     NAMESPACES,
     SERVICES,
 )
 from liqod.cli import report
 from liqod.cli.snapshotreader import take
 from liqod.kube.definitions import name_of
+from liqod.model.view.serviceanswer import PeerShare, ServicesRow
 from liqod.plugins.checks import services as layers
 from liqod.procedures import sharedservices
 from tests.simulated.borrower import Json, eventually
@@ -27,7 +31,9 @@ from tests.simulated.clusterset.sets import (
     sharing,
     until_backends,
 )
+from tests.simulated.meeting import run
 from tests.simulated.members import Member, members
+from tests.simulated.remedies import taken
 from tests.unit.model.test_corefile import KUBEADM, LINE, OPTION, WANTED, page_rights
 
 pytestmark = pytest.mark.long
@@ -70,13 +76,15 @@ async def test_a_cluster_without_them_has_no_such_layer():
         assert await verdicts(rome) == {}
 
 
-async def test_what_is_shared_is_well_and_what_is_not_is_named():
+async def test_what_is_shared_is_well_and_what_is_not_is_named(tmp_path: Path):
     async with sharing("rome", "milan", leads=True) as [rome, milan]:
         await both(rome, milan)
         await export(milan, "10.72.0.1")
         await imported(rome, "milan")
         await until_backends(rome, {"milan": {"10.72.0.1": True}})
         await until(rome, "services", "ok", "0 exports, 1 import")
+        row = report.overview(await take(rome.admin, "liqo")).services
+        assert row == ServicesRow(0, 1, (PeerShare("milan", 1, 0, 1),))
         await until(milan, "services", "ok", "1 export, 1 import")
 
         await rome.admin.create(EXPORTS, {"metadata": {"name": "lost"}}, "shop")
@@ -93,6 +101,10 @@ async def test_what_is_shared_is_well_and_what_is_not_is_named():
             NAMESPACES, "shop", {"metadata": {"annotations": {"liqod.io/share-services": None}}}
         )
         await until(milan, "services", "failing", "Pending: not yet known to rome")
+        said = await run(milan, tmp_path, "status")
+        told = await run(milan, tmp_path, *taken(said.out, "explain serviceexport x -n x"))
+        why = "  ServiceExport: Ready is False: Pending: not yet known to rome\n"
+        assert (told.status, why in told.out) == (0, True), told
 
         await milan.stop()
         await rome.admin.create(EXPORTS, {"metadata": {"name": "late"}}, "shop")
@@ -110,6 +122,15 @@ async def test_a_silent_peer_leaves_an_import_without_a_ready_endpoint():
         await milan.cluster.stop()
         await until(rome, "services", "failing", "ServiceImport shop/web of milan has no ready e")
         assert await backends(rome) == {"milan": {"10.72.0.1": False}}
+
+        async def explained() -> bool:
+            told = await sharedservices.explain(rome.admin, "rome", ("shop", "web"))
+            own, peer = told.clusters
+            assert (own.cluster, own.why) == ("rome", "it does not export it")
+            assert (told.ready, peer.cluster, peer.total, peer.ready) == (False, "milan", 1, 0)
+            return peer.why.startswith("nothing gets through to it, so none is ready: ")
+
+        await eventually(explained)
 
 
 async def test_a_peer_that_shares_none_has_not_answered():
@@ -178,3 +199,33 @@ async def test_the_dns_server_is_read_as_it_is_and_not_changed():
         )
         left = await rome.admin.get(CONFIG_MAPS, "coredns", "kube-system")
         assert left["data"]["Corefile"] == served
+
+
+async def test_the_commands_name_the_reason_and_end_by_it(tmp_path: Path):
+    async with sharing("rome", "milan", leads=True) as [rome, milan]:
+        await both(rome, milan)
+        await export(milan, "10.72.0.1")
+        await imported(rome, "milan")
+        await until(rome, "services", "ok")
+        asked = ("explain", "serviceimport", "web", "-n", "shop")
+        good = await run(rome, tmp_path, *asked)
+        assert good.status == 0, good.err
+        first, *clusters, _ = good.out.splitlines()
+        assert first.endswith(", as web.shop.svc.clusterset.local")
+        assert clusters == ["  rome: it does not export it", "  milan: 1 of 1 endpoint ready"]
+        missing = await run(rome, tmp_path, "explain", "svcex", "other", "-n", "shop")
+        assert (missing.status, "there is no ServiceExport or" in missing.err) == (1, True)
+
+        milan_slice = {"endpoints": [{"addresses": ["10.72.0.1"], "conditions": {"ready": False}}]}
+        await milan.admin.patch(ENDPOINT_SLICES, "web-1", milan_slice, "shop")
+        await until(rome, "services", "failing", "has no ready endpoint")
+        bad = await run(rome, tmp_path, *asked)
+        assert bad.status == 3
+        assert "  milan: of its 1 pod none is ready there → `kubectl get pods -n shop`" in bad.out
+        said = await run(rome, tmp_path, "status")
+        assert (said.status, "ServiceImport shop/web of milan has no" in said.out) == (1, True)
+        assert "Services of the set: 0 exported, 1 imported\n  milan: 0 told it" in said.out
+        again = await run(rome, tmp_path, *taken(said.out, "explain serviceimport x -n x"))
+        assert (again.status, again.out) == (3, bad.out)
+        doctor = await run(rome, tmp_path, "doctor")
+        assert "Services of the set fails: ServiceImport shop/web of milan" in doctor.out

@@ -1,0 +1,156 @@
+"""``liqod explain`` of a Service of the set: why a cluster has no ready endpoint; and the sums."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from liqod.cli.commands.explain import service_text
+from liqod.cli.statustext import render
+from liqod.model.clusterset.importing import derived_name
+from liqod.model.view import serviceanswer
+from liqod.model.view.overview import Overview
+from liqod.model.view.serviceanswer import PeerShare, PeerSight, ServiceAnswer, ServicesRow, sums
+from liqod.model.view.servicefacts import (
+    Condition,
+    Endpoints,
+    ExchangeFacts,
+    ExportFacts,
+    ImportFacts,
+    SharedServices,
+)
+
+KEY = ("shop", "web")
+USABLE = Condition("True", "Ready", "it can be used", 60.0)
+ABSENT = Condition("False", "IPFamilyNotSupported", "it has IPv6, which this cluster has not", 60.0)
+NOBODY = Condition("False", "NoService", "there is no Service of this name", 60.0)
+AGREED = Condition("False", "NoConflicts", "all exporters agree", 60.0)
+EXPORT = ExportFacts(KEY, 60.0, {"Valid": USABLE, "Ready": USABLE, "Conflict": AGREED})
+
+
+def imported(here: dict[str, Endpoints], *clusters: str, **more: Any) -> ImportFacts:
+    made = ImportFacts(KEY, 60.0, True, "ClusterSetIP", ("10.96.0.9",), USABLE, clusters, here)
+    return msgspec.structs.replace(made, **more)
+
+
+def exchange(shared: bool | None = True, **heard: Endpoints) -> ExchangeFacts:
+    return ExchangeFacts("milan", "shop", True, 60.0, shared, frozenset({"web"}), heard)
+
+
+def told(
+    import_: ImportFacts | None,
+    *exchanges: ExchangeFacts,
+    exports: tuple[ExportFacts, ...] = (EXPORT,),
+    peer: PeerSight | None = None,
+) -> ServiceAnswer:
+    imports = (import_,) if import_ is not None else ()
+    known = SharedServices(exports=exports, imports=imports, exchanges=exchanges)
+    found = serviceanswer.answer(known, KEY, "rome", {"milan": peer or PeerSight()})
+    assert found is not None
+    return found
+
+
+ONE, LOST = Endpoints(1, 1), Endpoints(2, 0)
+OURS = {"rome": ONE}
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (told(imported({**OURS, "milan": ONE}, "milan", "rome"), exchange(web=ONE)), ""),
+        (
+            told(
+                imported({**OURS, "milan": LOST}, "milan", "rome"),
+                exchange(web=Endpoints(2, 2)),
+                peer=PeerSight("connection refused"),
+            ),
+            "nothing gets through to it, so none is ready: connection refused",
+        ),
+        (
+            told(imported(OURS, "milan", "rome"), exchange(web=Endpoints())),
+            "it tells of no endpoint: its Service has no pods that it can tell",
+        ),
+        (
+            told(imported({**OURS, "milan": LOST}, "milan", "rome"), exchange(web=LOST)),
+            "of its 2 pods none is ready there",
+        ),
+        (
+            told(imported({}, "milan", "rome", ready=ABSENT), exchange(web=ONE)),
+            "it has IPv6, which this cluster has not",
+        ),
+        (
+            told(
+                imported(OURS, "milan", "rome"),
+                exchange(web=ONE),
+                peer=PeerSight("", "none"),
+            ),
+            "1 pod there, and this cluster does not reach its pods",
+        ),
+        (
+            told(imported(OURS, "milan", "rome"), exchange(web=ONE)),
+            "it tells of 1 ready pod, and none is taken here",
+        ),
+        (told(imported(OURS, "rome"), exchange()), "it does not export it"),
+        (told(imported(OURS, "rome"), exchange(None)), "it has not answered what is told it"),
+        (told(imported(OURS, "rome"), exchange(False)), "it does not share the namespace shop"),
+        (told(imported(OURS, "rome")), "the namespace shop is not shared by both clusters"),
+    ],
+)
+def test_why_a_peer_has_no_ready_endpoint(found: ServiceAnswer, why: str):
+    own, peer = found.clusters
+    assert (own.cluster, peer.cluster, peer.why) == ("rome", "milan", why)
+    assert bool(peer.remedy) == (why not in ("", "it does not export it"))
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (told(imported(OURS, "rome")), ""),
+        (told(imported({"rome": LOST}, "rome")), "of its 2 pods none is ready"),
+        (told(imported({}, "rome")), "its Service has no pods"),
+        (told(imported({"milan": ONE}, "milan"), exports=()), "it does not export it"),
+        (told(None), "its export is not in the import"),
+    ],
+)
+def test_why_this_cluster_has_none(found: ServiceAnswer, why: str):
+    assert found.clusters[0].why == why
+    assert found.ready == (not why or found.clusters[1].ready > 0)
+
+
+def test_a_name_of_nobody_has_no_answer():
+    assert serviceanswer.answer(SharedServices(), KEY, "rome", {}) is None
+
+
+def test_the_answer_as_text():
+    export = msgspec.structs.replace(EXPORT, conditions={"Valid": NOBODY, "Conflict": AGREED})
+    found = told(imported({"milan": ONE}, "milan"), exchange(web=ONE), exports=(export,))
+    home = f"{derived_name(KEY)}.shop.svc.cluster.local"
+    assert list(service_text(found)) == [
+        "shop/web: ClusterSetIP 10.96.0.9, as web.shop.svc.clusterset.local",
+        "  ServiceExport: Valid is False: NoService: there is no Service of this name",
+        "  rome: its export is not in the import → the conditions above say why",
+        "  milan: 1 of 1 endpoint ready",
+        "  where CoreDNS has no option `multicluster`: rewrite name exact"
+        f" web.shop.svc.clusterset.local {home}",
+    ]
+
+
+def test_a_headless_one_is_not_rewritten():
+    assert told(imported(OURS, "rome", type="Headless", ips=())).rewrite == ""
+
+
+def test_the_sums_count_a_name_once_although_two_exchanges_have_it():
+    other = msgspec.structs.replace(exchange(web=ONE), asked=False)
+    known = SharedServices(exports=(EXPORT,), exchanges=(exchange(web=ONE, db=ONE), other))
+    assert sums(known) == ServicesRow(1, 0, (PeerShare("milan", 1, 1, 2),))
+    assert sums(SharedServices()) is None
+    assert sums(None) is None
+
+
+def test_status_has_a_line_for_each_peer():
+    row = ServicesRow(1, 2, (PeerShare("milan", 1, 1, 2),))
+    view = Overview("rome", "running", "reachable", (), (), (), (), services=row)
+    assert (
+        "\nServices of the set: 1 exported, 2 imported\n"
+        "  milan: 1 told it of 1 namespace, 2 told by it\n"
+    ) in render(view, now=0.0)
