@@ -66,6 +66,7 @@ async def test_pages_are_typed_from_a_peering_to_its_end(
     assert await rome.admin.find(NODES, "milan") is not None
     await follow("offload", *OFFLOADING)
     assert await milan.admin.find(NAMESPACES, "shop-rome") is not None
+    await follow("diagnose", "1. What is wrong here", "2. Which layer fails")
     await follow("take-away", "A consumer, for a while")
 
     async def is_lent_again() -> bool:
