@@ -17,7 +17,7 @@ from liqod.cli.frame import Frame
 from liqod.errors import Conflict, LiqodError, Misuse
 from liqod.kube.client import Client
 from liqod.model.objects import quantities
-from liqod.procedures import overcommit, peeringrequest, spreadwarning
+from liqod.procedures import overcommit, peeringrequest, slicenodes, spreadwarning
 from liqod.procedures.peeringrequest import PeeringRequest
 from liqod.procedures.resourcerequest import ResourceRequest
 from liqod.resources import IncomingPeering, OutgoingPeering
@@ -34,6 +34,7 @@ def request_of(
     """
     whom = typed.from_input() if whom == "-" else typed.bare(whom)
     more: dict[str, Any] = {"resources": asked.resources, "slice": asked.name, "replace": replace}
+    more["virtual_nodes"] = asked.virtual_nodes
     if typed.is_line(whom):
         token = typed.token(whom)
         met: dict[str, Any] = {"name": token.id, "addresses": token.addresses, "key": token.key}
@@ -85,21 +86,22 @@ async def _meet(frame: Frame, request: PeeringRequest, words: str, namespace: st
                 await peeringrequest.take_back(client, namespace, request.name)
             raise
         beyond = await overcommit.beyond_there(client, done.status.cluster_id, request.slice)
-        hurt = await spreadwarning.hurt(client, request.slice or done.status.cluster_id)
-    status = done.status
+        status = done.status
+        node = request.slice or status.cluster_id
+        nodes = await slicenodes.nodes_of(client, status.cluster_id, node)
+        hurt = await spreadwarning.hurt(client, *nodes)
     result = {
         "clusterID": status.cluster_id,
-        "node": request.slice or status.cluster_id,
+        "node": node,
         "granted": dict(status.granted),
         "words": status.words,
         "key": status.key,
         "withoutNetwork": peeringrequest.without_network(done),
     }
     if not frame.show(result):
-        node = request.slice or status.cluster_id
         alone = f"; without a network, since {result['withoutNetwork']}"
         network = alone if result["withoutNetwork"] else ""
-        frame.print_text(f"peered: {status.cluster_id} is the node {node} here{network}")
+        frame.print_text(f"peered: {status.cluster_id} is {slicenodes.named(nodes)} here{network}")
     for each in filter(None, (beyond, hurt)):
         terminal.note(f"warning: {each}")
 

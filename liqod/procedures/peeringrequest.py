@@ -47,6 +47,7 @@ class PeeringRequest(msgspec.Struct, frozen=True, kw_only=True):
         invitation: id and secret of an invitation; None for none.
         resources, slice, networking, replace, lend, awaited: as of
             :class:`~liqod.resources.peering.OutgoingPeeringSpec`.
+        virtual_nodes: as of :class:`~liqod.procedures.resourcerequest.ResourceRequest`.
         sought: whether a policy makes the request, since the cluster is seen.
         confirms: whether a user has compared the words of the request that waits, so that this one
             goes on as it is: another would have other words.
@@ -59,6 +60,7 @@ class PeeringRequest(msgspec.Struct, frozen=True, kw_only=True):
     invitation: tuple[str, bytes] | None = None
     resources: dict[str, str] = {}
     slice: str = ""
+    virtual_nodes: str = ""
     networking: bool = True
     replace: bool = False
     lend: bool = False
@@ -119,9 +121,10 @@ async def ensure_request(client: Client, namespace: str, request: PeeringRequest
     marks = {labels.MANAGED: labels.TRUE}
     if request.sought:
         marks[labels.SOUGHT] = labels.TRUE
-    metadata: dict[str, Any] = {"name": request.name, "labels": marks}
-    if words:
-        metadata["annotations"] = remembered(words)
+    notes = remembered(words) if words else {}
+    if request.virtual_nodes:
+        notes[labels.VIRTUAL_NODES] = request.virtual_nodes
+    metadata: dict[str, Any] = {"name": request.name, "labels": marks, "annotations": notes}
     try:
         await client.create(OUTGOING_PEERINGS, {"metadata": metadata, "spec": spec}, namespace)
     except BaseException:
@@ -175,7 +178,9 @@ def _check_confirmed(live: OutgoingPeering | None, request: PeeringRequest) -> N
             f"what was asked of {name} has ended ({live.status.phase or 'taken back'}): "
             f"`liqod peer {name}` asks anew, with new words"
         )
-    if (request.resources or request.slice) and not _is_same(live, request):
+    if (request.resources or request.slice or request.virtual_nodes) and not _is_same(
+        live, request
+    ):
         asked = ", ".join(f"{each} {amount}" for each, amount in live.spec.resources.items())
         raise ConfigError(
             f"the words are of the request that waits, which asks {name} for "
@@ -197,6 +202,8 @@ def _goes_on(live: OutgoingPeering, request: PeeringRequest) -> bool:
 
 def _is_same(live: OutgoingPeering, request: PeeringRequest) -> bool:
     same = live.spec.slice == request.slice and set(live.spec.resources) == set(request.resources)
+    known = live.metadata.annotations.get(labels.VIRTUAL_NODES, "")
+    same = same and request.virtual_nodes in ("", known)
     return same and all(
         quantities.equal(live.spec.resources[name], n) for name, n in request.resources.items()
     )

@@ -21,6 +21,7 @@ from liqod.model.objects import conditions, quantities
 from liqod.model.objects.partial import Node
 from liqod.model.objects.patches import exact_patch
 from liqod.procedures.resourcerequest import ResourceRequest
+from liqod.procedures.slicenodes import nodes_of
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, Identity, ResourceSlice
 from liqod.resources.authentication import (
     ACCEPTED,
@@ -95,8 +96,11 @@ async def wait_borrowed(
         return ""
 
     async def ready() -> bool:
-        found = await local.find(NODES, name, decode=Node)
-        return found is not None and conditions.holds(found.status.conditions, "Ready")
+        for node in await nodes_of(local, provider, name):
+            found = await local.find(NODES, node, decode=Node)
+            if found is not None and conditions.holds(found.status.conditions, "Ready"):
+                return True
+        return False
 
     step = f"wait for {provider} to grant resources"
     progress(step)
@@ -144,6 +148,8 @@ async def _keep_slice(
     }
     if asked.node:
         metadata["annotations"] = {labels.CREATE_VIRTUAL_NODE: labels.TRUE}
+        if asked.virtual_nodes:
+            metadata["annotations"][labels.VIRTUAL_NODES] = asked.virtual_nodes
     spec = {
         "class": asked.class_name,
         "providerClusterID": provider,

@@ -9,18 +9,21 @@ from liqod.kube.selection import Selection
 from liqod.model.objects import spreading
 
 
-async def hurt(client: Client, node: str) -> str:
+async def hurt(client: Client, *nodes: str) -> str:
     """The warning about workloads whose pods may wait because of a virtual node; empty for none.
+
+    Of several nodes the first that hurts any is named.
 
     Pods of offloaded namespaces are left out: they mostly tolerate it.
 
     Args:
         client: its rights may not be enough to look; then the result is empty.
-        node: the virtual node.
+        nodes: the virtual nodes.
     """
     try:
-        live = await client.find(NODES, node, decode=Partial)
-        if live is None:
+        live = [await client.find(NODES, node, decode=Partial) for node in nodes]
+        known = {each.metadata.name: each.metadata.labels for each in live if each is not None}
+        if not known:
             return ""
         which = Selection(labels=f"{labels.SCHEDULING_ENABLED}={labels.TRUE}", metadata_only=True)
         offloaded = await client.list(NAMESPACES, which, decode=Partial)
@@ -33,4 +36,5 @@ async def hurt(client: Client, node: str) -> str:
         ]
     except (Forbidden, NotFound):
         return ""
-    return spreading.warning(node, live.metadata.labels, found)
+    warnings = (spreading.warning(node, marks, found) for node, marks in known.items())
+    return next(filter(None, warnings), "")

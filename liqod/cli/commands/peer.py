@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace, OwnFile
 from liqod.errors import Misuse
 from liqod.kube.client import Client
-from liqod.procedures import networkobjects, overcommit, spreadwarning
+from liqod.procedures import networkobjects, overcommit, slicenodes, spreadwarning
 from liqod.procedures.resourcerequest import ResourceRequest
 
 if TYPE_CHECKING:
@@ -35,6 +35,14 @@ SliceName = Annotated[
     str, typer.Option(help="Name of the slice and of its node.", show_default="the provider")
 ]
 Class = Annotated[str, typer.Option(help="Class of the slice.")]
+Parts = Annotated[
+    Literal["whole", "groups", "nodes"] | None,
+    typer.Option(
+        help="One node for the slice, one for each group of the provider's machines, or one for "
+        "each machine.",
+        show_default="as before, and first one",
+    ),
+]
 NoNetwork = Annotated[
     bool, typer.Option("--networking-disabled", help="Leave the networks of both as they are.")
 ]
@@ -155,6 +163,7 @@ async def peer(
     resource_slice_class: Class = "default",
     create_resource_slice: Annotated[bool, typer.Option(help="Ask for resources.")] = True,
     create_virtual_node: Annotated[bool, typer.Option(help="Make a virtual node.")] = True,
+    virtual_nodes: Parts = None,
     networking_disabled: NoNetwork = False,
     gw_server_service_location: ServerAt = "Provider",
     gw_server_service_type: ServiceType = "LoadBalancer",
@@ -210,6 +219,7 @@ async def peer(
         class_name=resource_slice_class,
         resources=typed.quantities(cpu, memory, pods, resource or []),
         node=create_resource_slice and create_virtual_node,
+        virtual_nodes=virtual_nodes or "",
     )
     how = networkobjects.NetworkOptions(
         server_at=gw_server_service_location,
@@ -222,9 +232,8 @@ async def peer(
         mtu=mtu,
         backend=tunnel,
     )
+    _check_one_way(whom, remote_kubeconfig)
     if whom:
-        if remote_kubeconfig is not None:
-            raise Misuse("say whom, or --remote-kubeconfig, and not both")
         more = {"--remote-context": remote_context, "--expect": expect, "--in-band": in_band}
         more |= {"--proxy-url": proxy_url, "--relay-kubeconfig": relay_kubeconfig}
         typed.only_for("--remote-kubeconfig", {**more, **_network_options(how)})
@@ -232,8 +241,7 @@ async def peer(
         request = meet.request_of(whom, asked, replace=replace, networking=network, words=words)
         await meet.have_met(frame, request, asked, words, liqo_namespace, yes=yes)
         return
-    if remote_kubeconfig is None:
-        raise Misuse(NOBODY)
+    assert remote_kubeconfig is not None, "it is one of both"
     typed.only_for("whom, where two people compare", {"--words": words})
     typed.cluster(expect, "--expect")
     # Bring certificates and the networks, which those who meet do without.
@@ -261,6 +269,14 @@ async def peer(
             timings=frame.timings.peering,
         )
         await _report(frame, local, provider, asked, joining)
+
+
+def _check_one_way(whom: str, remote_kubeconfig: Path | None) -> None:
+    """Raises Misuse: nobody is named, or by both ways."""
+    if whom and remote_kubeconfig is not None:
+        raise Misuse("say whom, or --remote-kubeconfig, and not both")
+    if not whom and remote_kubeconfig is None:
+        raise Misuse(NOBODY)
 
 
 def _network_options(how: networkobjects.NetworkOptions) -> dict[str, bool]:
@@ -299,8 +315,9 @@ async def _report(
 ) -> None:
     """Print the result of a peering by kubeconfig, and of the networks."""
     node = asked.name or provider
+    nodes = await slicenodes.nodes_of(local, provider, node)
     beyond = await overcommit.beyond_there(local, provider, asked.name)
-    hurt = await spreadwarning.hurt(local, node) if asked.node else ""
+    hurt = await spreadwarning.hurt(local, *nodes) if asked.node else ""
     for each in filter(None, (beyond, hurt)):
         terminal.note(f"warning: {each}")
     if frame.show({"clusterID": provider, "node": node}):
@@ -309,7 +326,5 @@ async def _report(
     if joining is not None:
         joined = ", and packets go from each to the other"
         network = f"; without a network, since {joining.without}" if joining.without else joined
-    named = (
-        f"peered: {provider} is the node {node} here" if asked.node else f"peered with {provider}"
-    )
-    frame.print_text(named + network)
+    here = f"peered: {provider} is {slicenodes.named(nodes)} here"
+    frame.print_text((here if asked.node else f"peered with {provider}") + network)

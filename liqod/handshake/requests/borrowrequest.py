@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 
 import trio
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import ConfigError, LiqodError, NotFound, Overloaded, Unreachable
@@ -279,7 +280,11 @@ class BorrowRequest(OutgoingRequest):
             await kubeconfigpeering.peer(
                 self._client,
                 remote,
-                ResourceRequest(name=spec.slice, resources=wanted),
+                ResourceRequest(
+                    name=spec.slice,
+                    resources=wanted,
+                    virtual_nodes=request.metadata.annotations.get(labels.VIRTUAL_NODES, ""),
+                ),
                 progress=self._progress,
                 liqo=self._context.namespace,
                 expected=peer.cluster_id,

@@ -13,6 +13,7 @@ from liqod.consumer.timings import ConsumerTimings
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.plugins import loader
+from liqod.procedures import slicenodes
 from liqod.procedures.nodeexplaining import explain_node
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import RESOURCE_SLICES, VIRTUAL_NODES
@@ -114,6 +115,16 @@ async def test_each_group_has_a_virtual_node_and_all_share_the_grant() -> None:
             pool = each["metadata"]["name"].partition("-")[0]
             assert each["spec"]["nodeName"] in (own[2:] if pool == "blue" else own[:2])
             assert each["spec"]["nodeSelector"]["pool"] == pool
+
+
+async def test_who_peers_again_waits_for_the_nodes_of_the_groups() -> None:
+    async with pools() as (rome, milan, _):
+        await rome.peer(milan, resources=GRANT, virtual_nodes="groups")
+        found = await has_pools(rome, "red", "blue")
+        await rome.peer(milan, resources={**GRANT, "cpu": "10"})
+        assert sorted(await virtual(rome)) == ["blue", "red"]
+        marks = {each["metadata"]["name"] for each in found.values()}
+        assert set(await slicenodes.nodes_of(rome.admin, "milan", "milan")) == marks
 
 
 async def test_each_machine_has_a_virtual_node_without_its_name_and_its_pods_run_on_it() -> None:
