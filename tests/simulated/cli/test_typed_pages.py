@@ -1,5 +1,6 @@
 """Commands of how-to pages, typed as they stand on two embedded clusters, in their order."""
 
+import io
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -9,7 +10,7 @@ import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES
 from tests.simulated.borrower import eventually
-from tests.simulated.meeting import lead, run
+from tests.simulated.meeting import lead, meeting, run
 from tests.simulated.members import AT_MILAN, Member, members
 from tests.testbed.pages import ROOT
 
@@ -78,3 +79,18 @@ async def test_pages_are_typed_from_a_peering_to_its_end(
     await follow("take-away", "One peer", "Look")
     assert await rome.admin.find(NODES, "milan") is None
     assert await milan.admin.find(NAMESPACES, AT_MILAN) is None
+
+
+async def test_an_invitation_is_handed_over_as_its_page_says(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+):
+    (_, invite), (_, [*peer, redirected, _]) = typed("invitation", "By a line")
+    assert redirected == "<"
+    async with meeting("rome", "milan") as [rome, milan]:
+        await nursery.start(lead, rome)
+        line = (await run(milan, tmp_path, *invite)).out
+        assert re.fullmatch(r"liqod://\S+/#v1\.\S+\n", line)
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(line.encode())))
+        done = await run(rome, tmp_path, *peer)
+        assert done.status == 0, done.err
+        assert await rome.admin.find(NODES, "milan") is not None
