@@ -187,7 +187,8 @@ async def test_one_that_comes_back_late_stops_the_end_and_is_a_peering_again(
 
         async def is_stopped() -> bool:
             found = await rome.admin.get(NAMESPACES, AT_ROME, decode=Partial)
-            return labels.TOMBSTONE not in found.metadata.annotations
+            seen = (await meetings.outgoing(rome, "milan")).status.phase
+            return bool(seen) and labels.TOMBSTONE not in found.metadata.annotations
 
         await eventually(is_stopped)
         await released(rome)
