@@ -410,9 +410,8 @@ class Daemon:
             context = dataclasses.replace(context, config=self._config)
             nursery.start_soon(walled, "labels that are shown", partial(_shown_labels, context))
             sharing = Sharing(context.client) if context.config.services.enabled else None
-            if sharing is not None:
-                imported = partial(imports.run, context, sharing)
-                nursery.start_soon(walled, "imports of services", imported)
+            imported = partial(imports.run, context, sharing)
+            nursery.start_soon(walled, "imports of services", imported)
             tasks = PeerTasks(
                 self._plugins,
                 machine,

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 import msgspec
+import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
@@ -17,8 +18,9 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.clusterset.exchanges import FAILED, TAKEN
 from liqod.clusterset.ownexports import OwnExports
-from liqod.clusterset.sharing import Kinds, Sharing
+from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
 from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
+from liqod.clusterset.withdrawal import withdraw
 from liqod.errors import PermanentError
 from liqod.kube import times
 from liqod.kube.cache.store import Key, StoreChange
@@ -44,21 +46,27 @@ from liqod.model.objects.patches import exact_patch
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import (
     SERVICE_NAME,
-    SLICE_MANAGER,
     SOURCE_CLUSTER,
     ServiceExport,
     ServiceImport,
 )
 from liqod.telemetry.events import ServiceImported
 
-MADE_HERE: Final = f"{labels.ENDPOINT_SLICE_MANAGED_BY}={SLICE_MANAGER}"
 WORKERS: Final = 4
 _BY_IMPORT: Final = "import"
 _TENANTS: Final = "tenants"
 
 
-async def run(context: ClusterContext, sharing: Sharing) -> NoReturn:
-    """Keep this cluster's imports until cancelled, once the kinds are there."""
+async def run(context: ClusterContext, sharing: Sharing | None) -> NoReturn:
+    """Keep this cluster's imports until cancelled, once the kinds are there.
+
+    Args:
+        sharing: the peers that Services are shared with; None where they are with none: then what
+            is left of imports is removed.
+    """
+    if sharing is None:
+        await withdraw(context)
+        await trio.sleep_forever()
     await Imports(context, sharing, await sharing.kinds()).run()
     raise AssertionError("controllers end by cancellation only")
 

@@ -6,12 +6,13 @@ is begun before they are served, and nothing is withdrawn because they are gone.
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 import trio
 
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
+from liqod.apimachinery.labels import ENDPOINT_SLICE_MANAGED_BY
 from liqod.errors import LiqodError
 from liqod.kube.cache.store import Key
 from liqod.kube.client import Client
@@ -22,11 +23,14 @@ from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import (
     SERVICE_EXPORTS,
     SERVICE_IMPORTS,
+    SLICE_MANAGER,
     VERSIONS,
     served_version,
 )
 from liqod.runtime.observable import Notifier
 
+MADE_HERE: Final = f"{ENDPOINT_SLICE_MANAGED_BY}={SLICE_MANAGER}"
+"""Selects the EndpointSlices that liqod makes of imports."""
 LOOK_AGAIN = 10.0
 """Seconds until another look for the kinds, while they are missing."""
 

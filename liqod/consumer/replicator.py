@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any, NamedTuple, NoReturn
 
 import msgspec
+import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NAMESPACES, NODES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import replicas_of
 from liqod.consumer.link import ProviderPeer
@@ -26,10 +27,11 @@ from liqod.consumer.remote import Remote
 from liqod.consumer.replicas import ReplicaPlan, plan
 from liqod.consumer.slices.borrowedslices import deny
 from liqod.consumer.slices.sliceobjects import is_source
-from liqod.errors import AlreadyExists, Conflict, Forbidden, NotFound
+from liqod.errors import AlreadyExists, Conflict, Forbidden, LiqodError, NotFound
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
+from liqod.kube.definitions import name_of
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
@@ -89,9 +91,8 @@ class Replicator(Controller[Item]):
         self._leaving = leaving
         here = (peer.tenant_namespace,)
         there = Selection(remote.namespace, labels=replicas_of(peer.context.cluster_id))
-        kinds: tuple[Kind, ...] = KINDS
-        if peer.context.config.services.enabled:
-            kinds = (*KINDS, SERVICE_EXCHANGES)
+        shares = peer.context.config.services.enabled
+        kinds: tuple[Kind, ...] = (*KINDS, SERVICE_EXCHANGES) if shares else KINDS
         # Nothing waits for a kind that either cluster may lack.
         self._sources = {
             kind: Watched(kind, partial(_items, kind), within=here, wait=kind in KINDS)
@@ -113,7 +114,7 @@ class Replicator(Controller[Item]):
             *self._sources.values(),
             *(self._virtual_nodes, self._nodes, self._offloadings, self._namespaces),
             *self._replicas.values(),
-            tasks=(self._resume,),
+            tasks=(self._resume, *(() if shares else (self._withdraw,))),
             concurrency=CONCURRENCY,
             budget=peer.work,
             queue=queue,
@@ -192,6 +193,20 @@ class Replicator(Controller[Item]):
                     )
                     for _, name in (*here, *self._replicas[kind].store.keys()):
                         self.queue.add(Item(kind, name))
+
+    async def _withdraw(self) -> None:
+        """Delete the exchanges that are there since this cluster shared Services."""
+        client, remote = self._peer.context.client, self._remote
+        there = Selection(remote.namespace, labels=replicas_of(self._peer.context.cluster_id))
+        while True:
+            try:
+                if await client.find(CUSTOM_RESOURCES, name_of(SERVICE_EXCHANGES)) is not None:
+                    await remote.client.delete_selected(SERVICE_EXCHANGES, there)
+                return
+            except (Forbidden, NotFound):
+                return  # a cluster that shares no Services
+            except LiqodError:
+                await trio.sleep(WITHDRAWN)
 
     async def reconcile(self, item: Item) -> float | None:
         """Make the replica as its source is, and the source's status as the replica's."""

@@ -14,8 +14,7 @@ from liqod.apimachinery.kinds import (
     ENDPOINT_SLICES,
     Kind,
 )
-from liqod.apimachinery.labels import ENDPOINT_SLICE_MANAGED_BY
-from liqod.clusterset.sharing import Kinds, kinds_here
+from liqod.clusterset.sharing import MADE_HERE, Kinds, kinds_here
 from liqod.errors import Forbidden, LiqodError, NotFound
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -32,7 +31,6 @@ from liqod.resources.multicluster import (
     GROUP,
     SERVICE_EXPORTS,
     SERVICE_IMPORTS,
-    SLICE_MANAGER,
     VERSIONS,
     ServiceExport,
     ServiceImport,
@@ -41,8 +39,6 @@ from liqod.resources.multicluster import (
 SYSTEM: Final = "kube-system"
 DNS: Final = Selection(SYSTEM, labels="k8s-app=kube-dns")
 """The Deployment of the cluster's DNS server, whichever program it is."""
-OF_IMPORTS: Final = Selection(labels=f"{ENDPOINT_SLICE_MANAGED_BY}={SLICE_MANAGER}")
-"""The EndpointSlices that liqod makes of imports."""
 COREFILE: Final = "Corefile"
 
 
@@ -71,7 +67,7 @@ async def _of(client: Client, kinds: Kinds, own: str) -> SharedServices:
     exports = await _list(client, kinds.exports, unread, decode=ServiceExport)
     imports = await _list(client, kinds.imports, unread, decode=ServiceImport)
     exchanges = await _list(client, SERVICE_EXCHANGES, unread, decode=ServiceExchange)
-    made = await _list(client, ENDPOINT_SLICES, unread, OF_IMPORTS)
+    made = await _list(client, ENDPOINT_SLICES, unread, Selection(labels=MADE_HERE))
     endpoints = servicefacts.endpoints_of(made)
     of_peers = (servicefacts.exchange_facts(each, own, now) for each in exchanges)
     return SharedServices(

@@ -58,6 +58,7 @@ from liqod.provider.policies.policycontroller import PolicyController
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.runtime.account import Account
 from liqod.runtime.observable import Observable
+from liqod.runtime.supervise import walled
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload
@@ -157,8 +158,8 @@ class Member:
                         OwnKeyController(context, pass_keys_to(self.handshake, client)).run
                     )
                 sharing = Sharing(context.client) if context.config.services.enabled else None
-                if sharing is not None:
-                    nursery.start_soon(imports.run, context, sharing)
+                imported = partial(imports.run, context, sharing)
+                nursery.start_soon(walled, "imports of services", imported)
                 tasks = PeerTasks(
                     self.host,
                     machine,
