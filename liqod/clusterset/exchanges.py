@@ -30,7 +30,7 @@ from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
 from liqod.peers.peeraddresses import PeerAddresses
 from liqod.resources import IDENTITIES, NAMESPACE_MAPS, NETWORKS, NamespaceMap
-from liqod.resources.exchanges import SERVICE_EXCHANGES, ServiceExchange
+from liqod.resources.exchanges import MOST_NAMESPACES, SERVICE_EXCHANGES, ServiceExchange
 
 TAKEN: Final = "taken"
 WAITS: Final = "waits"
@@ -95,6 +95,8 @@ class Exchanges(Controller[str]):
         for body in (change.old, change.new):
             if body is not None:
                 yield msgspec.json.decode(body, type=ServiceExchange).spec.namespace
+        if change.new is None:
+            yield from tuple(self._left_out)  # there is room for another
 
     def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """Yield a namespace that is shared from now on, or no more."""
@@ -186,11 +188,15 @@ class Exchanges(Controller[str]):
             return DOUBT
         asked, answered = self._asked(namespace), self._answered(namespace)
         if not shared and asked is None and answered is None:
+            self._leave_out(namespace, frozenset())
             return None
         if shared and self._waits_for_network() and (asked or answered):
             return None  # its ranges come, and then all addresses anew
         told = tell(self._exports(namespace), self._sent, self._virtual()) if shared else Told()
-        self._left_out[namespace] = told.left_out
+        full = asked is None and self._is_full()
+        if full and answered is None:
+            told = Told(left_out=told.left_out | told.texts.keys())
+        self._leave_out(namespace, told.left_out)
         again = None
         before = {**(asked.spec.exports if asked else {}), **_answer_of(answered)}
         kept = {}
@@ -199,10 +205,28 @@ class Exchanges(Controller[str]):
                 kept[name] = before[name]
                 again = DOUBT
         texts = {**kept, **told.texts}
-        await self._ask(namespace, texts, asked, shared=shared)
+        await self._ask(namespace, texts, asked, shared=shared and not full)
         if answered is not None:
             await self._answer(answered, texts, shared=shared)
         return again
+
+    def _leave_out(self, namespace: str, names: frozenset[str]) -> None:
+        """Take note of the exports of a namespace that the peer is not told."""
+        before = self._left_out.pop(namespace, frozenset())
+        if names:
+            self._left_out[namespace] = names
+        if names != before:
+            self._sharing.notify()
+
+    def _is_full(self) -> bool:
+        """True if this cluster, as a consumer, has as many exchanges with the peer as it may."""
+        if not self._borrows():
+            return False
+        store = self._exchanges.store
+        keys = store.indexed("namespace", self._peer.tenant_namespace)
+        found = (store.decode(key, Partial) for key in keys)
+        own = sum(each is not None and is_asked(each, self._peer.id) for each in found)
+        return own >= MOST_NAMESPACES
 
     def _exports(self, namespace: str) -> list[Export]:
         found = (self._own.of(key) for key in self._own.within(namespace))
@@ -311,7 +335,7 @@ def _is_virtual(found: Partial) -> Iterator[str]:
         yield _VIRTUAL
 
 
-def is_asked(found: ServiceExchange, peer: str) -> bool:
+def is_asked(found: ServiceExchange | Partial, peer: str) -> bool:
     """True if an exchange is this cluster's own, for the peer to answer."""
     marks = found.metadata.labels
     return marks.get(labels.REPLICATION) == labels.TRUE and marks.get(labels.REMOTE_ID) == peer

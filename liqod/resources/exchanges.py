@@ -14,6 +14,8 @@ from liqod.resources.peering import GROUP, VERSION
 SERVICE_EXCHANGES: Final = Kind(GROUP, VERSION, "ServiceExchange", "serviceexchanges")
 MOST_EXPORTS: Final = 128
 """Exports of one namespace that a cluster tells."""
+MOST_NAMESPACES: Final = 32
+"""Namespaces of which a consumer exchanges exports with one provider."""
 LONGEST: Final = 64 << 10
 """Characters of one export, of some 600 endpoints."""
 LONGEST_MARK: Final = 64

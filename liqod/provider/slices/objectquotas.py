@@ -30,6 +30,7 @@ from liqod.model.objects import quantities
 from liqod.model.objects.patches import exact_patch
 from liqod.provider.namespaces import mapping
 from liqod.provider.slices.sharedquotas import ConsumerQuotas
+from liqod.resources.exchanges import MOST_NAMESPACES
 
 Json = dict[str, Any]
 SETTLE: Final = 75.0
@@ -40,8 +41,8 @@ can make anything of their kind."""
 _COUNT: Final = "count/"
 AFFINITY_QUOTA: Final = "liqod-affinity"
 TENANT_QUOTA: Final = "liqod-tenant"
-MOST_EXCHANGES: Final = "32"
-"""Namespaces whose Services are shared with one peer, of either direction of borrowing."""
+MOST_EXCHANGES: Final = 2 * MOST_NAMESPACES
+"""ServiceExchanges with one peer: this cluster's own have as much room as the peer's."""
 
 
 def tenant_bounds(max_slices: int, *, shares: bool = False) -> dict[str, str]:
@@ -60,7 +61,7 @@ def tenant_bounds(max_slices: int, *, shares: bool = False) -> dict[str, str]:
         "count/tenants.authentication.liqo.io": "4",
         "count/ips.ipam.liqo.io": "500",
         **{f"count/{each}.networking.liqo.io": "16" for each in networking},
-        **({"count/serviceexchanges.peering.liqod.io": MOST_EXCHANGES} if shares else {}),
+        **({"count/serviceexchanges.peering.liqod.io": str(MOST_EXCHANGES)} if shares else {}),
     }
 
 

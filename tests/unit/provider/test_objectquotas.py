@@ -25,6 +25,7 @@ from liqod.provider.slices.objectquotas import (
     stuck,
     tenant_bounds,
 )
+from liqod.resources.exchanges import MOST_NAMESPACES
 
 SHADOWS = "count/shadowpods.offloading.liqo.io"
 HARD = {"count/secrets": "2000", SHADOWS: "5000"}
@@ -205,6 +206,11 @@ def test_all_that_is_made_in_a_tenant_namespace_is_bounded():
     """Of Secrets a peering user makes one only, by policy."""
     made = made_by(labels.CONTROL_PLANE_ROLE, labels.PEERING_USER_ROLE)
     assert made - tenant_bounds(1).keys() == {"count/secrets"}
+
+
+def test_exchanges_of_both_clusters_have_room():
+    bound = tenant_bounds(1, shares=True)["count/serviceexchanges.peering.liqod.io"]
+    assert int(bound) == 2 * MOST_NAMESPACES
 
 
 async def test_affinity_across_namespaces_is_forbidden_once():
