@@ -147,7 +147,9 @@ def names(facts: ClusterFacts) -> Finding | None:
 def _served(dns: NameServer) -> Finding:
     if dns.lists is False:
         what = f"CoreDNS ({dns.account}) may not list and watch serviceimports"
-        return failing(f"{what}: it may answer no name at all", f"give it the rights in {PAGE}")
+        return failing(
+            f"{what}: SERVFAIL in place of no such name", f"give it the rights in {PAGE}"
+        )
     if dns.version and dns.version < LEAST:
         return failing(_too_old(dns), f"update it: {PAGE} has the steps")
     if dns.lists is None:

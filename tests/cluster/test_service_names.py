@@ -1,0 +1,198 @@
+"""Names of Services of the set by a real CoreDNS that is configured as liqod prints it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dns.exception
+import dns.message
+import dns.query
+import dns.rcode
+import pytest
+from dns.rdatatype import RdataType
+
+from tests.cluster.test_shared_services import IMPORT, serve
+from tests.testbed.api import wait_until
+from tests.testbed.clusters import pod_cidr, settings
+from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.federation import Federation, Member
+from tests.testbed.processes import Child, free_ports
+from tests.testbed.workloads import core, deployments
+from tests.unit.model.test_corefile import page_rights
+
+pytestmark = pytest.mark.cluster
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+ACCOUNT = "system:serviceaccount:kube-system:coredns"
+COREFILE = """\
+.:53 {
+    errors
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+}
+"""
+USUAL: dict[str, Any] = {
+    "metadata": {"name": "system:coredns"},
+    "rules": [
+        {
+            "apiGroups": [""],
+            "resources": ["endpoints", "services", "pods", "namespaces"],
+            "verbs": ["list", "watch"],
+        },
+        {
+            "apiGroups": ["discovery.k8s.io"],
+            "resources": ["endpointslices"],
+            "verbs": ["list", "watch"],
+        },
+    ],
+}
+"""The rights that CoreDNS has in every cluster."""
+NOTHING = "web.shop.svc.cluster.local.shop.svc.cluster.local"
+HOME = "kubernetes.default.svc.cluster.local"
+NAME = "web.shop.svc.clusterset.local"
+
+
+class NameServers:
+    """CoreDNS processes with the rights of the cluster's DNS server."""
+
+    def __init__(self, rome: Member, program: str) -> None:
+        self._rome, self._program = rome, program
+        self._children: list[Child] = []
+
+    def start(self, corefile: str) -> int:
+        """Start one with a Corefile as it is in the cluster; its port."""
+        (port,) = free_ports(1)
+        folder = self._rome.folder
+        kubeconfig = folder / "coredns.kubeconfig"
+        pair = self._rome.plane.authority.client("coredns", ACCOUNT, ["system:serviceaccounts"])
+        kubeconfig.write_text(self._rome.plane.kubeconfig_of(pair))
+        here = corefile.replace(".:53 {", f".:{port} {{\n    bind 127.0.0.1")
+        here = here.replace("       pods insecure\n", f"       kubeconfig {kubeconfig}\n")
+        path = folder / f"Corefile-{port}"
+        path.write_text(here)
+        log = Path(f"{path}.log")
+        self._children.append(Child("coredns", [self._program, "-conf", str(path)], log))
+        return port
+
+    def stop(self) -> None:
+        """Stop all of them."""
+        for each in self._children:
+            each.kill()
+
+
+def asked(port: int, name: str) -> tuple[str, set[str]]:
+    """The code of the answer about a name, and its addresses."""
+    query = dns.message.make_query(name, RdataType.A)
+    try:
+        answer = dns.query.udp(query, "127.0.0.1", timeout=5, port=port)
+    except (dns.exception.DNSException, OSError):
+        return "", set()
+    found = {item.address for one in answer.answer for item in one if item.rdtype == RdataType.A}
+    return dns.rcode.to_text(answer.rcode()), found
+
+
+@pytest.fixture
+def rome(new_control_plane: Callable[..., ControlPlane]) -> Iterator[Member]:
+    """A cluster that exports a Service, and has the objects of CoreDNS."""
+    made = Federation()
+    try:
+        plane = new_control_plane("rome", Settings(pod_cidr=pod_cidr(0)))
+        member = Member(plane, {**settings(0), "services": {"enabled": True}})
+        made.members["rome"] = member
+        member.install()
+        member.liqod("install", "--services")
+        member.run_nodes()
+        member.daemon.start()
+        member.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        serve(member, 1)
+        configuration = {"metadata": {"name": "coredns"}, "data": {"Corefile": COREFILE}}
+        member.create(core("kube-system", "configmaps"), configuration)
+        member.create(deployments("kube-system"), DEPLOYMENT)
+        member.create(f"{RBAC}/clusterroles", USUAL)
+        member.create(f"{RBAC}/clusterrolebindings", binding("system:coredns"))
+        yield member
+    finally:
+        made.close()
+
+
+def binding(role: str) -> dict[str, Any]:
+    """The binding of a role to CoreDNS."""
+    return {
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "coredns", "namespace": "kube-system"}],
+    }
+
+
+MARKS = {"k8s-app": "kube-dns"}
+DEPLOYMENT: dict[str, Any] = {
+    "metadata": {"name": "coredns", "labels": MARKS},
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": MARKS},
+        "template": {
+            "metadata": {"labels": MARKS},
+            "spec": {
+                "serviceAccountName": "coredns",
+                "containers": [
+                    {"name": "coredns", "image": "registry.k8s.io/coredns/coredns:v1.13.1"}
+                ],
+                "volumes": [{"name": "config-volume", "configMap": {"name": "coredns"}}],
+            },
+        },
+    },
+}
+"""CoreDNS as kubeadm makes it; the process of the test stands in for its pods."""
+
+
+def layer(rome: Member) -> str:
+    """The line of the doctor on the names of the set; its first sign is the verdict."""
+    said = rome.liqod("doctor", check=False).stdout
+    found = re.search(r"^ +([^ ] +names of the set .+)$", said, re.MULTILINE)
+    return found.group(1) if found is not None else ""
+
+
+def test_coredns_answers_by_what_is_printed(rome: Member, coredns: str) -> None:
+    found = rome.comes_to(IMPORT, lambda one: bool(one["spec"].get("ips")))
+    ips = set(found["spec"]["ips"])
+    servers = NameServers(rome, coredns)
+    try:
+        wait_until("its fault", lambda: layer(rome).startswith("✗"), 30)
+        said = " ".join(rome.liqod("doctor", check=False).stdout.split())
+        steps = re.search(
+            r"make the line `([^`]+)` to `([^`]+)`, and add in its block `([^`]+)`", said
+        )
+        assert steps is not None, said
+        line, wanted, option = steps.groups()
+        changed = COREFILE.replace(f"{line} {{", f"{wanted} {{\n       {option}")
+        assert changed != COREFILE
+
+        # Without the rights it does not say of a name that there is none: search paths break.
+        port = servers.start(changed)
+        wait_until("an answer", lambda: asked(port, HOME)[0] == "NOERROR", 30)
+        assert asked(port, NOTHING)[0] == asked(port, NAME)[0] == "SERVFAIL"
+        change = {"data": {"Corefile": changed}}
+        rome.patch(core("kube-system", "configmaps", "coredns"), change)
+        assert "may not list and watch serviceimports" in layer(rome)
+        for path, made in zip(("clusterroles", "clusterrolebindings"), page_rights(), strict=True):
+            rome.create(f"{RBAC}/{path}", made)
+        wait_until("the import", lambda: asked(port, NAME) == ("NOERROR", ips), 90)
+        assert asked(port, NOTHING)[0] == "NXDOMAIN"
+        assert layer(rome).startswith("✓")
+
+        # One without that option answers by the line that `explain` prints.
+        told = rome.liqod("explain", "serviceimport", "web", "-n", "shop").stdout
+        rewrite = re.search(r"rewrite name .+$", told, re.MULTILINE)
+        assert rewrite is not None, told
+        older = COREFILE.replace("    errors\n", f"    errors\n    {rewrite.group()}\n")
+        port = servers.start(older)
+        wait_until("an answer", lambda: asked(port, HOME)[0] == "NOERROR", 30)
+        assert asked(port, NAME) == ("NOERROR", ips)
+    finally:
+        servers.stop()
