@@ -12,11 +12,14 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, NODES, PODS
 from liqod.kube.selection import Selection
+from liqod.model.crossing import guestrules
 from liqod.model.peering.freecapacity import FreeCapacity, NodeGroup
 from liqod.plugins import loader
+from liqod.procedures.nodeexplaining import explain_node
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import RESOURCE_SLICES, VIRTUAL_NODES
-from tests.simulated.borrower import Json, eventually
+from liqod.resources.authentication import GROWTH_DENIED
+from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.consumer.test_node_parts import SOON
 from tests.simulated.consumer.test_returns import codes, marks, shut
 from tests.simulated.consumer.test_scarce_room import (
@@ -102,7 +105,12 @@ async def test_who_tells_of_room_that_is_not_there_has_no_more_than_it_granted(a
         assert await allocatable(rome) == bounds
 
 
-async def test_who_tells_nothing_of_its_room_has_its_grant_and_one_node() -> None:
+@pytest.mark.parametrize("rules", [True, False], ids=["older", "liqo"])
+async def test_who_tells_nothing_of_its_room_has_its_grant_and_one_node(
+    rules: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not rules:
+        monkeypatch.setattr(guestrules, "render", lambda rules: "")
     async with clusters("milan", "turin", after=5) as [rome, milan, turin]:
         await shut(milan)
         await opened(rome, milan, turin)
@@ -121,3 +129,45 @@ async def test_who_tells_nothing_of_its_room_has_its_grant_and_one_node() -> Non
         assert set(placed.values()) == {"turin"}
         await rests(rome, placed)
         assert await allocatable(rome) == [ROOM["cpu"]]
+
+
+@pytest.mark.parametrize("asked", ["whole", "groups"])
+async def test_a_growth_that_is_denied_leaves_what_is_allocatable(asked: str) -> None:
+    plugins = loader.load(sources=loader.built_in())
+    bound = f'[guests]\nmax_resources = {{ cpu = "{ROOM["cpu"]}" }}\n'
+    settings = f"{returning(5)}[provider]\nshow_free = true\n{bound}"
+    more: dict[str, Any] = {"settings": settings, "plugins": plugins, "nodes": 2}
+    async with members("rome", "milan", **more, consumer_timings=SOON) as [rome, milan]:
+        await opened(rome, milan)
+        note = {"metadata": {"annotations": {labels.VIRTUAL_NODES: asked}}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", note, AT_ROME)
+        where = Selection(labels=f"{labels.REMOTE_CLUSTER_ID}=milan")
+
+        async def alone() -> Json | None:
+            nodes = await rome.admin.list(NODES, where)
+            parts = [labels.PART in each["metadata"]["labels"] for each in nodes]
+            return nodes[0] if parts == [asked == "groups"] else None
+
+        node = await eventually(alone, seconds=60)
+        await rome.admin.create(DEPLOYMENTS, web(2, cpu="3"), HERE)
+        before = await served(rome, 2)
+        larger = {"spec": {"resources": {"cpu": "64"}}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", larger, AT_ROME)
+
+        def denied(each: Json) -> bool:
+            return condition(each, "Resources").get("reason") == GROWTH_DENIED
+
+        await rome.until(RESOURCE_SLICES, "milan", AT_ROME, denied)
+        await trio.sleep(30)
+        assert await allocatable(rome) == ["16"]
+        told = await explain_node(rome.admin, node["metadata"]["name"])
+        assert [each["cpu"] for each in (told.asked, told.granted, told.quota)] == [
+            "64",
+            "16",
+            "16",
+        ]
+        assert await nodes_of(rome) == {
+            each["metadata"]["name"]: each["spec"]["nodeName"] for each in before
+        }
+        await rome.admin.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 4}}, HERE)
+        await served(rome, 4)
