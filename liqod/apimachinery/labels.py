@@ -444,6 +444,9 @@ HOLD_VIRTUAL_NODE: Final = "liqod.io/virtual-node"
 """Finalizer on a VirtualNode, until its Node is drained, which has a deadline."""
 HOLD_NAMESPACE_OFFLOADING: Final = "liqod.io/namespace-offloading"
 """Finalizer on a NamespaceOffloading, until its entries are out of the local maps."""
+EXPORTED_SINCE: Final = "liqod.io/exported-since"
+"""Annotation of a ServiceImport: since when other clusters export the Service, as each told first:
+``milan=2026-11-28T10:00:00Z``, with commas between."""
 SHARE_SERVICES: Final = "liqod.io/share-services"
 """Annotation of a Namespace: the ids of the peers, with commas between, that its exported Services
 cross to and come from; ``*`` for all."""

@@ -20,6 +20,7 @@ from liqod.clusterset.sharing import Kinds, Sharing
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
+from liqod.kube.http.cpubudget import LONGEST_IN_DEBT
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.clusterset.admission import Scope
 from liqod.model.clusterset.exchange import Told, confirmed, exchange_name, is_shared, tell
@@ -158,6 +159,14 @@ class Exchanges(Controller[str]):
             return None
         left = self._lost + LEASE - trio.current_time()
         return left if left > 0 else None
+
+    def charge(self, used: float) -> None:
+        """Note seconds of work that the peer's exports have caused."""
+        self._peer.work.charge(used)
+
+    def debt(self) -> float:
+        """Seconds for which work that the peer causes waits, as it has caused too much."""
+        return min(self._peer.work.debt, LONGEST_IN_DEBT)
 
     def delivery(self, key: Key, mark: str) -> str | None:
         """The state of an export that the peer may have: confirmed by it, or not; empty for

@@ -17,7 +17,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.clusterset.exchanges import FAILED, TAKEN
-from liqod.clusterset.ownexports import OwnExports
+from liqod.clusterset.ownexports import SETTLES, OwnExports
 from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
 from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
 from liqod.clusterset.withdrawal import withdraw
@@ -27,9 +27,10 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
+from liqod.kube.http.cpubudget import Metered
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_key
-from liqod.model.clusterset import verdicts
+from liqod.model.clusterset import since, verdicts
 from liqod.model.clusterset.exchange import mark
 from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.importing import (
@@ -91,7 +92,7 @@ class Imports(Controller[Key]):
         self._kinds = kinds
         self._own = OwnExports[Key](context.cluster_id, kinds.exports, lambda key: key)
         self._imports = Watched(kinds.imports, by_key)
-        self._exchanges = Watched(SERVICE_EXCHANGES, changed, indexes=INDEXES)
+        self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, indexes=INDEXES)
         self._made = Watched(
             ENDPOINT_SLICES,
             self._on_made,
@@ -100,6 +101,8 @@ class Imports(Controller[Key]):
         )
         self._namespaces: Watched[Key] = Watched(NAMESPACES, indexes={_TENANTS: _is_tenant})
         self._told = ToldExports(self._exchanges, self._namespaces, sharing)
+        self._causes: dict[Key, str] = {}
+        """The peer that has changed an export since its import was made last."""
         self._reported: dict[Key, tuple[str, ...]] = {}
         super().__init__(
             context,
@@ -112,6 +115,17 @@ class Imports(Controller[Key]):
         )
 
     # --- changes --------------------------------------------------------------------------------
+
+    def _on_exchange(self, change: StoreChange) -> Iterator[Key]:
+        """Have the imports of changed exports made, when the peer's work may be done."""
+        namespace = self._namespaces.store.decode(("", change.key[0]), Partial)
+        peer = tenant_of(namespace) if namespace is not None else None
+        sharing = self._sharing.peers.get(peer or "")
+        pause = SETTLES + (sharing.debt() if sharing is not None else 0.0)
+        for key in changed(change):
+            self._causes[key] = peer or ""
+            self.queue.add(key, after=pause)
+        yield from ()
 
     def _on_made(self, change: StoreChange) -> Iterator[Key]:
         body = change.new if change.new is not None else change.old
@@ -129,11 +143,22 @@ class Imports(Controller[Key]):
     # --- reconciling ----------------------------------------------------------------------------
 
     async def reconcile(self, key: Key) -> float | None:
+        """Have the import of one name made, at the expense of the peer that has changed it."""
+        cause = self._causes.pop(key, "")
+        metered = Metered(self._import(key))
+        try:
+            return await metered
+        finally:
+            sharing = self._sharing.peers.get(cause)
+            if sharing is not None:
+                sharing.charge(metered.used)
+
+    async def _import(self, key: Key) -> float | None:
         """Have the import of one name, and what is said of it, as the exports make it."""
         found = self._own.of(key)
         before = self._imports.store.decode(key, ServiceImport)
         importing = {each.cluster for each in before.status.clusters} if before else set()
-        known = self._told.of(key, found, importing)
+        known = self._told.of(key, found, importing, _since(before))
         self._report(key, known.refused)
         merged = merge(known.exports)
         again: float | None = None
@@ -155,7 +180,9 @@ class Imports(Controller[Key]):
         raw = self._imports.store.get(key)
         live = self._imports.store.decode(key, ServiceImport)
         ips = self._ips(key, merged) or (live.spec.ips if live is not None else ())
-        wanted = import_manifest(merged, families, ips)
+        noted = since.noted(known.exports, _since(live), self._context.cluster_id)
+        kept = since.render(noted)
+        wanted = import_manifest(merged, families, ips, exported_since=kept)
         written = await ensure(self._client, self._kinds.imports, wanted, live=raw)
         meta = live.metadata if live is not None else None
         if written.partial is not None:
@@ -331,6 +358,10 @@ class _Addressed(msgspec.Struct):
 def _is_tenant(found: Partial) -> Iterator[str]:
     if tenant_of(found) is not None:
         yield _TENANTS
+
+
+def _since(found: ServiceImport | None) -> dict[str, str]:
+    return since.read(found.metadata.annotations) if found is not None else {}
 
 
 def _of_type(conditions: list[dict[str, Any]], type_: str) -> list[dict[str, Any]]:

@@ -71,6 +71,12 @@ class SharingPeer(Protocol):
     def lapses_in(self) -> float | None:
         """Seconds until its endpoints are removed; None while they are not to be."""
 
+    def charge(self, used: float) -> None:
+        """Note seconds of work that its exports have caused."""
+
+    def debt(self) -> float:
+        """Seconds for which work that it causes waits, as it has caused too much."""
+
     def delivery(self, key: Key, mark: str) -> str | None:
         """``taken``, ``waits`` or ``failed`` for an export of that mark it may have; empty for
         others, None while that is not known."""

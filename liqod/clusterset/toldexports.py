@@ -4,7 +4,7 @@ Each is the word of one peer, whom the tenant namespace names, and is admitted b
 peer (:mod:`liqod.model.clusterset.admission`).
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from liqod.kube.cache.store import Index, Key, StoreChange
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.admission import Scope, admit
 from liqod.model.clusterset.exports import Export, Refusal
+from liqod.model.clusterset.since import not_before
 from liqod.model.network.remapping import Remapped
 from liqod.resources.exchanges import ServiceExchange
 
@@ -75,13 +76,20 @@ class ToldExports:
         found = self._exchanges.store.values(ServiceExchange)
         return {key[:2] for body in found for key in _of(body)}
 
-    def of(self, key: Key, own: Export | Refusal | None, importing: Collection[str]) -> Heard:
+    def of(
+        self,
+        key: Key,
+        own: Export | Refusal | None,
+        importing: Collection[str],
+        since: Mapping[str, str],
+    ) -> Heard:
         """The exports of one name.
 
         Args:
             key: namespace and name.
             own: this cluster's.
             importing: the clusters that the present import is of.
+            since: the times since when clusters export, as they have told before.
         """
         exports = [own] if isinstance(own, Export) else []
         kept: set[str] = set()
@@ -104,7 +112,7 @@ class ToldExports:
                 scope = Scope(peer, (key[0],), _nowhere)
             admitted = admit(text, key, scope)
             refused += admitted.refused if peer not in kept else ()
-            exports += [admitted.export] if admitted.export is not None else []
+            exports += [not_before(admitted.export, since)] if admitted.export else []
             if admitted.broken:
                 kept.add(peer)
         return Heard(exports, kept, refused)

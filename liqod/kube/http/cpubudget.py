@@ -115,10 +115,15 @@ class CpuBudget:
         elif backlog and self._unrested >= TURN_SECONDS:
             await self._pause(min(self._unrested / max(SHARE, self._share), LONGEST))
 
+    @property
+    def debt(self) -> float:
+        """Seconds until the present debt would be paid."""
+        self.charge(0.0)
+        return max(-self._credit, 0.0) / self._share
+
     async def repaid(self) -> None:
         """Wait until the present debt would be paid."""
-        self.charge(0.0)
-        await trio.sleep(max(-self._credit, 0.0) / self._share)
+        await trio.sleep(self.debt)
 
     def charge(self, used: float) -> None:
         """Note used seconds without a pause; negative seconds are given back."""

@@ -68,6 +68,7 @@ def import_manifest(
     ips: Sequence[str] = (),
     keys: tuple[Iterable[str], Iterable[str]] = (GUEST_LABELS, GUEST_ANNOTATIONS),
     most_ips: int = 2,
+    exported_since: str = "",
 ) -> Json:
     """The ServiceImport.
 
@@ -77,11 +78,14 @@ def import_manifest(
         ips: the addresses of the derived Service.
         keys: patterns of the labels and of the annotations that exports may bring.
         most_ips: the addresses that the served schema takes; an early ``v1alpha1`` takes one.
+        exported_since: the times to keep (:mod:`liqod.model.clusterset.since`).
     """
     oldest = merged.oldest
     annotations = _allowed(oldest.annotations, keys[1], {})
     if not merged.headless:
         annotations[DERIVED_SERVICE] = derived_name(oldest.key)
+    if exported_since:
+        annotations[labels.EXPORTED_SINCE] = exported_since
     spec: Json = {
         "type": oldest.type,
         "ports": [_port(each) for each in merged.ports],

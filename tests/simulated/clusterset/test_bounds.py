@@ -1,18 +1,24 @@
 """The bounds of what is shared with one peer."""
 
+import msgspec
 import pytest
+import trio
 
+from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.clusterset import exchanges
+from liqod.clusterset.exchanges import Exchanges
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
     backends,
     conditions,
     export,
+    imported,
     share,
     sharing,
     until_backends,
 )
+from tests.simulated.members import AT_MILAN
 
 pytestmark = pytest.mark.long
 
@@ -37,3 +43,47 @@ async def test_an_export_of_a_namespace_too_many_says_so_and_is_told_once_there_
         await share(rome, "turin", "first")
         await until_backends(milan, {"rome": {"10.71.0.1": True}})
         await eventually(lambda: ready("True", "Exported"))
+
+
+async def test_work_for_a_peer_is_charged_to_it_and_waits_for_its_debt(monkeypatch):
+    charged = []
+    monkeypatch.setattr(Exchanges, "charge", lambda _, used: charged.append(used))
+    async with sharing("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        for who, peer in ((rome, "milan"), (milan, "rome")):
+            await share(who, peer)
+        await export(rome, "10.71.0.1")
+        await imported(milan, "rome")
+        await until_backends(milan, {"rome": {"10.71.0.1": True}})
+        assert charged
+        assert min(charged) > 0
+        await trio.sleep(1)
+        monkeypatch.setattr(Exchanges, "debt", lambda _: 1.5)
+        began = trio.current_time()
+        moved = {"endpoints": [{"addresses": ["10.71.0.2"]}]}
+        await rome.admin.patch(ENDPOINT_SLICES, "web-1", moved, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.2": True}})
+        assert trio.current_time() - began > 1.5
+
+
+async def test_an_export_that_is_dated_back_later_takes_nothing_over():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        for who, peer in ((rome, "milan"), (milan, "rome")):
+            await share(who, peer)
+        await export(milan, "10.72.0.1")
+        await imported(milan, "milan")
+        await trio.sleep(1.1)
+        await export(rome, "10.71.0.1")
+        await imported(milan, "milan", "rome")
+        (told,) = await milan.admin.list(SERVICE_EXCHANGES)
+        await rome.stop()
+        word = msgspec.json.decode(told["spec"]["exports"]["web"])
+        lie = {"created": "2020-01-01T00:00:00Z", "sessionAffinity": "ClientIP"}
+        text = msgspec.json.encode(word | lie | {"affinityTimeout": 60}).decode()
+        text = text.replace("10.71.0.1", "10.71.0.9")
+        patch = {"spec": {"exports": {"web": text}}}
+        await milan.admin.patch(SERVICE_EXCHANGES, "shop.milan", patch, AT_MILAN)
+        await until_backends(milan, {"rome": {"10.71.0.9": True}, "milan": {"10.72.0.1": True}})
+        found = await imported(milan, "milan", "rome")
+        assert found["spec"]["sessionAffinity"] == "None"
