@@ -39,6 +39,7 @@ from liqod.resources import (
     TENANTS,
     VIRTUAL_NODES,
 )
+from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.runtime.observable import Notifier
 from liqod.telemetry.events import IdentityChanged, PeeringEnds
 
@@ -251,6 +252,7 @@ class ProviderCleanup(Controller[str]):
                 for each in found:
                     with suppress(Conflict):  # it was replaced; the next try finds it
                         await delete_all(remote.client, kind, [each])
+            left += await self._delete_exchanges(remote, selector)
         except (Forbidden, Unauthorized, NotFound) as error:
             return self._is_refused(error)
         except LiqodError:
@@ -258,6 +260,14 @@ class ProviderCleanup(Controller[str]):
             raise
         self._refused_since = None
         return left == 0
+
+    async def _delete_exchanges(self, remote: Remote, selector: str) -> int:
+        """Delete our ServiceExchanges at the provider; their number."""
+        if self._peer.context.config.services.enabled:
+            with suppress(Forbidden, NotFound):  # a provider that shares no Services
+                there = Selection(remote.namespace, labels=selector)
+                return await remote.client.delete_selected(SERVICE_EXCHANGES, there)
+        return 0
 
     def _is_refused(self, error: Exception) -> bool:
         """True if a refusal is the peer's decision, not that of a server that has just started."""

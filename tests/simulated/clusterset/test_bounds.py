@@ -8,8 +8,10 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.clusterset import exchanges
 from liqod.clusterset.exchanges import Exchanges
 from liqod.resources.exchanges import SERVICE_EXCHANGES
+from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
+    IMPORTS,
     backends,
     conditions,
     export,
@@ -18,7 +20,7 @@ from tests.simulated.clusterset.sets import (
     sharing,
     until_backends,
 )
-from tests.simulated.members import AT_MILAN
+from tests.simulated.members import AT_MILAN, AT_ROME
 
 pytestmark = pytest.mark.long
 
@@ -43,6 +45,23 @@ async def test_an_export_of_a_namespace_too_many_says_so_and_is_told_once_there_
         await share(rome, "turin", "first")
         await until_backends(milan, {"rome": {"10.71.0.1": True}})
         await eventually(lambda: ready("True", "Exported"))
+
+
+async def test_an_unpeering_that_is_refused_a_deletion_leaves_no_exchange_there():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        for who, peer in ((rome, "milan"), (milan, "rome")):
+            await share(who, peer)
+        await export(rome, "10.71.0.1")
+        await imported(milan, "rome")
+        fault = Fault(verb="delete", path="/serviceexchanges/shop.milan", status=500)
+        milan.cluster.faults.add(fault)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(rome.unpeer, milan)
+            await rome.gone(SERVICE_EXCHANGES, "shop.milan", AT_ROME)
+            await trio.sleep(2)
+            milan.cluster.faults.remove(fault)
+        await milan.gone(IMPORTS, "web", "shop")
 
 
 async def test_work_for_a_peer_is_charged_to_it_and_waits_for_its_debt(monkeypatch):
