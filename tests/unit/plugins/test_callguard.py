@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import sys
 from collections.abc import Callable, Coroutine
-from time import perf_counter
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -278,10 +278,10 @@ async def test_who_is_running_is_found_behind_what_is_awaited():
 def test_the_wall_costs_little():
     """A call through the wall takes microseconds, of which a pod's reflection has thousands."""
     gauge, rounds = CallGuard("reflector", "gadgets"), 20_000
-    began = perf_counter()
+    began = thread_time()  # what passes meanwhile is other programs'
     for _ in range(rounds):
         gauge.call(int)
-    assert (perf_counter() - began) / rounds < 50e-6
+    assert (thread_time() - began) / rounds < 50e-6
 
 
 async def test_an_error_that_has_no_text_is_held_and_a_long_one_is_told_in_a_line():
