@@ -298,7 +298,7 @@ GONE: Mapping[tuple[str, str], str] = {
 }
 """Settings of former versions that a file may still have: they do nothing, as the log says."""
 
-_NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG", "LIQOD_KEEPER"})
+_NOT_SETTINGS = frozenset({"LIQOD_CONFIG", "LIQOD_LOG"})
 _OF_PLUGINS = "LIQOD_PLUGIN_"
 """How the variables of plugins begin: they are read by those and by nobody else."""
 

@@ -204,6 +204,7 @@ class NodeDaemon:
                 self._report,
                 machine.side.see_gateway,
                 lambda: machine.side.ordered,
+                machine.end_left,
             )
             await self._agent.run()
 

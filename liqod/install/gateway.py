@@ -1,9 +1,9 @@
-"""The daemon's pod where networks are joined, and the programs beside it on every node. Pure.
+"""The daemon's pod where networks are joined, and ``liqod node`` beside it on every node. Pure.
 
 Packets of pods go through the node's own network, so ``liqod node``, which has the tunnels, is in
 it, with the capabilities of a gateway on a host. The daemon has none, and is not root: it orders
-``liqod node`` of its node at a socket. The keeper, by which tunnels outlive the pod of ``liqod
-node``, has fewer. Comments give the reason of each; docs/background/security.md says what it opens.
+``liqod node`` of its node at a socket. Comments give the reason of each right;
+docs/background/security.md says what it opens.
 """
 
 from typing import Any, Final
@@ -11,19 +11,20 @@ from typing import Any, Final
 from liqod.apimachinery import labels
 from liqod.install import noderights
 from liqod.install.probes import probes
-from liqod.keeper.keepermessages import VARIABLE
-from liqod.keeper.server import DEFAULT
 
 Manifest = dict[str, Any]
 
-KEEPER: Final = "liqod-keeper"
 NODES: Final = "liqod-node"
-NODES_CAPABILITIES: Final = ("CHOWN", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN")
-"""Of ``liqod node``. ``CHOWN``: its socket is of the daemon's group. ``NET_ADMIN``: links, routes,
-rules and nftables. ``NET_BIND_SERVICE``: port 443, which it opens for websockets. ``NET_RAW``: the
-echoes that go from a pod's address here to one there, and to the gateway. ``SYS_ADMIN``: to make
-network namespaces and enter them, and to make ``/proc/sys/net``, which containers can only read,
-writable."""
+NODES_CAPABILITIES: Final = (
+    *("CHOWN", "KILL", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW"),
+    *("SETGID", "SETUID", "SYS_ADMIN"),
+)
+"""Of ``liqod node``. ``CHOWN``: its socket is of the daemon's group. ``KILL``, ``SETGID``,
+``SETUID``: to begin the tunnels' process, which takes another user, and to end it. ``NET_ADMIN``:
+links, routes, rules and nftables. ``NET_BIND_SERVICE``: port 443, which it opens for websockets.
+``NET_RAW``: the echoes that go from a pod's address here to one there, and to the gateway.
+``SYS_ADMIN``: to make network namespaces and enter them, and to make ``/proc/sys/net``, which
+containers can only read, writable."""
 NODES_CONFIG: Final = "/etc/liqod"
 CONFIG_FILE: Final = "liqod.toml"
 DAEMON: Final = 65532
@@ -31,9 +32,6 @@ DAEMON: Final = 65532
 NODES_PORT: Final = 10273
 """Of its health, on loopback."""
 LOOPBACK: Final = "127.0.0.1"
-KEEPERS_CAPABILITIES: Final = ("KILL", "NET_ADMIN", "SETGID", "SETUID")
-"""``NET_ADMIN``: the interfaces that its programs make. The others: to begin a program that takes
-another user, as the tunnels' process does, and to end it."""
 PRIVILEGED: Final = {
     "pod-security.kubernetes.io/enforce": "privileged",
     "pod-security.kubernetes.io/warn": "privileged",
@@ -46,22 +44,13 @@ STRATEGY: Final[Manifest] = {
     "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 }
 ROOM: Final = "1Mi"
-"""Of the folder of namespaces' names: empty files with a mount each."""
-ANSWERS: Final = (
-    "import socket; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect('{socket}')"
-)
-"""The keeper's probe: a socket that another one left behind is not enough."""
-KEEPERS_GRACE: Final = 5
+"""Of a folder of the container's own: sockets, and empty files with a mount each."""
+NODES_GRACE: Final = 5
 """Seconds; it ends at once."""
 
 _TUN: Final[Manifest] = {"name": "tun", "hostPath": {"path": "/dev/net/tun", "type": "CharDevice"}}
-_SHARED: Final = (
-    # The sockets of userspace WireGuards, where `wg` on the node finds them, too.
-    ("wireguard", "/run/wireguard"),
-    # The keeper's socket, and what backends keep for the next ``liqod node``.
-    ("network", "/run/liqod-network"),
-)
-"""Folders of the node's that ``liqod node`` and the keeper both have."""
+_RUN: Final = ("run", "/run")
+"""The folder of what goes with the pod: names of network namespaces, sockets of tunnels."""
 _SOCKET: Final = ("machine", "/run/liqod-node")
 """The folder of the node's with the socket at which the daemon orders ``liqod node``."""
 
@@ -102,46 +91,11 @@ def node_configuration(namespace: str) -> Manifest:
     }
 
 
-def keeper(namespace: str, image: str, affinity: Manifest) -> Manifest:
-    """The keepers, one on each node on which a gateway may come to run.
-
-    They are replaced only when their pods are deleted: a new version of the daemon leaves the
-    tunnels alone.
-
-    Args:
-        namespace: liqod's own.
-        image: that of ``liqod node``.
-        affinity: that keeps it off virtual nodes.
-    """
-    container = {
-        "name": "keeper",
-        "image": image,
-        "command": ["python", "-m", "liqod.keeper.server"],
-        "env": [{"name": VARIABLE, "value": DEFAULT}],
-        # Once: it has nothing to be asked again and again.
-        "startupProbe": {
-            "exec": {"command": ["python", "-ISc", ANSWERS.format(socket=DEFAULT)]},
-            "periodSeconds": 1,
-            "failureThreshold": 30,
-        },
-        # Its programs are in it: some 65 MB each under load, 8 at rest.
-        "resources": {"requests": {"cpu": "10m", "memory": "32Mi"}},
-        "securityContext": _security(KEEPERS_CAPABILITIES),
-        "volumeMounts": _mounts(),
-    }
-    spec = {
-        "automountServiceAccountToken": False,
-        "terminationGracePeriodSeconds": KEEPERS_GRACE,
-        "containers": [container],
-        "volumes": _volumes(),
-    }
-    return _everywhere(KEEPER, namespace, {"type": "OnDelete"}, spec, affinity)
-
-
 def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
     """``liqod node`` on every node: on the gateway's it has the tunnels.
 
-    Its settings and tunnels stay on a node while it is replaced, so many may be replaced at once.
+    The tunnels of a gateway end with its pod, and stand again once the next one runs. What leads
+    from other nodes stays while it is replaced, so many may be replaced at once.
 
     Args:
         namespace: liqod's own.
@@ -157,27 +111,26 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
             {"name": "LIQOD_NAMESPACE", "value": namespace},
             {"name": "LIQOD_HEALTH_HOST", "value": LOOPBACK},
             {"name": "LIQOD_DAEMON_USER", "value": str(DAEMON)},
-            {"name": VARIABLE, "value": DEFAULT},
         ],
         **probes(NODES_PORT, LOOPBACK),
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}},
         "securityContext": _security(NODES_CAPABILITIES),
         "volumeMounts": [
-            *_mounts(),
+            _mount(*_RUN),
+            _mount(_TUN["name"], "/dev/net/tun"),
             _mount(*_SOCKET),
-            _mount("netns", "/run/netns"),
             {**_mount("config", NODES_CONFIG), "readOnly": True},
         ],
     }
     spec = {
         "serviceAccountName": noderights.ACCOUNT,
         "securityContext": _UNCONFINED,
-        "terminationGracePeriodSeconds": KEEPERS_GRACE,
+        "terminationGracePeriodSeconds": NODES_GRACE,
         "containers": [container],
         "volumes": [
-            *_volumes(),
+            {"name": _RUN[0], "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}},
+            _TUN,
             _volume(*_SOCKET),
-            {"name": "netns", "emptyDir": {"medium": "Memory", "sizeLimit": ROOM}},
             {"name": "config", "configMap": {"name": NODES}},
         ],
     }
@@ -237,16 +190,8 @@ def _security(capabilities: tuple[str, ...]) -> Manifest:
     }
 
 
-def _mounts() -> list[Manifest]:
-    return [*(_mount(*each) for each in _SHARED), _mount(_TUN["name"], "/dev/net/tun")]
-
-
 def _mount(name: str, path: str) -> Manifest:
     return {"name": name, "mountPath": path}
-
-
-def _volumes() -> list[Manifest]:
-    return [*(_volume(*each) for each in _SHARED), _TUN]
 
 
 def _volume(name: str, path: str) -> Manifest:

@@ -107,7 +107,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         if not options.in_cluster:
             kept = [
                 (DEPLOYMENTS, workload.NAME),
-                *((DAEMON_SETS, name) for name in (gateway.KEEPER, gateway.NODES)),
+                (DAEMON_SETS, gateway.NODES),
             ]
             # Its labels are those of the pods that run there.
             wanted = [one for one in wanted if one["kind"] != NAMESPACES.name]

@@ -77,7 +77,6 @@ def workload(
         deployment["spec"]["template"]["spec"] |= gateway.pod(
             deployment["spec"]["template"]["spec"]
         )
-        beside.append(gateway.keeper(namespace, nodes_image, off_virtual_nodes()))
         beside.append(gateway.node_configuration(namespace))
         beside.append(gateway.node(namespace, nodes_image, off_virtual_nodes()))
     return [

@@ -1,7 +1,9 @@
 """Takes down the networks of whole clusters on a machine that liqod leaves, without a daemon."""
 
+from collections.abc import Sequence
+
 from liqod.errors import LiqodError
-from liqod.network.backends import Backend
+from liqod.network.backends import LoadedBackend
 from liqod.network.dataplane.datapath import KernelDatapath, owners
 from liqod.network.failover.fence import Fence, remove_fences
 from liqod.network.gatewayhost import GatewayHost, take_down
@@ -22,10 +24,32 @@ async def sweep_all(own_id: str) -> list[str]:
     Raises:
         LiqodError: something does not go; what did is gone.
     """
-    kernel = KernelDatapath(own_id)
-    if not own_id or await kernel.problem() is not None:
+    if not own_id or await KernelDatapath(own_id).problem() is not None:
         return []
-    machine = GatewayHost(tunnels=_all_backends(own_id, kernel))
+    try:
+        changes = await end_tunnels(own_id, loaded_backends(PluginHost(loader.load())))
+    finally:
+        overlay = await NodeKernel().remove(own_id)
+    return changes + overlay
+
+
+async def end_tunnels(
+    own_id: str, backends: Sequence[LoadedBackend], node: str | None = None
+) -> list[str]:
+    """Take down the tunnels of all peers of a cluster on this machine; the removed parts.
+
+    Args:
+        own_id: the cluster's.
+        backends: all by which there may be a tunnel.
+        node: name of the node's network namespace; None for the one that this process is in.
+
+    Raises:
+        LiqodError: something does not go; what did is gone.
+    """
+    kernel = KernelDatapath(own_id, node)
+    services = TunnelServices(cluster_id=own_id, host=kernel, folder=FOLDER)
+    tunnels = {each.provider.name: each.tunnels(services, node or "") for each in backends}
+    machine = GatewayHost(tunnels=tunnels)
     changes: list[str] = []
     failed: list[LiqodError] = []
     for names in await kernel.leftovers([]):
@@ -34,8 +58,7 @@ async def sweep_all(own_id: str) -> list[str]:
         except LiqodError as error:
             failed.append(error)
         changes += await kernel.remove(names)
-    changes += await Fence(own_id).remove()
-    changes += await NodeKernel().remove(own_id)
+    changes += await Fence(own_id, node).remove()
     if failed:
         raise failed[0]
     return changes
@@ -54,10 +77,3 @@ async def sweep_machine() -> list[str]:
         changes += await sweep_all(own_id)
     changes += await remove_fences()
     return changes + await NodeKernel().remove()
-
-
-def _all_backends(own_id: str, kernel: KernelDatapath) -> dict[str, Backend]:
-    """How a tunnel is had of each backend that is installed."""
-    services = TunnelServices(cluster_id=own_id, host=kernel, folder=FOLDER)
-    found = loaded_backends(PluginHost(loader.load()))
-    return {each.provider.name: each.tunnels(services) for each in found}

@@ -17,6 +17,7 @@ import trio
 from liqod.config import Config
 from liqod.configsections import NetworkSettings
 from liqod.errors import ConfigError, LiqodError
+from liqod.network.cleaning import end_tunnels
 from liqod.network.dataplane.kernel import capabilities
 from liqod.network.gatewayhost import GatewayHost, Look
 from liqod.network.hostcapabilities import (
@@ -74,6 +75,15 @@ class MachineProgram:
             nursery.start_soon(self.side.run)
             nursery.start_soon(self._listen)
         raise AssertionError("the machine's side ends by cancellation only")
+
+    async def end_left(self, cluster: str) -> list[str]:
+        """End what an earlier program left of a cluster's tunnels here; the removed parts.
+
+        Raises:
+            LiqodError: something does not go; what did is gone.
+        """
+        backends = loaded_backends(_plugins(self._config))
+        return await end_tunnels(cluster, backends, self._node)
 
     def _equip(self, cluster: str) -> Look:
         """Finds the capabilities of this machine, for a cluster's id."""

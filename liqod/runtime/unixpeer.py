@@ -1,7 +1,6 @@
 """The process at the other end of a Unix socket, as the kernel names it.
 
-It is the same for every socket that liqod serves or connects to, for every purpose. This module
-imports no event loop: the keeper has none.
+It is the same for every socket that liqod serves or connects to, for every purpose.
 """
 
 import os

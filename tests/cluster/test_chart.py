@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.release]
 Identity = tuple[str, str, str]
 DEADLINE = 120
 DEPLOYMENT = "/apis/apps/v1/namespaces/liqo/deployments/liqod"
-KEEPER = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-keeper"
+NODES = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-node"
 SECRET = "/api/v1/namespaces/liqo/secrets/liqod"
 RELEASES = "sh.helm.release.v1.liqod"
 
@@ -355,17 +355,17 @@ def test_a_release_comes_changes_goes_back_and_goes(helm: Helm, member: Member) 
     named = (str(CHART), "--set", "clusterID=genoa")
     helm.at(member, "install", "liqod", *named, "--create-namespace")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
-    assert member.api.exists(KEEPER)
+    assert member.api.exists(NODES)
     assert configuration(member) == ""
     change = "replicas=2,networking.enabled=false,config.provider.pod_security=restricted"
     helm.at(member, "upgrade", "liqod", *named, "--set", change)
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 2
-    assert not member.api.exists(KEEPER)
+    assert not member.api.exists(NODES)
     assert configuration(member) == '[provider]\npod_security = "restricted"\n'
 
     helm.at(member, "rollback", "liqod", "1")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
-    assert member.api.exists(KEEPER)
+    assert member.api.exists(NODES)
     assert configuration(member) == ""
 
     refused = member.liqod("install", "--cluster-id", "genoa", check=False)
@@ -390,7 +390,7 @@ def test_helm_4_goes_on_with_a_release_of_helm_3(
     older.at(member, "install", "liqod", *named, "--create-namespace")
     newer.at(member, "upgrade", "liqod", *named, "--set", "replicas=2,networking.enabled=false")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 2
-    assert not member.api.exists(KEEPER)
+    assert not member.api.exists(NODES)
 
     # One that is broken off: no pod gets ready here, so it would wait.
     started = newer.start(member, "upgrade", "liqod", *named, "--set", "replicas=3", "--wait")
@@ -401,7 +401,7 @@ def test_helm_4_goes_on_with_a_release_of_helm_3(
     assert "another operation (install/upgrade/rollback) is in progress" in refused
     newer.at(member, "rollback", "liqod", "1")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
-    assert member.api.exists(KEEPER)
+    assert member.api.exists(NODES)
     newer.at(member, "upgrade", "liqod", *named, "--set", "replicas=3")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 3
 

@@ -19,6 +19,7 @@ import trio.testing
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.netlink import NetlinkRefused
+from liqod.network.cleaning import end_tunnels
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import PeerNames
@@ -110,12 +111,12 @@ async def test_a_node_whose_tunnels_are_ended_leads_nowhere_by_them(gateway: Gat
     for number, peer in enumerate(("milan", "turin"), 1):
         names = await gateway.begin(peer)
         await gateway.datapath.apply(planned(names, number))
-        # As a keeper does that holds it no longer, when the daemon's pod is gone.
+        # As the end of a container does.
         gateway.datapath.close()
         await namespaces.delete(names.namespace)
     assert state(gateway.node) != before
-    assert await gateway.datapath.remove_all()
-    assert await gateway.datapath.remove_all() == []
+    assert await end_tunnels(gateway.own_id, (), gateway.node)
+    assert await end_tunnels(gateway.own_id, (), gateway.node) == []
     assert state(gateway.node) == before
     stranger.datapath.close()
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -96,50 +92,3 @@ async def test_without_the_right_it_says_so(networks: Networks) -> None:
             os._exit(1)
     _, status = await trio.to_thread.run_sync(partial(os.waitpid, child, 0))
     assert status == 0
-
-
-@pytest.fixture
-def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A keeper that runs, of which the daemon knows."""
-    place = tmp_path / "keeper.sock"
-    monkeypatch.setenv("LIQOD_KEEPER", str(place))
-    keeper = subprocess.Popen([sys.executable, "-m", "liqod.keeper.server"])
-    while not place.exists():
-        time.sleep(0.01)
-    yield
-    keeper.terminate()
-    keeper.wait()
-
-
-def forget(name: str) -> None:
-    """As the end of a container: its mounts go, and the folder with the names."""
-    subprocess.run(["umount", "--lazy", str(namespaces.FOLDER / name)], check=True)
-    (namespaces.FOLDER / name).unlink()
-
-
-@pytest.mark.usefixtures("kept")
-async def test_a_kept_one_is_taken_over_by_the_daemon_of_the_next_container(
-    networks: Networks,
-) -> None:
-    name = networks.adopt(f"liqod-{secrets.token_hex(4)}")
-    assert await namespaces.make(name, MARK)
-    number = await namespaces.inside(name, where)
-    forget(name)
-    await namespaces.adopt()
-    assert await namespaces.inside(name, where) == number
-    forget(name)
-    assert not await namespaces.make(name, MARK), "it is there, and only has no name"
-    assert await namespaces.inside(name, where) == number
-    assert await namespaces.delete(name)
-    await namespaces.adopt()
-    assert not namespaces.exists(name), "what was deleted is not kept"
-
-
-async def test_without_its_keeper_none_is_made_unnoticed(
-    networks: Networks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = networks.adopt(f"liqod-{secrets.token_hex(4)}")
-    monkeypatch.setenv("LIQOD_KEEPER", str(tmp_path / "keeper.sock"))
-    with pytest.raises(NetworkError, match="DaemonSet liqod-keeper"):
-        await namespaces.make(name, MARK)
-    assert not namespaces.exists(name)

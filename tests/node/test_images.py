@@ -31,7 +31,7 @@ def attempt(do):
     except (OSError, ImportError) as error:
         return str(error)
 libraries = [x for x in glob.glob("/usr/lib/**/*.so*", recursive=True) if os.path.isfile(x)]
-import liqod.daemon, liqod.node, liqod.keeper.server, liqod.cli.app, tui.app
+import liqod.daemon, liqod.node, liqod.cli.app, tui.app
 print(json.dumps(dict(
     user=[os.getuid(), os.getgid()],
     unloadable=[x for each in libraries if (x := attempt(lambda: ctypes.CDLL(each)))],

@@ -90,7 +90,7 @@ def test_a_release_peers_is_upgraded_and_leaves_all_peers(
 
     before = rome.pods("liqo").keys()
     clusters.release(rome, "upgrade", "--set", "resources.requests.memory=100Mi", "--wait")
-    [daemon] = [each for each in rome.ready_pods("liqo") - before if "keeper" not in each]
+    [daemon] = [each for each in rome.ready_pods("liqo") - before if "node" not in each]
     [container] = rome.pods("liqo")[daemon]["spec"]["containers"]
     assert container["resources"]["requests"]["memory"] == "100Mi"
     wait_until("the node", lambda: rome.node_is_ready("milan"), 40)

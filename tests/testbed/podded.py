@@ -102,7 +102,7 @@ class Podded(Joined):
         """Returns the logs of liqod's pods, and their list."""
         kubectl = self.members[name].plane.kubectl
         said = kubectl("get", "pods", "--namespace", "liqo", "-o", "wide")
-        for part in ("controller-manager", "liqod-keeper", "liqod-node"):
+        for part in ("controller-manager", "liqod-node"):
             which = (f"--selector=app.kubernetes.io/name={part}", "--prefix")
             said += kubectl("logs", "--namespace", "liqo", *which, f"--tail={lines}")
         return said

@@ -131,9 +131,9 @@ async def install(
     """Put what the daemon needs into a cluster, or upgrade it.
 
     In the cluster the daemon's node is a gateway: a DaemonSet of `liqod node` is in the network of
-    each node with the capabilities CHOWN, NET_ADMIN, NET_BIND_SERVICE, NET_RAW and SYS_ADMIN, and
-    another one keeps tunnels while that is replaced. The daemon has no capability.
-    --networking-disabled leaves all of that out.
+    each node with the capabilities CHOWN, KILL, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, SETGID,
+    SETUID and SYS_ADMIN. The daemon has no capability. --networking-disabled leaves all of that
+    out.
 
     It is refused before anything is changed where Kubernetes is too old, rights are missing, Liqo
     runs, liqod has another namespace or something else has this one, or clocks differ. All reasons

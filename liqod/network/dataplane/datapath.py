@@ -16,7 +16,7 @@ import trio
 from liqod import netlink
 from liqod.errors import NetworkError
 from liqod.network.dataplane import names as called
-from liqod.network.dataplane.kernel import capabilities, container, kernellinks, namespaces, nft
+from liqod.network.dataplane.kernel import capabilities, kernellinks, namespaces, nft, sysctls
 from liqod.network.dataplane.kernel.apply import apply
 from liqod.network.dataplane.kernel.kernelmonitor import Monitor, Touched, receive
 from liqod.network.dataplane.names import PeerNames
@@ -48,7 +48,8 @@ class KernelDatapath:
     async def problem(self) -> str | None:
         """The reason why this machine can have no data paths; None for none."""
         try:
-            await container.settle_in()
+            # In a pod they are read-only at first; a host's are not.
+            await trio.to_thread.run_sync(sysctls.unlock)
         except NetworkError as error:
             return str(error)
         return await capabilities.problem()
@@ -155,25 +156,6 @@ class KernelDatapath:
             changes.append(f"link {names.tunnel} deleted")
         if await namespaces.delete(names.namespace):
             changes.append(f"network namespace {names.namespace} deleted")
-        return changes
-
-    async def remove_all(self) -> list[str]:
-        """Remove everything of all peers from the node's own namespace; return the removals.
-
-        For a node whose tunnels are ended because another one has them: routes into them would
-        swallow packets for that node.
-
-        Raises:
-            NetworkError: something does not go.
-        """
-        changes: list[str] = []
-        prefix = called.marks_of(self._own_id)
-        for digits, mark in sorted((await namespaces.inside(self.node, _marked)).items()):
-            if mark.startswith(prefix):
-                names = UnknownPeerNames(self._own_id, "", digits, mark)
-                plan = PeerPlan(names, NOTHING, NOTHING)
-                gone = await apply(self.node, NOTHING, plan.node_owned)
-                changes += [each.text for each in gone]
         return changes
 
     async def leftovers(self, known: Collection[PeerNames]) -> list[PeerNames]:

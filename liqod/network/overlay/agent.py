@@ -14,8 +14,7 @@ import msgspec
 import trio
 
 from liqod.apimachinery.meta import Partial
-from liqod.errors import NetworkError
-from liqod.keeper.keeperclient import keeper
+from liqod.errors import LiqodError, NetworkError
 from liqod.kube import times
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
@@ -43,6 +42,8 @@ from liqod.runtime.observable import Notifier
 
 NODE: Final = "node"
 """The one key."""
+DIALLED: Final = 15.0
+"""Seconds for a daemon on this machine to order what it wants of a program that has just begun."""
 RETRY: Final = 5.0
 """Seconds until a change that the kernel refuses is tried again."""
 READ_EVERY: Final = 60.0
@@ -64,6 +65,7 @@ class NodeAgent(Controller[str]):
         report: notified of its present work, for people, and whether it has applied all there is.
         see_gateway: notified whether the gateway surely is another node.
         ordered: whether a daemon has ordered tunnels of this program, which ends them by itself.
+        end_left: ends what an earlier program left of a cluster's tunnels; gives the removed parts.
 
     Attributes:
         settled: whether it has applied all there is, or there is nothing to apply.
@@ -80,8 +82,9 @@ class NodeAgent(Controller[str]):
         kernel: NodeKernel,
         api_servers: Callable[[], Awaitable[tuple[str, ...]]],
         report: Callable[[str, bool], None],
-        see_gateway: Callable[[bool], None] = lambda _: None,
-        ordered: Callable[[], bool] = lambda: False,
+        see_gateway: Callable[[bool], None],
+        ordered: Callable[[], bool],
+        end_left: Callable[[str], Awaitable[list[str]]],
     ) -> None:
         self._client = client
         self._name = name
@@ -89,6 +92,9 @@ class NodeAgent(Controller[str]):
         self._kernel = kernel
         self._api_servers = api_servers
         self._report, self._see_gateway, self._ordered = report, see_gateway, ordered
+        self._end_left, self._may_end = end_left, trio.current_time() + DIALLED
+        self._tunnels_left = True
+        """True while there may be something of an earlier program's tunnels here."""
         self._generations: dict[str, int] = {}
         self._left = True
         """True while there may be something of the overlay's in the kernel."""
@@ -158,23 +164,25 @@ class NodeAgent(Controller[str]):
             await self._refuse(node, fabric, "AliasRefused", "; ".join(found.refused))
         else:
             await self._write_condition(node, fabric, "True", APPLIED, "all of it is applied")
-        return None if await self._without_tunnels(fabric.spec.cluster) else RETRY
+        await self._without_tunnels(fabric.spec.cluster)
+        return RETRY if self._tunnels_left else None
 
-    async def _without_tunnels(self, cluster: str) -> bool:
-        """Ends what is kept here of an earlier program's; True if nothing is left of it."""
-        kept = keeper()
-        if kept is None or self._ordered():
-            return True
+    async def _without_tunnels(self, cluster: str) -> None:
+        """End what an earlier program left of tunnels here, unless a daemon orders this one.
+
+        Two machines that have the keys of the same tunnels would take each other's packets, and
+        rules of the gateway's come before those that lead to another one.
+        """
+        if self._ordered():
+            self._tunnels_left = False
+        if not self._tunnels_left or trio.current_time() < self._may_end:
+            return
         try:
-            forsaken = await trio.to_thread.run_sync(kept.forsake)
-            if forsaken:
-                # Rules of the gateway's come before those that lead to another one.
-                for line in await self._kernel.remove_all(cluster):
-                    log.info("of the gateway that this node was: %s", line)
-        except (OSError, NetworkError) as error:
+            for line in await self._end_left(cluster):
+                log.info("of the gateway that this node was: %s", line)
+            self._tunnels_left = False
+        except LiqodError as error:
             log.info("%s", error)
-            return False
-        return forsaken
 
     async def _remove(
         self, node: InternalNode | None, fabric: InternalFabric | None

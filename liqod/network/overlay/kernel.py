@@ -14,7 +14,6 @@ import trio
 from liqod.errors import NetworkError
 from liqod.netlink import NETFILTER, Netlink
 from liqod.network.dataplane import names, nftables, overlayplan
-from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import kernellinks, namespaces, nft, ruleset
 from liqod.network.dataplane.kernel.apply import apply, change
 from liqod.network.dataplane.kernel.kernelmonitor import Touched, receive
@@ -92,17 +91,6 @@ class NodeKernel:
         """
         self._owned = None
         return await namespaces.inside(self._namespace, partial(_remove, cluster))
-
-    async def remove_all(self, cluster: str) -> list[str]:
-        """Remove all that leads into tunnels which this node had; the removed parts.
-
-        Args:
-            cluster: this cluster's id.
-
-        Raises:
-            NetworkError: something does not go.
-        """
-        return await KernelDatapath(cluster, self._namespace).remove_all()
 
     async def mtu(self, address: str) -> int:
         """The MTU of the interface that has an address, in bytes.

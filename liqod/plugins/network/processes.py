@@ -1,9 +1,9 @@
 """Programs that carry packets: begun so that they outlive the daemon, found again, ended.
 
 A program gets a session of its own, so that no signal of a terminal or a group reaches it, nothing
-of the daemon's open files, and a bare environment. A daemon that is killed leaves it running; under
-systemd that takes ``KillMode=process`` (docs/how-to/systemd.md), and in a pod the keeper
-(:mod:`liqod.keeper`), which then begins and ends it.
+of the starter's open files, and a bare environment. A starter that is killed leaves it running;
+under systemd that takes ``KillMode=process`` (docs/how-to/systemd.md). In a pod it ends with its
+container.
 """
 
 import os
@@ -16,7 +16,6 @@ from pathlib import Path
 import trio
 
 from liqod.errors import NetworkError
-from liqod.keeper.keeperclient import Begun, keeper
 from liqod.plugins.providers import Host
 
 TERM_PATIENCE = 2.0
@@ -32,7 +31,7 @@ def start(
     *,
     given: bytes | None = None,
     keep: Sequence[int] = (),
-) -> "subprocess.Popen[bytes] | Begun":
+) -> subprocess.Popen[bytes]:
     """Begin a program; blocks, and the calling thread's namespace becomes the program's.
 
     Args:
@@ -45,15 +44,6 @@ def start(
     Raises:
         OSError: it cannot be begun.
     """
-    kept = keeper()
-    if kept is not None:
-        read, write = os.pipe()
-        try:
-            os.write(write, given or b"")
-            os.close(write)
-            return kept.start(command, environment, stdin=read, keep=keep)
-        finally:
-            os.close(read)
     began = subprocess.Popen(
         list(command),
         env={"PATH": os.environ.get("PATH", os.defpath), **environment},
@@ -127,18 +117,7 @@ async def end(process: int, *, named: str) -> None:
         process: its id.
         named: a word of its command line, without which it is left alone: the id may be another's
             by now.
-
-    Raises:
-        NetworkError: the keeper, where there is one, does not answer.
     """
-    kept = keeper()
-    if kept is not None:
-        # Its process ids are of another namespace.
-        try:
-            await trio.to_thread.run_sync(kept.end, named)
-        except OSError as error:
-            raise NetworkError(str(error)) from error
-        return
     try:
         # It identifies this very process, also when the number is given to another one.
         handle = os.pidfd_open(process)
@@ -166,13 +145,7 @@ async def end_named(*words: str) -> None:
     """End the programs of any starter that have all these words in their command line.
 
     It is for those whose id nobody states, since they accept no connection.
-
-    Raises:
-        NetworkError: the keeper, where there is one, does not answer.
     """
-    if keeper() is not None:
-        await end(0, named=words[-1])
-        return
     for process in await trio.to_thread.run_sync(_named, words):
         await end(process, named=words[-1])
 

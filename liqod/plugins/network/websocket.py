@@ -16,7 +16,6 @@ import trio
 
 from liqod.errors import ConfigError, NetworkError
 from liqod.identity.tunnelcertificates import pinned
-from liqod.keeper.keeperclient import keeper
 from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
 from liqod.plugins.network import processes, proxyselection
@@ -80,7 +79,7 @@ class WebsocketTunnel:
         """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
         if not may(NET_ADMIN):
             return "the right CAP_NET_ADMIN is missing"
-        if keeper() is None and not all(map(may, SET_USER)):
+        if not all(map(may, SET_USER)):
             return (
                 "a right is missing of those by which its process gives up all rights: CAP_SETUID, "
                 "CAP_SETGID and CAP_KILL"

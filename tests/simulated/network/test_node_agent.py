@@ -1,6 +1,6 @@
 """``liqod node`` beside an embedded API server, with a kernel that records its calls."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -34,6 +34,9 @@ SPEC: dict[str, Any] = {
 }
 
 
+EndLeft = Callable[[str], Awaitable[list[str]]]
+
+
 class Noting(NodeKernel):
     """A kernel that records its calls."""
 
@@ -41,7 +44,6 @@ class Noting(NodeKernel):
         super().__init__()
         self.plans: list[Namespace] = []
         self.removed = 0
-        self.left: list[str] = []
         self.refuses = ""
         self.heard: Callable[[PingResult], None] | None = None
         self.counts = {"forged": 0}
@@ -56,10 +58,6 @@ class Noting(NodeKernel):
     async def remove(self, cluster: str = "") -> list[str]:
         assert not cluster
         self.removed += 1
-        return []
-
-    async def remove_all(self, cluster: str) -> list[str]:
-        self.left.append(cluster)
         return []
 
     async def ping(self, address: str, heard: Callable[[PingResult], None]) -> NoReturn:
@@ -112,6 +110,10 @@ class Two:
         await self.client.patch(INTERNAL_FABRICS, "gateway", {"spec": spec}, "liqo")
 
 
+async def nothing_left(cluster: str) -> list[str]:
+    return []
+
+
 @dataclass(frozen=True)
 class Host:
     informers: Informers
@@ -125,7 +127,9 @@ async def api_servers() -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def two(*, made: bool = True, ordered: bool = False) -> AsyncIterator[Two]:
+async def two(
+    *, made: bool = True, ordered: bool = False, end_left: EndLeft = nothing_left
+) -> AsyncIterator[Two]:
     async with (
         EmbeddedCluster("rome", state=await installed("rome")) as server,
         Client(from_kubeconfig(server.kubeconfig)) as client,
@@ -140,7 +144,7 @@ async def two(*, made: bool = True, ordered: bool = False) -> AsyncIterator[Two]
             states: list[tuple[str, bool]] = []
             host = Host(Informers(own, nursery))
             elsewhere: list[bool] = []
-            told = (lambda *now: states.append(now), elsewhere.append, lambda: ordered)
+            told = (lambda *now: states.append(now), elsewhere.append, lambda: ordered, end_left)
             agent = NodeAgent(host, own, "two", "liqo", kernel, api_servers, *told)
             await nursery.start(agent.run)
             yield Two(client, kernel, agent, states, nursery, elsewhere)

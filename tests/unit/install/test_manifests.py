@@ -73,7 +73,6 @@ def test_the_daemons_version_is_where_liqoctl_looks():
     assert [one["kind"] for one in daemon_manifests(options)] == [
         "Secret",
         "Deployment",
-        "DaemonSet",
         "ConfigMap",
         "DaemonSet",
         "PodDisruptionBudget",
@@ -83,9 +82,10 @@ def test_the_daemons_version_is_where_liqoctl_looks():
 
 def test_the_programs_of_joined_networks_are_in_another_image_than_the_daemon():
     options = Options(cluster_id="milan", in_cluster=True, image="registry.example:5000/liqod:1")
-    for name in ("liqod-node", "liqod-keeper"):
-        [container] = named("DaemonSet", name, options)["spec"]["template"]["spec"]["containers"]
-        assert container["image"] == "registry.example:5000/liqod:1-node"
+    [container] = named("DaemonSet", "liqod-node", options)["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert container["image"] == "registry.example:5000/liqod:1-node"
     by_digest = msgspec.structs.replace(options, image=f"registry.example/liqod@sha256:{'0' * 64}")
     with pytest.raises(ConfigError, match="--node-image"):
         made(by_digest)
@@ -183,55 +183,33 @@ def test_replicas_are_spread_and_leave_one_at_a_time(network: bool):
 def test_each_workload_has_its_probes_priority_time_and_requests():
     """None has a limit: of memory the daemon takes what its peers need, and all share the CPU."""
     options = Options(cluster_id="milan", in_cluster=True)
-    for kind, name in (
-        ("Deployment", "liqod"),
-        ("DaemonSet", "liqod-node"),
-        ("DaemonSet", "liqod-keeper"),
-    ):
+    for kind, name in (("Deployment", "liqod"), ("DaemonSet", "liqod-node")):
         spec = named(kind, name, options)["spec"]["template"]["spec"]
         [container] = spec["containers"]
         assert spec["priorityClassName"] == "system-node-critical"
         assert spec["terminationGracePeriodSeconds"] in (5, 15)
         assert container["resources"].keys() == {"requests"}
         probes = {each for each in container if each.endswith("Probe")}
-        # To begin the keeper anew interrupts tunnels.
-        only_start = name == "liqod-keeper"
-        every = {"startupProbe", "livenessProbe", "readinessProbe"}
-        assert probes == ({"startupProbe"} if only_start else every)
+        assert probes == {"startupProbe", "livenessProbe", "readinessProbe"}
 
 
-def test_the_keeper_of_tunnels_may_less_and_has_no_identity():
-    keeper = named("DaemonSet", "liqod-keeper", Options(cluster_id="milan", in_cluster=True))
-    spec = keeper["spec"]["template"]["spec"]
-    [container] = spec["containers"]
-    assert container["securityContext"]["capabilities"] == {
-        "drop": ["ALL"],
-        "add": ["KILL", "NET_ADMIN", "SETGID", "SETUID"],
-    }
-    assert not container["securityContext"]["allowPrivilegeEscalation"]
-    assert spec["automountServiceAccountToken"] is False
-    assert "appArmorProfile" not in spec["securityContext"]
-    # What replaced it would end every tunnel: a new version leaves it alone.
-    assert keeper["spec"]["updateStrategy"] == {"type": "OnDelete"}
-    [off] = spec["affinity"]["nodeAffinity"].values()
-    assert "liqo.io/type" in str(off)
-
-
-def test_liqod_node_has_five_capabilities_and_the_nodes_network_and_no_more():
+def test_liqod_node_has_eight_capabilities_and_the_nodes_network_and_no_more():
     spec, container = of_nodes()
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "readOnlyRootFilesystem": True,
         "capabilities": {
             "drop": ["ALL"],
-            "add": ["CHOWN", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW", "SYS_ADMIN"],
+            "add": [
+                *("CHOWN", "KILL", "NET_ADMIN", "NET_BIND_SERVICE", "NET_RAW"),
+                *("SETGID", "SETUID", "SYS_ADMIN"),
+            ],
         },
     }
     assert spec["serviceAccountName"] == "liqod-node"
     assert spec["hostNetwork"]
     assert not {"hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
-    wanted = {"/dev/net/tun", "/run/wireguard", "/run/liqod-network", "/run/liqod-node"}
-    assert folders_of(spec) == wanted
+    assert folders_of(spec) == {"/dev/net/tun", "/run/liqod-node"}
     # By this the API server knows whose status it may write.
     [name] = [each for each in container["env"] if each["name"] == "LIQOD_NODE_NAME"]
     assert name["valueFrom"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}

@@ -2,10 +2,8 @@
 
 A name is a file in ``/run/netns``, as ``ip netns`` has it, so that a namespace outlives the process
 that made it. The mark of its owner is the alias of its loopback device, which is set before it gets
-its name: there is no namespace of ours without one.
-
-In a pod names are gone with its container, so there a keeper (:mod:`liqod.keeper`) holds each
-namespace, too, and the next daemon gives it its name again.
+its name: there is no namespace of ours without one. In a pod names are its container's, and gone
+with that, and so are the namespaces.
 """
 
 import os
@@ -18,7 +16,6 @@ from typing import TypeVar
 import trio
 
 from liqod.errors import NetworkError
-from liqod.keeper.keeperclient import KeeperClient, keeper
 from liqod.netlink import Netlink
 from liqod.network.dataplane.kernel import kernellinks, mounts
 from liqod.network.dataplane.kernel.mounts import call, mount
@@ -109,52 +106,7 @@ async def mark(name: str) -> str:
     return await inside(name, look)
 
 
-async def adopt() -> None:
-    """Give those that a keeper holds for this daemon their names here; without one, nothing.
-
-    Raises:
-        NetworkError: the keeper does not answer.
-    """
-    kept = keeper()
-    if kept is not None:
-        await inside(None, partial(_adopt, kept))
-
-
-def _adopt(kept: KeeperClient, only: str = "") -> None:
-    try:
-        FOLDER.mkdir(parents=True, exist_ok=True)
-        for name in kept.kept():
-            path = FOLDER / name
-            if _is_namespace(path) or only not in ("", name):
-                continue
-            file = kept.give(name)
-            try:
-                path.touch(mode=0o444)
-                mount(f"/proc/self/fd/{file}", path, mounts.BIND)
-            finally:
-                os.close(file)
-    except OSError as error:
-        raise NetworkError(f"cannot take over network namespaces: {error}") from error
-
-
 def _make(name: str, mark: str) -> bool:
-    kept = keeper()
-    if kept is None:
-        return _make_here(name, mark)
-    _adopt(kept, name)
-    made = _make_here(name, mark)
-    try:
-        file = os.open(FOLDER / name, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            kept.keep(name, file)
-        finally:
-            os.close(file)
-    except OSError as error:
-        raise NetworkError(f"cannot have the network namespace {name} kept: {error}") from error
-    return made
-
-
-def _make_here(name: str, mark: str) -> bool:
     path = FOLDER / name
     if _is_namespace(path):
         return False
@@ -181,10 +133,7 @@ def _name(path: Path, mark: str) -> None:
 def _delete(name: str) -> bool:
     path = FOLDER / name
     there = _is_namespace(path)
-    kept = keeper()
     try:
-        if kept is not None:
-            kept.drop(name)
         if there:
             call("umount2", os.fsencode(path), mounts.DETACH)
         path.unlink(missing_ok=True)

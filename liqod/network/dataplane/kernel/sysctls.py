@@ -18,9 +18,13 @@ def is_locked() -> bool:
 def unlock() -> None:
     """Have those of the network, and no others, be writable in this process's mount namespace.
 
+    Where they are, nothing is done.
+
     Raises:
         NetworkError: it may not be done.
     """
+    if not is_locked():
+        return
     try:
         mounts.mount(os.fspath(NETWORK), NETWORK, mounts.BIND)
         mounts.mount("", NETWORK, mounts.BIND | mounts.REMOUNT)
