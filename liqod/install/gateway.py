@@ -94,8 +94,8 @@ def node_configuration(namespace: str) -> Manifest:
 def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
     """``liqod node`` on every node: on the gateway's it has the tunnels.
 
-    The tunnels of a gateway end with its pod, and stand again once the next one runs. What leads
-    from other nodes stays while it is replaced, so many may be replaced at once.
+    The tunnels of a gateway end with its pod, and stand again once the next one runs. On other
+    nodes what leads to the gateway stays, so many may be replaced at once.
 
     Args:
         namespace: liqod's own.

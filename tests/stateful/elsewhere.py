@@ -217,6 +217,14 @@ ELSEWHERE = {
         "netns/test_failover.py",
         "test_a_second_gateway_that_believes_it_leads_is_fenced",
     ),
+    f"{GATEWAY}: `liqod node` in a pod, or its pod is replaced": (
+        "node/test_pods.py",
+        "test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed",
+    ),
+    f"{GATEWAY}: `liqod node` on a host": (
+        "netns/test_machine_apart.py",
+        "test_whichever_of_both_is_away_no_packet_is_lost",
+    ),
     f"{GATEWAY}: `liqod node`, or its process of the tunnels, where the daemon is called "
     "[at port 443](security.md#port-443)": (
         "netns/test_called_daemon.py",
