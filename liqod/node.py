@@ -33,6 +33,8 @@ from liqod.kube.credentials import credentials
 from liqod.kube.http.resolver import HostResolver
 from liqod.model.crossing.addresses import parse
 from liqod.network.dataplane.kernel import capabilities
+from liqod.network.machine.machineside import MachineSide
+from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.machineprogram import MachineProgram
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
@@ -194,13 +196,15 @@ class NodeDaemon:
     async def _serve(self, client: Client, machine: MachineProgram) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Supervision(self._kernel.run, self._unheard).forever)
+            servers = _ApiServers(client.server)
+            nursery.start_soon(_reserve, servers, machine.side)
             self._agent = NodeAgent(
                 _Host(Informers(client, nursery)),
                 client,
                 self._name,
                 self._config.cluster.namespace,
                 self._kernel,
-                _ApiServers(client.server).look,
+                servers.look,
                 self._report,
                 machine.side.see_gateway,
                 lambda: machine.side.ordered,
@@ -274,6 +278,29 @@ class _ApiServers:
                 raise Unreachable(f"{self._host}: {error}") from error
             self._found = tuple(sorted({str(each[4][0]) for each in every}))
         return self._found
+
+
+async def _reserve(servers: _ApiServers, side: MachineSide) -> None:
+    """Have no tunnel take the way to the API server, as soon as that is known."""
+    while True:
+        try:
+            found = await servers.look()
+            break
+        except Unreachable:
+            await trio.sleep(RETRIES.last)
+    own = tuple(filter(None, map(_source, found)))
+    side.reserve(ReservedAddresses(api_servers=found, own=own))
+
+
+def _source(address: str) -> str:
+    """The address of this machine from which another is reached; empty where there is no way."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as asking:
+        try:
+            asking.connect((address, 443))  # of a datagram socket it sends nothing
+        except OSError:
+            return ""
+        return str(asking.getsockname()[0])
 
 
 async def _until_signalled(scope: trio.CancelScope) -> None:

@@ -11,6 +11,7 @@ from liqod.network.failover.fence import Fence
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import Look, nowhere
 from liqod.network.machine.candidateservice import CandidateService
+from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders.candidacy import Candidacy, LeaseAnswer, LeaseFound, LetGo
@@ -62,6 +63,10 @@ class MachineService:
                 if isinstance(order, ReadMachine) and not order.around.others:
                     self._candidates.retire()
                 self._tunnels.receive(order)
+
+    def reserve(self, reserved: ReservedAddresses) -> None:
+        """Have no tunnel that would take these addresses, from now on."""
+        self._tunnels.reserve(reserved)
 
     def end_all(self) -> None:
         """End all tunnels, and leave the overlay: another machine is the gateway."""

@@ -14,6 +14,7 @@ from liqod.network.failover.role import UNKNOWN, Role
 from liqod.network.gatewayhost import Look
 from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machine.machineservice import MachineService
+from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.orders.messages import Order
 from liqod.network.orders.tunnels import BackendTrouble, BackendTroubles
 
@@ -45,6 +46,7 @@ class MachineSide:
         self._service: MachineService | None = None
         self._begun = trio.Event()
         self._elsewhere = False
+        self._reserved = ReservedAddresses()
 
     @property
     def cluster(self) -> str:
@@ -71,6 +73,12 @@ class MachineSide:
         """
         self._elsewhere = elsewhere
         self._stand_back()
+
+    def reserve(self, reserved: ReservedAddresses) -> None:
+        """Have no tunnel that would take these addresses, whatever a daemon orders."""
+        self._reserved = reserved
+        if self._service is not None:
+            self._service.reserve(reserved)
 
     def _stand_back(self) -> None:
         """Give up what a daemon has ordered that is gone, and whose successor is elsewhere.
@@ -106,5 +114,6 @@ class MachineSide:
             cluster = self._server.cluster
             known = (cluster, self._role, self._server.send, self._equip(cluster))
             self._service = MachineService(*known, node=self._node)
+            self._service.reserve(self._reserved)
             self._begun.set()
         self._service.receive(order)

@@ -11,6 +11,8 @@ from ipaddress import ip_network
 from typing import Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
@@ -30,9 +32,21 @@ _URL: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]_-]{1,300}(/[A-Za-z0-9._~/%-
 _ENDPOINT: Final = re.compile(r"[A-Za-z0-9\[][A-Za-z0-9.:\[\]_-]{0,299}")
 
 
-def problem(order: TunnelOrder) -> str:
+class ReservedAddresses(msgspec.Struct, frozen=True):
+    """Addresses that this machine never takes for a peer's, by its own account.
+
+    Attributes:
+        api_servers: at which it reaches its API server.
+        own: from which it does.
+    """
+
+    api_servers: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
+
+
+def problem(order: TunnelOrder, reserved: ReservedAddresses | None = None) -> str:
     """The reason why an order cannot be carried out; empty if it can."""
-    return next(_problems(order), "")
+    return next(_problems(order, reserved or ReservedAddresses()), "")
 
 
 def around_problem(around: Surroundings) -> str:
@@ -57,7 +71,7 @@ def _is_server(url: str) -> bool:
         return False
 
 
-def _problems(order: TunnelOrder) -> Iterator[str]:
+def _problems(order: TunnelOrder, reserved: ReservedAddresses) -> Iterator[str]:
     if (found := ids.cluster_id_problem(order.peer)) is not None:
         yield found
     for name in ("private_key", "public_key", "peer_key"):
@@ -65,6 +79,10 @@ def _problems(order: TunnelOrder) -> Iterator[str]:
             yield f"its {name} has not {KEY} bytes"
     yield from _of_gateway(order.gateway)
     yield from _of_ranges(order.ranges)
+    for each in (*order.ranges.seen.pod, *order.ranges.seen.external):
+        for server in reserved.api_servers or ("",):
+            if found := rangechecks.refuse_range(each, reserved.own, server):
+                yield found
 
 
 def _of_gateway(gateway: Gateway) -> Iterator[str]:

@@ -89,6 +89,7 @@ class TunnelService:
         self._ordered: dict[str, Ordered] = {}
         """By the peers' ids; forgotten when there is no order and no end to come."""
         self._tunnels: dict[str, PeerTunnel] = {}
+        self._reserved = orderchecks.ReservedAddresses()
         self._nursery: trio.Nursery | None = None
         self._waiting: list[Callable[[], Awaitable[object]]] = []
         """Requests that came before the service ran."""
@@ -97,7 +98,7 @@ class TunnelService:
         """Carry out an order of the daemon; the same one again changes nothing."""
         match order:
             case TunnelOrder():
-                if problem := orderchecks.problem(order):
+                if problem := orderchecks.problem(order, self._reserved):
                     self._fail(order.peer, f"it is not ordered soundly: {problem}")
                 else:
                     self._have(order)
@@ -143,6 +144,14 @@ class TunnelService:
         self._of(order.peer).have(order)
         if order.peer in self._tunnels:
             self._tunnels[order.peer].receive(order)
+
+    def reserve(self, reserved: orderchecks.ReservedAddresses) -> None:
+        """Have no tunnel that would take these addresses, from now on."""
+        self._reserved = reserved
+        for peer, ordered in self._ordered.items():
+            if ordered.order and (problem := orderchecks.problem(ordered.order, reserved)):
+                self._fail(peer, f"it is not ordered soundly: {problem}")
+                ordered.end(UNASKED)
 
     def end_all(self) -> None:
         """Have nothing of any peer's, without a daemon: another machine is the gateway."""

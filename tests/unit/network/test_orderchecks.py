@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from liqod.model.network.ranges import ClusterCidrs, Entrance
-from liqod.network.machine.orderchecks import around_problem, problem
+from liqod.network.machine.orderchecks import ReservedAddresses, around_problem, problem
 from liqod.network.orders.tunnels import Surroundings, TunnelOrder
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
@@ -96,3 +96,11 @@ def test_sound_surroundings(around: Surroundings):
 )
 def test_surroundings_that_cannot_be_are_refused(around: Surroundings, said: str):
     assert said in around_problem(around)
+
+
+@pytest.mark.parametrize("seen", [("10.96.0.0/16",), ("10.61.0.0/16", "192.168.0.0/16")])
+def test_no_alias_takes_the_way_to_the_api_server(seen: tuple[str, ...]):
+    reserved = ReservedAddresses(api_servers=("10.96.0.1", "fd00::1"), own=("192.168.1.10",))
+    assert problem(of(seen=ClusterCidrs(seen))) == ""
+    assert "has" in problem(of(seen=ClusterCidrs(seen)), reserved)
+    assert problem(ORDER, reserved) == ""

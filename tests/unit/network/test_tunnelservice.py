@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import ip_network
 from math import inf
 from typing import Any, NoReturn, cast
 
@@ -18,6 +19,7 @@ from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders.tunnels import (
     EndTunnel,
@@ -406,3 +408,21 @@ async def test_one_that_begins_anew_adopts_what_is_ordered_anew():
             await settled()
             nursery.cancel_scope.cancel()
     assert [what for what, _ in machine.did] == ["up", "apply"] * 2, "and nothing is taken down"
+
+
+async def test_a_tunnel_that_would_take_the_way_to_the_api_server_is_ended_and_none_is_made():
+    [alias, *_] = ORDER.ranges.seen.pod
+    reserved = ReservedAddresses(api_servers=(str(ip_network(alias)[5]),))
+    async with serving() as (machine, service):
+        service.receive(ORDER)
+        await settled()
+        machine.did.clear()
+        service.reserve(reserved)
+        await settled()
+        assert ("down", "milan") in machine.did
+        machine.did.clear()
+        service.receive(ORDER)
+        await settled()
+        assert machine.did == []
+        said = [each.state.why for each in machine.news if isinstance(each, TunnelReport)]
+        assert any("API server in it" in each for each in said), said
