@@ -36,7 +36,7 @@ FABRIC = "/apis/networking.liqo.io/v1beta1/namespaces/liqo/internalfabrics/gatew
 PAIRS = (("rome", "milan"), ("milan", "rome"))
 PINGS = 200
 REMADE = 15.0
-"""Seconds; docs/background/failures.md says some five."""
+"""Seconds; docs/background/failures.md says some two, and a machine that tests share is slower."""
 MOVES = 30.0
 """Seconds; docs/background/failures.md says ten, and a machine that tests share is slower."""
 ASKING = "asking"
