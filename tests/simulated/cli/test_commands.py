@@ -339,8 +339,9 @@ async def test_manifests_are_printed_instead_of_applied():
     assert {"Namespace", "CustomResourceDefinition", "ClusterRole", "RuntimeClass"} <= kinds
     assert "Service" not in kinds
     own = list(yaml.safe_load_all((await command(*words, "--in-cluster")).out))
-    workloads = {"DaemonSet", "Deployment", "PodDisruptionBudget", "Secret", "Service"}
-    assert {one["kind"] for one in own} == workloads
+    # The ConfigMap is of `liqod node`, which has no part of the daemon's Secret.
+    beside = {"ConfigMap", "PodDisruptionBudget", "Secret", "Service"}
+    assert {one["kind"] for one in own} == {"DaemonSet", "Deployment", *beside}
     both = list(yaml.safe_load_all((await command(*words, "--in-cluster", "--dry-run")).out))
     # Where the daemon runs elsewhere, a Deployment without pods stands for it.
     assert len(both) == len(whole) - 1 + len(own)
