@@ -197,9 +197,10 @@ async def _apply(client: Client, manifest: Manifest) -> None:
     if _is_operators(manifest):
         if live is not None:
             return
-        old = await client.find(CONFIG_MAPS, workload.NAME, namespace)
-        if old is not None and workload.CONFIG_FILE in old.get("data", {}):
-            manifest = {**manifest, "stringData": old["data"]}
+        if kind is SECRETS:
+            old = await client.find(CONFIG_MAPS, workload.NAME, namespace)
+            if old is not None and workload.CONFIG_FILE in old.get("data", {}):
+                manifest = {**manifest, "stringData": old["data"]}
     if live is not None and live["metadata"].get("deletionTimestamp"):
         raise ConfigError(
             f"{kind.name} {metadata['name']} is being deleted: try again when it has gone"
