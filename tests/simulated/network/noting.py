@@ -193,11 +193,18 @@ class Joined:
         await admin.patch(CONFIGURATIONS, "rome", status, TENANT, subresource="status")
 
     async def shows(self, value: str) -> None:
-        async def look() -> bool:
-            found = await self.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
-            return bool((found or {}).get("status", {}).get("value") == value)
+        await eventually(partial(self._is, value))
 
-        await eventually(look)
+    async def hears(self, result: ProbeResult, value: str) -> bool:
+        """Hear it as probes go on, and say if the Connection has this value then."""
+        if self.machine.heard is not None:  # a tunnel that changes is probed anew
+            self.machine.heard(result)
+        await self.lender.settled()
+        return await self._is(value)
+
+    async def _is(self, value: str) -> bool:
+        found = await self.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
+        return bool((found or {}).get("status", {}).get("value") == value)
 
     async def start(self) -> None:
         self.running = trio.CancelScope()

@@ -117,26 +117,17 @@ async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
         # An older one says nothing of it, and what was said last holds.
         for says, port in ((None, 443), (False, 0), (None, 0), (True, 443), (False, 0)):
             result = ProbeResult(True, 0.001, hello=PeerHello(websocket=says))
-            await eventually(partial(_hears, site, result, "Connected"))
+            await eventually(partial(site.hears, result, "Connected"))
             await eventually(partial(_uses, specs, port))
             await site.lender.settled()
             assert specs[-1].websocket == port
         # Where nothing comes for long, it is tried all the same: it may be offered again.
         silence = ProbeResult(False, why="nothing answers")
-        await eventually(partial(_hears, site, silence, "Connecting"))
+        await eventually(partial(site.hears, silence, "Connecting"))
         assert specs[-1].websocket == 0
         await trio.sleep(tunnelcontrol.LAST_RESORT)
-        await eventually(partial(_hears, site, silence, "Connecting"))
+        await eventually(partial(site.hears, silence, "Connecting"))
         await eventually(partial(_uses, specs, 443))
-
-
-async def _hears(site: Joined, result: ProbeResult, value: str) -> bool:
-    """Hears it as probes go on, and says if the Connection has this value then."""
-    if site.machine.heard is not None:  # a tunnel that changes is probed anew
-        site.machine.heard(result)
-    await site.lender.settled()
-    found = await site.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
-    return bool((found or {}).get("status", {}).get("value") == value)
 
 
 async def _uses(specs: list[TunnelSpec], port: int) -> bool:
