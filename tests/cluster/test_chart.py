@@ -235,7 +235,7 @@ def test_places_of_pods_can_be_set(helm: Helm) -> None:
         "limits": {"memory": "1Gi"},
     }
     workloads = [one for key, one in found.items() if key[0] in ("Deployment", "DaemonSet")]
-    assert len(workloads) == 3
+    assert len(workloads) == 2
     for each in workloads:
         assert each["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "pull"}]
 
