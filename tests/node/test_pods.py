@@ -309,35 +309,6 @@ def test_a_daemon_that_hangs_is_begun_anew_and_loses_no_packet(clusters: Podded)
     rome.plane.kubectl("rollout", "status", "deployment/liqod", "--namespace", "liqo")
 
 
-def test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed(
-    clusters: Podded,
-) -> None:
-    rome, milan = clusters.members["rome"], clusters.members["milan"]
-    have_echoes(rome, milan)
-    alias = seen_by(rome, "milan", milan)
-    for what, end in (("killed", killed), ("replaced", replaced)):
-        with pinging(rome, alias, 3 * PINGS) as found:
-            time.sleep(1.0)
-            end(clusters)
-            wait_until("an answer", lambda: answers(rome, alias), 60)
-        lost = 3 * PINGS - found[0]
-        print(f"{what}: {lost / 10} s lost")
-        assert 0 < lost / 10 < REMADE, what
-
-
-def killed(clusters: Podded) -> None:
-    """Kill `liqod node` of rome's gateway, which its kubelet begins anew."""
-    [process] = clusters.inside("rome", "pgrep", "-f", "liqod node").split()
-    clusters.inside("rome", "kill", "-KILL", process)
-
-
-def replaced(clusters: Podded) -> None:
-    """Replace it as an upgrade does."""
-    kubectl = clusters.members["rome"].plane.kubectl
-    kubectl("rollout", "restart", "daemonset/liqod-node", "--namespace", "liqo")
-    kubectl("rollout", "status", "daemonset/liqod-node", "--namespace", "liqo")
-
-
 def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     clusters: Podded,
 ) -> None:
@@ -384,6 +355,35 @@ def test_of_two_replicas_a_drain_takes_one_at_a_time(clusters: Podded) -> None:
     finally:
         milan.plane.kubectl("scale", "deployment/liqod", "--namespace", "liqo", "--replicas", "1")
     milan.plane.kubectl("rollout", "status", "deployment/liqod", "--namespace", "liqo")
+
+
+def test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed(
+    clusters: Podded,
+) -> None:
+    rome, milan = clusters.members["rome"], clusters.members["milan"]
+    have_echoes(rome, milan)
+    alias = seen_by(rome, "milan", milan)
+    for what, end in (("killed", killed), ("replaced", replaced)):
+        with pinging(rome, alias, 3 * PINGS) as found:
+            time.sleep(1.0)
+            end(clusters)
+            wait_until("an answer", lambda: answers(rome, alias), 60)
+        lost = 3 * PINGS - found[0]
+        print(f"{what}: {lost / 10} s lost")
+        assert 0 < lost / 10 < REMADE, what
+
+
+def killed(clusters: Podded) -> None:
+    """Kill `liqod node` of rome's gateway, which its kubelet begins anew."""
+    [process] = clusters.inside("rome", "pgrep", "-f", "liqod node").split()
+    clusters.inside("rome", "kill", "-KILL", process)
+
+
+def replaced(clusters: Podded) -> None:
+    """Replace it as an upgrade does."""
+    kubectl = clusters.members["rome"].plane.kubectl
+    kubectl("rollout", "restart", "daemonset/liqod-node", "--namespace", "liqo")
+    kubectl("rollout", "status", "daemonset/liqod-node", "--namespace", "liqo")
 
 
 def have_node_port(clusters: Podded) -> None:
