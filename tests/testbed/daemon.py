@@ -150,8 +150,10 @@ class Daemon:
             "health": {"port": 0},
             "inspector": {"socket": str(self.inspector)},
             # In this machine's own network namespace, which daemons share, tests make nothing.
-            "network": {"enabled": bool(self.enter), "machine": str(self.folder / "machine")},
+            "network": {"enabled": bool(self.enter)},
         }
+        if self.packages is None:  # the version before does not know it
+            tables["network"]["machine"] = str(self.folder / "machine")
         if not self.enter:  # nor does one of them keep the others' port
             tables["handshake"] = {"host": "127.0.0.1", "port": 0}
         for name, table in self.settings.items():
