@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -43,6 +44,7 @@ from liqod.runtime.account import Account
 from liqod.runtime.arguments import Parser
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
+from liqod.runtime.sourceaddress import source_address
 from liqod.runtime.supervise import Failure, Supervision, explain
 from liqod.telemetry import registry
 
@@ -288,19 +290,11 @@ async def _reserve(servers: _ApiServers, side: MachineSide) -> None:
             break
         except Unreachable:
             await trio.sleep(RETRIES.last)
-    own = tuple(filter(None, map(_source, found)))
-    side.reserve(ReservedAddresses(api_servers=found, own=own))
-
-
-def _source(address: str) -> str:
-    """The address of this machine from which another is reached; empty where there is no way."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as asking:
-        try:
-            asking.connect((address, 443))  # of a datagram socket it sends nothing
-        except OSError:
-            return ""
-        return str(asking.getsockname()[0])
+    own = []
+    for address in found:
+        with suppress(OSError):  # there is no way to that one
+            own.append(source_address(address))
+    side.reserve(ReservedAddresses(api_servers=found, own=tuple(own)))
 
 
 async def _until_signalled(scope: trio.CancelScope) -> None:

@@ -29,6 +29,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import Credentials
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
+from liqod.runtime.sourceaddress import source_address
 
 SERVICE_CIDRS = Kind("networking.k8s.io", "v1", "ServiceCIDR", "servicecidrs", namespaced=False)
 """Since Kubernetes 1.33; older servers do not have it."""
@@ -171,9 +172,6 @@ async def _outgoing_address(server: str) -> str:
     host, port = parts.hostname or "127.0.0.1", parts.port or 443
     try:
         found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
-        family, _, _, _, address = found[0]
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect(address)  # of a datagram socket: nothing is sent, nothing waits
-            return str(probe.getsockname()[0])
+        return source_address(str(found[0][4][0]))
     except OSError:
         return "127.0.0.1"

@@ -196,7 +196,7 @@ def is_of_job(pod: Mapping[str, Any]) -> bool:
     return (group, found.get("kind")) == JOB
 
 
-def owner(pod: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The reference to the controller that makes a pod anew; None where there is none."""
-    owners = pod["metadata"].get("ownerReferences") or ()
+def owner(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The reference to the controller that makes a pod, or a ReplicaSet, anew; None for none."""
+    owners = body["metadata"].get("ownerReferences") or ()
     return next((each for each in owners if each.get("controller")), None)

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery.kinds import DEPLOYMENTS
-from liqod.model.objects import podsight, podstatus
+from liqod.model.objects import conditions, podreturns, podsight, podstatus
 from liqod.model.objects.podsight import LivePod
 
 Json = Mapping[str, Any]
@@ -87,8 +87,7 @@ def replicas(
 
 def _controller(body: Json) -> str:
     """The UID of an object's controller; empty for none."""
-    owners = body["metadata"].get("ownerReferences") or ()
-    return next((str(each.get("uid")) for each in owners if each.get("controller")), "")
+    return str((podreturns.owner(body) or {}).get("uid", ""))
 
 
 def _groups(pods: Iterable[LivePod], peers: Mapping[str, str]) -> Iterable[ReplicaGroup]:
@@ -115,7 +114,7 @@ def _wanted(workload: Json) -> int:
 
 
 def _failure(workload: Json) -> str:
-    for each in (workload.get("status") or {}).get("conditions") or ():
-        if each.get("type") == "ReplicaFailure" and each.get("status") == "True":
-            return str(each.get("message") or each.get("reason") or "")
-    return ""
+    found = conditions.find((workload.get("status") or {}).get("conditions"), "ReplicaFailure")
+    if found is None or found.get("status") != "True":
+        return ""
+    return str(found.get("message") or found.get("reason") or "")

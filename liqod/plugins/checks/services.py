@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from liqod.model.clusterset.corefile import LEAST, OPTION, ZONE
+from liqod.model.clusterset.verdicts import CONFLICT, READY, VALID
 from liqod.model.view.figures import counted
 from liqod.model.view.servicefacts import (
     Condition,
@@ -32,9 +33,6 @@ from liqod.plugins.diagnosis import (
 SETTLES: Final = 10.0
 """Seconds within which an export or an import may still be on its way."""
 PAGE: Final = "docs/how-to/services.md"
-VALID: Final = "Valid"
-READY: Final = "Ready"
-CONFLICT: Final = "Conflict"
 RANK: Final = 3
 
 
