@@ -17,6 +17,7 @@ from liqod.model.objects.quantities import is_quantity
 
 PodNetwork = Literal["none", "routed", "tunnel"]
 HomeAccess = Literal["none", "asked", "home"]
+NodeParts = Literal["", "whole", "groups", "nodes"]
 NodePods = Literal["podCIDRs", "cni"]
 Port = Annotated[int, Meta(ge=0, le=65535)]
 
@@ -363,6 +364,8 @@ class PeerSettings(Table, frozen=True):
         addresses: where its daemon listens, as ``host:port``; the daemon then asks it by itself.
         key: SHA-256 of the public key that it must have, hexadecimal.
         resources: what to ask for, by resource name, when it does.
+        virtual_nodes: the nodes that its slice is to have (:mod:`liqod.model.peering.parts`), when
+            it does; empty for those that there are, and one as a whole at first.
         pod_cidrs: where pods' own addresses cross, the networks that the peer's lie in.
         believed_labels: keys of labels that it may declare for its virtual nodes, as patterns
             (:mod:`liqod.model.crossing.allowedkeys`); others are left out, so that no selector goes
@@ -379,6 +382,7 @@ class PeerSettings(Table, frozen=True):
     addresses: tuple[str, ...] = ()
     key: str = ""
     resources: dict[str, str] = msgspec.field(default_factory=dict)
+    virtual_nodes: NodeParts = ""
     pod_cidrs: tuple[str, ...] = ()
     believed_labels: tuple[str, ...] = ()
     node_labels: dict[str, str] = msgspec.field(default_factory=dict)

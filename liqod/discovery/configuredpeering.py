@@ -64,7 +64,8 @@ async def peer_with(
     def publish(step: str) -> None:
         context.hub.publish(PeeringStep(step=str(step)), peer)
 
-    asked = ResourceRequest(resources=context.config.peer(peer).resources)
+    settings = context.config.peer(peer)
+    asked = ResourceRequest(resources=settings.resources, virtual_nodes=settings.virtual_nodes)
     async with Client(credentials.from_other_side(path), user_agent="liqod") as remote:
         await kubeconfigpeering.peer(
             context.client,

@@ -236,6 +236,11 @@ async def peer(
     if whom:
         more = {"--remote-context": remote_context, "--expect": expect, "--in-band": in_band}
         more |= {"--proxy-url": proxy_url, "--relay-kubeconfig": relay_kubeconfig}
+        more |= {
+            "--resource-slice-class": resource_slice_class != "default",
+            "--no-create-resource-slice": not create_resource_slice,
+            "--no-create-virtual-node": not create_virtual_node,
+        }
         typed.only_for("--remote-kubeconfig", {**more, **_network_options(how)})
         network = not networking_disabled
         request = meet.request_of(whom, asked, replace=replace, networking=network, words=words)

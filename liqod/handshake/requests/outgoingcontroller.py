@@ -173,8 +173,13 @@ class OutgoingController(Controller[str]):
                     await self._request_peering(peer)
 
     async def _request_peering(self, peer: PeerSettings) -> None:
+        parts = {labels.VIRTUAL_NODES: peer.virtual_nodes} if peer.virtual_nodes else {}
         made = {
-            "metadata": {"name": peer.id, "labels": {labels.CONFIGURED: labels.TRUE}},
+            "metadata": {
+                "name": peer.id,
+                "labels": {labels.CONFIGURED: labels.TRUE},
+                "annotations": parts,
+            },
             "spec": {
                 "addresses": list(peer.addresses),
                 "clusterID": peer.id,

@@ -14,9 +14,15 @@ from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError
 from liqod.kube.client import Client
 from liqod.procedures import peeringrequest
-from liqod.resources import INCOMING_PEERINGS, QUOTAS, RESOURCE_SLICES, IncomingPeering
+from liqod.resources import (
+    INCOMING_PEERINGS,
+    OUTGOING_PEERINGS,
+    QUOTAS,
+    RESOURCE_SLICES,
+    IncomingPeering,
+)
 from tests.simulated.borrower import eventually
-from tests.simulated.meeting import ask, entries, key_of, meeting, outgoing, peered
+from tests.simulated.meeting import address_of, ask, entries, key_of, meeting, outgoing, peered
 from tests.simulated.members import Member
 
 
@@ -116,9 +122,9 @@ async def test_nothing_goes_to_who_was_not_recognised_though_it_accepts():
         await peered(rome, "milan")
 
 
-def name_the_key(guest: Member, host: Member, key: str) -> None:
+def name_the_key(guest: Member, host: Member, key: str, more: str = "") -> None:
     """The operator writes the other cluster's key into the configuration, and has it read."""
-    entry = f'\n[[peers]]\nid = "{host.id}"\nkey = "{key}"\n'
+    entry = f'\n[[peers]]\nid = "{host.id}"\nkey = "{key}"\n{more}\n'
     assert guest.handshake is not None
     changed = config.parse(guest.settings + entry)
     guest.handshake.reload(dataclasses.replace(guest.context, config=changed))
@@ -135,6 +141,21 @@ async def test_who_has_the_key_that_the_configuration_names_needs_no_words():
         await eventually(told)
         name_the_key(rome, milan, await key_of(milan))
         await peered(rome, "milan")
+
+
+@pytest.mark.long
+async def test_a_cluster_that_the_configuration_names_is_asked_for_the_nodes_that_it_says():
+    async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
+        asked = f'addresses = ["{address_of(milan)}"]\nvirtual_nodes = "groups"'
+        name_the_key(rome, milan, await key_of(milan), asked)
+
+        async def made() -> bool:
+            return await rome.admin.find(OUTGOING_PEERINGS, "milan", "liqo") is not None
+
+        await eventually(made)
+        await peered(rome, "milan")
+        [found] = await rome.admin.list(RESOURCE_SLICES, decode=Partial)
+        assert found.metadata.annotations[labels.VIRTUAL_NODES] == "groups"
 
 
 async def test_who_has_another_key_than_the_configuration_names_is_asked_nothing():
