@@ -79,6 +79,16 @@ def made(peer: VerifiedPeer, spec: Json) -> Json:
     }
 
 
+def renewed(before: IncomingPeering, peer: VerifiedPeer, spec: Json) -> Json:
+    """A merge patch that has an entry hold another request, over the very version that was read."""
+    metadata = {
+        "resourceVersion": before.metadata.resource_version,
+        # By it those of a cluster are found; one that was written beforehand has none.
+        "labels": {labels.REMOTE_CLUSTER_ID: peer.cluster_id},
+    }
+    return {"metadata": metadata, "spec": spec}
+
+
 def status_patch(
     entry: IncomingPeering, changes: Mapping[str, Any], steps: Mapping[str, tuple[str, str]]
 ) -> Json:

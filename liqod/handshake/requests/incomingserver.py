@@ -312,8 +312,7 @@ class IncomingServer:
         if before is None:
             await self._client.create(INCOMING_PEERINGS, incomingrecord.made(peer, spec), namespace)
         else:
-            version = {"resourceVersion": before.metadata.resource_version}
-            patch = {"metadata": version, "spec": spec}
+            patch = incomingrecord.renewed(before, peer, spec)
             await self._client.patch(INCOMING_PEERINGS, name, patch, namespace)
         entry = await self._client.get(INCOMING_PEERINGS, name, namespace, decode=IncomingPeering)
         wait = min(ask.lifetime, WAITS)
