@@ -195,13 +195,17 @@ def _template(manifest: Manifest) -> str:
             template = manifest["spec"]["template"]
             template["metadata"] = {**template["metadata"], _NODES_SUM: None}
     metadata = manifest["metadata"]
-    if (
-        manifest["kind"] in ("CustomResourceDefinition", "Namespace")
-        or "aggregationRule" in manifest
-    ):
+    if _is_kept(manifest):
         kept = {**metadata, "annotations": {**metadata["annotations"], KEPT: "keep"}}
         manifest = {**manifest, "metadata": kept}
     return _expressed(render([manifest]).replace("{{", '{{ "{{" }}'))
+
+
+def _is_kept(manifest: Manifest) -> bool:
+    """True if Helm is to leave the object at the end (:data:`KEPT`)."""
+    if manifest["kind"] == "Namespace":
+        return bool(manifest["metadata"]["name"] != _BASE.nodes_namespace)
+    return manifest["kind"] == "CustomResourceDefinition" or "aggregationRule" in manifest
 
 
 def _settable(deployment: Manifest) -> Manifest:
@@ -280,7 +284,7 @@ def _nodes_sum(found: re.Match[str]) -> str:
 
 
 _EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (
-    (rf": {_NAMESPACE}$", ": {{ .Release.Namespace | quote }}"),
+    (rf"(:|-) {_NAMESPACE}$", r"\1 {{ .Release.Namespace | quote }}"),
     (_NAMESPACE, "{{ .Release.Namespace }}"),
     (_CLUSTER, "{{ .Values.clusterID | quote }}"),
     (_NODE_IMAGE, '{{ include "liqod.nodeImage" . | quote }}'),

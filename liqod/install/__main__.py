@@ -53,9 +53,9 @@ The daemon has these beside its own, for the discovery plugin `clusterprofile`.
 NODES: Final = """\
 ## Those of `liqod node`
 
-All nodes that are not the gateway share the ServiceAccount `liqod-node`. The policy
-`liqod-node-status` holds each to the status of the InternalNode that has the name of the node in
-its token; one without such a name writes nothing.
+All nodes share the ServiceAccount `liqod-node`, and their pods the one of that name in
+`liqo-nodes`. The policy `liqod-node-status` holds each to the status of the InternalNode that has
+the name of the node in its token; one without such a name writes nothing.
 """
 SELDOM: Final = """\
 ### Rights that an ordinary peering does not use

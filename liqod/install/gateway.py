@@ -9,8 +9,9 @@ docs/background/security.md says what it opens.
 from typing import Any, Final
 
 from liqod.apimachinery import labels
-from liqod.install import noderights
+from liqod.install import noderights, podpolicy
 from liqod.install.probes import probes
+from liqod.model import ids
 
 Manifest = dict[str, Any]
 
@@ -32,11 +33,6 @@ DAEMON: Final = 65532
 NODES_PORT: Final = 10273
 """Of its health, on loopback."""
 LOOPBACK: Final = "127.0.0.1"
-PRIVILEGED: Final = {
-    "pod-security.kubernetes.io/enforce": "privileged",
-    "pod-security.kubernetes.io/warn": "privileged",
-}
-"""Labels of the namespace: no other level lets a pod into the node's network."""
 PRIORITY: Final = "system-node-critical"
 """Pods of every namespace may depend on the way."""
 STRATEGY: Final[Manifest] = {
@@ -53,6 +49,15 @@ _RUN: Final = ("run", "/run")
 """The folder of what goes with the pod: names of network namespaces, sockets of tunnels."""
 _SOCKET: Final = ("machine", "/run/liqod-node")
 """The folder of the node's with the socket at which the daemon orders ``liqod node``."""
+
+
+def own_pods(namespace: str) -> list[Manifest]:
+    """The policy, with its binding, that bounds what pods of the daemon's namespace have.
+
+    Args:
+        namespace: liqod's own.
+    """
+    return podpolicy.policies(namespace, _SOCKET[1])
 
 
 def pod(spec: Manifest) -> Manifest:
@@ -81,12 +86,12 @@ def node_configuration(namespace: str) -> Manifest:
     """The configuration of ``liqod node``, which needs no secret: it is the operator's once made.
 
     Args:
-        namespace: liqod's own.
+        namespace: liqod's own, beside which that of ``liqod node`` is.
     """
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": NODES, "namespace": namespace},
+        "metadata": {"name": NODES, "namespace": ids.nodes_namespace(namespace)},
         "data": {CONFIG_FILE: ""},
     }
 
@@ -98,7 +103,7 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
     nodes what leads to the gateway stays, so many may be replaced at once.
 
     Args:
-        namespace: liqod's own.
+        namespace: liqod's own, whose objects it reads; its pods are in the one beside.
         image: that of ``liqod node``.
         affinity: that keeps it off virtual nodes.
     """
@@ -135,7 +140,7 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
         ],
     }
     update = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}}
-    return _everywhere(NODES, namespace, update, spec, affinity)
+    return _everywhere(NODES, ids.nodes_namespace(namespace), update, spec, affinity)
 
 
 def _everywhere(

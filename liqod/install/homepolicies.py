@@ -24,6 +24,7 @@ def policies(own: str) -> list[Manifest]:
     """
     mark = f"namespaceObject.metadata.?labels[?'{labels.TENANT_NAMESPACE}'].orValue('')"
     names = [own, labels.LIQO_NAMESPACE]  # also where it is the same: a text of one shape
+    names += [ids.nodes_namespace(each) for each in names]
     return policy(
         OFFLOADINGS_POLICY,
         rules=[rule("offloading.liqo.io", ["namespaceoffloadings"], ["CREATE"])],

@@ -30,6 +30,7 @@ from liqod.apimachinery.kinds import (
 from liqod.install import rights
 from liqod.install.manifests import KINDS, PRUNED, Manifest, Options
 from liqod.kube.client import Client
+from liqod.model import ids
 from liqod.resources import DEFINITIONS
 from liqod.runtime.gather import gather
 
@@ -81,14 +82,21 @@ def needed(wanted: Sequence[Manifest], options: Options) -> set[InstallerRight]:
         for verb in APPLIED
     }
     found |= {_right(verb, CUSTOM_RESOURCES) for verb in APPLIED}
+    apart = ids.nodes_namespace(namespace)
     for kind, namespaced in PRUNED:
-        for where in (namespace, rights.NODE_LEASES) if namespaced else ("",):
+        for where in (namespace, apart, rights.NODE_LEASES) if namespaced else ("",):
             found |= {_right(verb, kind, where) for verb in REMOVED}
     found |= {_right("list", each.resource.KIND) for each in DEFINITIONS}
     found |= {_right("list", kind) for kind in (DEPLOYMENTS, SERVICE_ACCOUNTS)}
     found |= {_right("get", kind) for kind in (NAMESPACES, STORAGE_CLASSES)}
-    found |= {_right("list", kind, namespace) for kind in (CONFIG_MAPS, DAEMON_SETS, PODS)}
-    found |= {_right("get", kind, namespace) for kind in (SECRETS, DEPLOYMENTS)}
+    for where in (namespace, options.nodes_namespace) if options.nodes_namespace else (namespace,):
+        found |= {_right("list", kind, where) for kind in (CONFIG_MAPS, DAEMON_SETS, PODS)}
+        found |= {_right("get", kind, where) for kind in (SECRETS, DEPLOYMENTS)}
+    found |= {_right("get", DAEMON_SETS, where) for where in (namespace, apart)}
+    if options.in_cluster:
+        found |= {_right(verb, CONFIG_MAPS, namespace) for verb in ("get", "delete")}
+        if not options.nodes_namespace:
+            found.add(_right("delete", NAMESPACES))
     found |= _giving(wanted)
     if options.kubeconfig:
         found.add(_right("create", SECRETS, namespace))

@@ -4,7 +4,7 @@ Pure: the verbs (:mod:`liqod.install.verbs`) apply what is here, ``--dry-run -o 
 Names and labels by which ``liqoctl`` finds a cluster's id and version are Liqo's.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 import yaml
@@ -47,6 +47,8 @@ from liqod.resources import exchanges, multicluster
 from liqod.resources.crdmanifests import make_crd
 
 Manifest = dict[str, Any]
+Level = Literal["privileged", "restricted"]
+"""Pod Security levels of an installation's namespaces: a folder of the node takes the former."""
 
 INSTALLER: Final = "liqod"
 """Value of ``app.kubernetes.io/managed-by`` on everything that an installation makes."""
@@ -129,6 +131,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         plugins: what is granted for reflectors of packages (:mod:`liqod.install.plugingrants`).
         kubeconfig: whether a kubeconfig for a daemon outside is made with it.
         clock: whether a clock that differs from the API server's is a reason to refuse.
+        nodes_in_pods: whether pods of ``liqod node`` are there, with the daemon's, from before.
     """
 
     cluster_id: str = ""
@@ -146,6 +149,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     plugins: tuple[Manifest, ...] = ()
     kubeconfig: bool = False
     clock: bool = True
+    nodes_in_pods: bool = False
+
+    @property
+    def nodes_namespace(self) -> str:
+        """The namespace of the pods of ``liqod node``; empty where there are none."""
+        joins = self.network and (self.in_cluster or self.nodes_in_pods)
+        return ids.nodes_namespace(self.namespace) if joins else ""
 
 
 def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
@@ -156,25 +166,35 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         crds: the CRDs of this version (:func:`liqod.resources.crdmanifests.crd_manifests`).
 
     Raises:
-        ConfigError: the cluster id is no DNS label.
+        ConfigError: the cluster id is no DNS label, or the name of the namespace is too long.
     """
     if not options.cluster_id:
         raise ConfigError("this cluster has no id yet: choose one with --cluster-id")
+    apart = options.nodes_namespace
+    if len(apart) > ids.LABEL_LIMIT:
+        raise ConfigError(
+            f"liqod node's namespace would be {apart}, which is longer than {ids.LABEL_LIMIT} "
+            "characters: choose a shorter --liqo-namespace"
+        )
+    nodes = (apart,) if apart else ()
+    level: Level | None = ("privileged" if apart else "restricted") if options.in_cluster else None
     made = [
-        namespace(options.namespace, privileged=options.in_cluster and options.network),
+        namespace(options.namespace, level),
+        *(namespace(each, "privileged") for each in nodes),
         *crds,
         *(map(make_crd, SHARED_KINDS) if options.services else ()),
         cluster_id(options),
         service_account(options.namespace),
-        service_account(options.namespace, noderights.ACCOUNT),
+        *(service_account(each, noderights.ACCOUNT) for each in (options.namespace, *nodes)),
         *rights.cluster_roles(services=options.services),
         *([rights.cluster_profiles_role()] if options.cluster_profiles else []),
         *rights.roles(options.namespace),
-        *rights.bindings(options.namespace),
+        *rights.bindings(options.namespace, *nodes),
         runtime_class(),
         *daemonpolicies.policies(options.namespace, services=options.services),
         *admission.policies(),
-        *noderights.policies(options.namespace),
+        *noderights.policies(options.namespace, *nodes),
+        *(gateway.own_pods(options.namespace) if nodes else ()),
         *homepolicies.policies(options.namespace),
         *gatewaytemplates.templates(options.namespace),
     ]
@@ -200,6 +220,17 @@ def printable(options: Options, crds: list[Manifest]) -> list[Manifest]:
     """
     defined = {kind.name for kind in gatewaytemplates.KINDS}
     return [each for each in manifests(options, crds) if each["kind"] not in defined]
+
+
+def added_in_cluster(options: Options) -> list[Manifest]:
+    """The manifests by which an installation whose daemon is a workload differs from another.
+
+    Those are the workload, and, where it joins networks, the namespace of ``liqod node`` with what
+    its account takes. An id of the cluster is not needed.
+    """
+    known = msgspec.structs.replace(options, cluster_id="unnamed", in_cluster=True)
+    others = manifests(msgspec.structs.replace(known, in_cluster=False), [])
+    return [each for each in manifests(known, []) if each not in others]
 
 
 def daemon_manifests(options: Options) -> list[Manifest]:
@@ -239,15 +270,17 @@ def render(made: list[Manifest]) -> str:
     return "".join(f"---\n{yaml.safe_dump(one, sort_keys=False, width=100)}" for one in made)
 
 
-def namespace(name: str, *, privileged: bool = False) -> Manifest:
-    """The namespace of what is the whole cluster's.
+def namespace(name: str, level: Level | None = None) -> Manifest:
+    """A namespace of an installation.
 
     Args:
-        privileged: whether a gateway is to run in it.
+        name: of it.
+        level: of Pod Security; the cluster's own default, if none is given.
     """
     metadata: Manifest = {"name": name}
-    if privileged:
-        metadata["labels"] = dict(gateway.PRIVILEGED)
+    if level is not None:
+        modes = ("enforce", "warn")
+        metadata["labels"] = {f"{labels.POD_SECURITY_PREFIX}{mode}": level for mode in modes}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
 

@@ -50,6 +50,7 @@ from liqod.install.verbs import POLL
 from liqod.kube.client import Client
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
+from liqod.model import ids
 from liqod.network.gateway import gatewayplan
 from liqod.network.gateway.gatewayplan import LocalFacts, Object
 from liqod.network.gateway.keysecrets import KeySecret
@@ -327,8 +328,11 @@ async def _hand_over_networks(client: Client, namespace: str, progress: Progress
         progress(
             f"the node {name} did not answer: what is left there ends when it is started again"
         )
-    for one in await _find(client, DAEMON_SETS, SELECTOR, namespace):
+    for one in await _find(client, DAEMON_SETS, SELECTOR):
         await _delete(client, one)
+    for one in await _find(client, NAMESPACES, SELECTOR):
+        if one.name == ids.nodes_namespace(namespace):
+            await _delete(client, one)
     for kind in (INTERNAL_NODES, IPS):
         for one in await _find(client, kind, ours):
             await _delete(client, one)

@@ -1,8 +1,9 @@
 """The rights of ``liqod node``: read what it has to set up, report on its own node. Pure.
 
-All nodes share one ServiceAccount. A policy holds each to its own InternalNode, by the node that
-the API server has put into its token: where it is of a pod, that pod's; where it is of a machine,
-the one it was asked for (``liqod generate node``). A token without one may write nothing.
+All nodes share one ServiceAccount, and their pods one in their own namespace. A policy holds each
+to its own InternalNode, by the node that the API server has put into its token: where it is of a
+pod, that pod's; where it is of a machine, the one it was asked for (``liqod generate node``). A
+token without one may write nothing.
 """
 
 from typing import Any, Final
@@ -42,13 +43,13 @@ RULES: Final = (
 """Of its Role in liqod's own namespace."""
 
 
-def policies(namespace: str) -> list[Manifest]:
+def policies(*namespaces: str) -> list[Manifest]:
     """The policy and its binding.
 
     Args:
-        namespace: liqod's own, in which the ServiceAccount is.
+        namespaces: those that have the ServiceAccount.
     """
-    user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
+    users = [f"system:serviceaccount:{each}:{ACCOUNT}" for each in namespaces]
     own = f"request.userInfo.?extra[?'{CLAIM}'].orValue([]).exists(n, n == request.name)"
     return bound(
         POLICY,
@@ -68,7 +69,7 @@ def policies(namespace: str) -> list[Manifest]:
                 ]
             },
             "matchConditions": [
-                {"name": "a-node", "expression": f"request.userInfo.username == '{user}'"}
+                {"name": "a-node", "expression": f"request.userInfo.username in {users!r}"}
             ],
             "validations": [
                 {

@@ -96,7 +96,8 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
     if not options.in_cluster and options.clock:  # there it has the clocks of its nodes
         found.append(of_clock(ahead))
     if not lacking:
-        found.append(await _of_place(client, options.namespace))
+        places = [options.namespace, options.nodes_namespace]
+        found.append(await _of_place(client, *filter(None, places)))
     refusals = [each for each in found if each is not None]
     if refusals:
         raise InstallRefused(refusals)
@@ -160,14 +161,16 @@ def of_clock(ahead: float) -> InstallRefusal | None:
     )
 
 
-async def _of_place(client: Client, namespace: str) -> InstallRefusal | None:
-    """The refusal of a cluster in which liqod, or something else, has this place."""
-    return (
+async def _of_place(client: Client, namespace: str, *others: str) -> InstallRefusal | None:
+    """The refusal of a cluster in which liqod, or something else, has these places."""
+    found = (
         await _beside_liqo(client)
         or await by_helm(client)
         or await _beside_another(client, namespace)
-        or await _in_namespace(client, namespace)
     )
+    for each in (namespace, *others):
+        found = found or await _in_namespace(client, each)
+    return found
 
 
 async def _beside_liqo(client: Client) -> InstallRefusal | None:

@@ -45,6 +45,7 @@ from liqod.install.verbs import POLL
 from liqod.kube.client import Client
 from liqod.kube.leases import Lease
 from liqod.kube.selection import Selection
+from liqod.model import ids
 from liqod.model.objects import webhook
 from liqod.provider.workloads import directpods
 from liqod.resources import (
@@ -120,7 +121,7 @@ async def uninstall(
     await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
     await daemon_stopped(client, namespace, progress)
     silent = await overlay_down(client, progress)
-    await _delete_all(client, DAEMON_SETS, SELECTOR, namespace)
+    await _delete_all(client, DAEMON_SETS, SELECTOR)
     await directpods.take_over(client)
     progress("withdrawing the webhook")
     await _delete_all(client, MUTATING_WEBHOOKS, OF_LIQOD)
@@ -259,12 +260,13 @@ async def _remove_namespaces(client: Client, namespace: str, progress: Progress)
     """
     for kind in (ROLE_BINDINGS, ROLES):
         await _delete_all(client, kind, SELECTOR, rights.NODE_LEASES)
+    places = (namespace, ids.nodes_namespace(namespace))
     going: dict[str, str] = {}
     for one in await _find(client, NAMESPACES, ""):
         metadata = one.metadata
         tenant = metadata.labels.get(labels.TENANT_NAMESPACE) == labels.TRUE
         mapped = labels.MANAGED_BY_NAMESPACE_MAP in metadata.annotations
-        own = metadata.name == namespace and labels.MANAGED_BY_LIQOD in metadata.labels
+        own = metadata.name in places and labels.MANAGED_BY_LIQOD in metadata.labels
         if metadata.name == labels.STORAGE_NAMESPACE and labels.MANAGED_BY_LIQOD in metadata.labels:
             own = not await client.list(CLAIMS, Selection(metadata.name), decode=Partial)
         if tenant or mapped or own:

@@ -223,9 +223,13 @@ def departure(namespace: str) -> list[Manifest]:
     ]
 
 
-def bindings(namespace: str) -> list[Manifest]:
-    """Bindings of the ServiceAccounts of the daemon and of nodes, which are in ``namespace``, to
-    their roles, and of consumers to the one that shows whether this daemon runs."""
+def bindings(namespace: str, *nodes: str) -> list[Manifest]:
+    """Bindings of ServiceAccounts to their roles, and of consumers to that of the heartbeat.
+
+    Args:
+        namespace: liqod's own, which has the ServiceAccounts of the daemon and of ``liqod node``.
+        nodes: other namespaces with one of ``liqod node``.
+    """
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
     made = [
         _binding("ClusterRoleBinding", name, "ClusterRole", subject)
@@ -235,9 +239,11 @@ def bindings(namespace: str) -> list[Manifest]:
         bound = _binding("RoleBinding", SERVICE_ACCOUNT, "Role", subject)
         bound["metadata"]["namespace"] = where
         made.append(bound)
-    node = {**subject, "name": noderights.ACCOUNT}
-    made.append(_binding("ClusterRoleBinding", noderights.ACCOUNT, "ClusterRole", node))
-    of_node = _binding("RoleBinding", noderights.ACCOUNT, "Role", node)
+    own, *others = (
+        {**subject, "name": noderights.ACCOUNT, "namespace": each} for each in (namespace, *nodes)
+    )
+    made.append(_binding("ClusterRoleBinding", noderights.ACCOUNT, "ClusterRole", own, *others))
+    of_node = _binding("RoleBinding", noderights.ACCOUNT, "Role", own, *others)
     of_node["metadata"]["namespace"] = namespace
     made.append(of_node)
     # Every consumer's control plane, whoever it is: the certificates that liqod signs say so.
@@ -397,11 +403,11 @@ def _aggregate(name: str, key: str) -> Manifest:
     }
 
 
-def _binding(kind: str, name: str, role_kind: str, subject: Manifest) -> Manifest:
+def _binding(kind: str, name: str, role_kind: str, *subjects: Manifest) -> Manifest:
     return {
         "apiVersion": RBAC,
         "kind": kind,
         "metadata": {"name": name},
         "roleRef": {"apiGroup": RBAC.split("/")[0], "kind": role_kind, "name": name},
-        "subjects": [subject],
+        "subjects": list(subjects),
     }

@@ -20,6 +20,7 @@ from liqod.apimachinery.kinds import (
     DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
+    PODS,
     SECRETS,
     STORAGE_CLASSES,
     Kind,
@@ -41,6 +42,7 @@ from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
+from liqod.model import ids
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
 from liqod.resources import CRD_REVISION, DEFINITIONS, exchanges, multicluster, networking
@@ -53,6 +55,8 @@ from liqod.runtime.progress import Progress
 UNNAMED: Final = "unnamed"
 """Stands for the id of a cluster in manifests of which only the kinds count."""
 POLL: Final = 0.1
+ENDED_WITHIN: Final = 60.0
+"""Seconds that pods in a former namespace may take to end."""
 SERVED_WITHIN: Final = 30.0
 """Seconds that an API server may take to serve a new kind."""
 PHASES: Final = {
@@ -99,15 +103,18 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     exchanged = name_of(exchanges.SERVICE_EXCHANGES)
     if await client.find(CUSTOM_RESOURCES, exchanged, decode=Partial) is not None:
         known = msgspec.structs.replace(known, services=True)  # peers may be told by it
+    apart = ids.nodes_namespace(options.namespace)
+    if await client.find(DAEMON_SETS, gateway.NODES, apart, decode=Partial) is not None:
+        known = msgspec.structs.replace(known, nodes_in_pods=not options.in_cluster)
     wanted = manifests(known, crd_manifests())
-    kept: list[tuple[Kind, str]] = []
+    kept: list[tuple[Kind, str, str]] = []
     if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:
         # An upgrade from outside leaves the daemon where it runs: one Deployment is the daemon's.
         wanted = [one for one in wanted if one["metadata"]["name"] != workload.STAND_IN]
         if not options.in_cluster:
             kept = [
-                (DEPLOYMENTS, workload.NAME),
-                (DAEMON_SETS, gateway.NODES),
+                (DEPLOYMENTS, options.namespace, workload.NAME),
+                *((DAEMON_SETS, each, gateway.NODES) for each in (options.namespace, apart)),
             ]
             # Its labels are those of the pods that run there.
             wanted = [one for one in wanted if one["kind"] != NAMESPACES.name]
@@ -115,15 +122,19 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     for manifest in wanted:
         if manifest not in later:
             progress(f"apply the {PHASES[manifest['kind']]}")
+            if manifest["kind"] == DAEMON_SETS.name:
+                await _end_former_nodes(client, options.namespace, progress)
             await _apply(client, manifest)
     progress("waiting for the API server to serve the custom resources")
     await _served(client, (*DEFINITIONS, *([exchanges.DEFINITION] if known.services else [])))
     for manifest in later:
         await _apply(client, manifest)
     progress("taking away what an older installation left")
-    await _prune(client, wanted, kept, options.namespace)
+    await _prune(client, wanted, kept, options.namespace, apart)
     if options.in_cluster:
         await _drop_old_configuration(client, options.namespace)
+        if not known.nodes_namespace:
+            await _delete_ours(client, NAMESPACES, apart)
     return chosen
 
 
@@ -197,10 +208,7 @@ async def _apply(client: Client, manifest: Manifest) -> None:
     if _is_operators(manifest):
         if live is not None:
             return
-        if kind is SECRETS:
-            old = await client.find(CONFIG_MAPS, workload.NAME, namespace)
-            if old is not None and workload.CONFIG_FILE in old.get("data", {}):
-                manifest = {**manifest, "stringData": old["data"]}
+        manifest = await _carried_over(client, manifest)
     if live is not None and live["metadata"].get("deletionTimestamp"):
         raise ConfigError(
             f"{kind.name} {metadata['name']} is being deleted: try again when it has gone"
@@ -239,14 +247,62 @@ def _is_operators(manifest: Manifest) -> bool:
     return found in ((SECRETS.name, workload.NAME), (CONFIG_MAPS.name, gateway.NODES))
 
 
+async def _carried_over(client: Client, manifest: Manifest) -> Manifest:
+    """A configuration with the content of the ConfigMap that an older version had instead of it."""
+    metadata = manifest["metadata"]
+    secret = manifest["kind"] == SECRETS.name
+    place = metadata["namespace"].removesuffix("" if secret else ids.NODES_SUFFIX)
+    old = await client.find(CONFIG_MAPS, metadata["name"], place)
+    if old is None or workload.CONFIG_FILE not in old.get("data", {}):
+        return manifest
+    return {**manifest, "stringData" if secret else "data": old["data"]}
+
+
 async def _drop_old_configuration(client: Client, namespace: str) -> None:
-    """Take away the ConfigMap that was the configuration before, once the Secret has its content.
+    """Take away the ConfigMaps that were configurations before, once others have their content.
 
     A pod that is being replaced has what it mounted.
     """
-    old = await client.find(CONFIG_MAPS, workload.NAME, namespace)
-    if old is not None and workload.CONFIG_FILE in old.get("data", {}):
-        await client.delete(CONFIG_MAPS, workload.NAME, namespace, uid=old["metadata"]["uid"])
+    for name in (workload.NAME, gateway.NODES):
+        old = await client.find(CONFIG_MAPS, name, namespace)
+        if old is not None and workload.CONFIG_FILE in old.get("data", {}):
+            await client.delete(CONFIG_MAPS, name, namespace, uid=old["metadata"]["uid"])
+
+
+async def _end_former_nodes(client: Client, namespace: str, progress: Progress) -> None:
+    """End the pods of ``liqod node`` that an older version has in liqod's own namespace.
+
+    Two on one node would want the same socket; the next ones find what these leave.
+
+    Raises:
+        ConfigError: they do not end.
+    """
+    if not await _delete_ours(client, DAEMON_SETS, gateway.NODES, namespace):
+        return
+    progress("waiting for the pods of liqod node in the former namespace to end")
+    pods = Selection(namespace, labels=f"{labels.APP_NAME}={gateway.NODES}")
+
+    async def ended() -> bool:
+        return not await client.list(PODS, pods, decode=Partial)
+
+    await poll_until(
+        ended,
+        longest_pause=0.5,
+        within=ENDED_WITHIN,
+        failing=lambda: ConfigError(
+            f"pods of liqod node in the namespace {namespace} do not end: `kubectl -n {namespace} "
+            f"get pods -l {pods.labels}` shows them; install again afterwards"
+        ),
+    )
+
+
+async def _delete_ours(client: Client, kind: Kind, name: str, namespace: str | None = None) -> bool:
+    """Delete an object if an installation has made it; true if there was one."""
+    found = await client.find(kind, name, namespace, decode=Partial)
+    if found is None or not MANAGED.items() <= found.metadata.labels.items():
+        return False
+    await client.delete(kind, name, namespace, uid=found.metadata.uid)
+    return True
 
 
 async def _served(client: Client, definitions: Iterable[Definition]) -> None:
@@ -283,13 +339,16 @@ async def _serve(client: Client, kind: Kind) -> None:
 
 
 async def _prune(
-    client: Client, wanted: list[Manifest], others: list[tuple[Kind, str]], namespace: str
+    client: Client,
+    wanted: list[Manifest],
+    others: list[tuple[Kind, str, str]],
+    *namespaces: str,
 ) -> None:
-    """Take away what is ours and neither wanted nor among the others of our namespace."""
+    """Take away what is ours and neither wanted nor among the others in these namespaces."""
     kept = {_identity(one["kind"], one["metadata"]) for one in wanted}
-    kept |= {(kind.name, namespace, name) for kind, name in others}
+    kept |= {(kind.name, namespace, name) for kind, namespace, name in others}
     for kind, namespaced in PRUNED:
-        for where in (namespace, rights.NODE_LEASES) if namespaced else (None,):
+        for where in (*namespaces, rights.NODE_LEASES) if namespaced else (None,):
             for found in await _ours(client, kind, where):
                 metadata = found.metadata
                 identity = (kind.name, metadata.namespace, metadata.name)

@@ -24,6 +24,8 @@ COMMON_NAME_LIMIT: Final = 64
 TENANT_PREFIX: Final = "liqo-tenant-"
 ID_LIMIT: Final = LABEL_LIMIT - len(TENANT_PREFIX)
 """Longest cluster id whose default tenant namespace still is a valid name: 51."""
+NODES_SUFFIX: Final = "-nodes"
+"""Follows the name of liqod's namespace in that of ``liqod node``'s."""
 USER_SUFFIX: Final = 13
 """Characters that :func:`slice_user` adds to a slice's name."""
 KEY_DIGITS: Final = COMMON_NAME_LIMIT - ID_LIMIT - 1
@@ -33,6 +35,11 @@ SLICE_LIMIT: Final = LABEL_LIMIT - USER_SUFFIX
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+def nodes_namespace(own: str) -> str:
+    """The namespace of ``liqod node`` in pods, beside liqod's own."""
+    return f"{own}{NODES_SUFFIX}"
 
 
 def is_dns_label(text: str) -> bool:

@@ -38,7 +38,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.release]
 Identity = tuple[str, str, str]
 DEADLINE = 120
 DEPLOYMENT = "/apis/apps/v1/namespaces/liqo/deployments/liqod"
-NODES = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-node"
+NODES = "/apis/apps/v1/namespaces/liqo-nodes/daemonsets/liqod-node"
 SECRET = "/api/v1/namespaces/liqo/secrets/liqod"
 RELEASES = "sh.helm.release.v1.liqod"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -115,6 +116,103 @@ def test_dry_run_prints_what_kubectl_can_apply(member: Member) -> None:
     wait_until("the level", lambda: member.api.raw("POST", pods, root)[0] == 403, 40)
     member.create(pods, pod)
     member.create(f"/apis/apps/v1/namespaces/liqo/deployments?{tried}", workload)
+
+
+def stricter(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The daemon's pod with each one thing more than it may have, by the policy's word for it."""
+
+    def pod(**fields: Any) -> dict[str, Any]:
+        spec = {key: value for key, value in template["spec"].items() if key != "hostNetwork"}
+        return {"metadata": {**template["metadata"], "name": "liqod"}, "spec": {**spec, **fields}}
+
+    [container] = template["spec"]["containers"]
+    plain = {key: value for key, value in container.items() if not key.endswith("Probe")}
+    security = container["securityContext"]
+
+    def held(**fields: Any) -> dict[str, Any]:
+        return pod(containers=[{**plain, "securityContext": {**security, **fields}}])
+
+    def volume(path: str) -> dict[str, Any]:
+        host = {"name": "more", "hostPath": {"path": path}}
+        return pod(containers=[plain], volumes=[*template["spec"]["volumes"], host])
+
+    shared = template["spec"]["securityContext"]
+    beside = {"name": "beside", "image": "busybox", "securityContext": {}}
+    options = {"seLinuxOptions": {"type": "spc_t"}}
+    probe = {"livenessProbe": {"httpGet": {"host": "192.0.2.1", "port": 80}}}
+    return {
+        "network of its node": pod(
+            containers=[plain], hostNetwork=True, serviceAccountName="default"
+        ),
+        "no namespace of its node": pod(containers=[plain], hostPID=True),
+        "folder /run/liqod-node": volume("/"),
+        "the folder /run/liqod-node alone": volume("/run/liqod-node/x"),
+        "not privileged": held(privileged=True, allowPrivilegeEscalation=True),
+        "gains no privileges": held(allowPrivilegeEscalation=True),
+        "drops all capabilities": held(capabilities={"drop": ["ALL"], "add": ["NET_ADMIN"]}),
+        "capabilities, and adds none": held(capabilities={}),
+        "not root's": held(runAsUser=0),
+        "not root's (runAsNonRoot: true)": held(runAsNonRoot=False),
+        "profile of seccomp": held(seccompProfile={"type": "Unconfined"}),
+        "AppArmor": held(appArmorProfile={"type": "Unconfined"}),
+        "SELinux": pod(containers=[plain], securityContext={**shared, **options}),
+        "sysctl": pod(
+            containers=[plain],
+            securityContext={**shared, "sysctls": [{"name": "kernel.msgmax", "value": "1"}]},
+        ),
+        "port of its node": pod(
+            containers=[{**plain, "ports": [{"containerPort": 80, "hostPort": 80}]}]
+        ),
+        "probes and hooks": pod(containers=[{**plain, **probe}]),
+        "has a default": pod(containers=[plain], initContainers=[beside]),
+    }
+
+
+def test_pods_beside_the_daemon_have_of_their_node_the_sockets_folder_and_no_more(
+    member: Member,
+) -> None:
+    member.install()
+    how = ("--in-cluster", "--dry-run", "-o", "yaml")
+    printed = member.liqod("install", "--cluster-id", "genoa", *how).stdout
+    found = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(printed)}
+    kind = "ValidatingAdmissionPolicy"
+    wanted = [
+        *(("Namespace", each) for each in ("liqo", "liqo-nodes")),
+        *((each, "liqod-restricted-pods") for each in (kind, f"{kind}Binding")),
+    ]
+    path = member.folder / "policy.yaml"
+    path.write_text(yaml.safe_dump_all([found[each] for each in wanted]))
+    member.plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
+    accounts = "/api/v1/namespaces/liqo-nodes/serviceaccounts"
+    member.create(accounts, {"metadata": {"name": "liqod-node"}})
+    tried = "pods?dryRun=All&fieldValidation=Strict"
+    pods = f"/api/v1/namespaces/liqo/{tried}"
+    template = found["Deployment", "liqod"]["spec"]["template"]
+    forbidden = stricter(template)
+
+    def refused(pod: dict[str, Any]) -> str:
+        status, answer = member.api.raw("POST", pods, pod)
+        return str(json.loads(answer)["message"]) if status == 403 else ""
+
+    root = forbidden["not root's"]
+    wait_until("the policy", lambda: "liqod-restricted-pods" in refused(root), 40)
+    for word, pod in forbidden.items():
+        said = refused(pod)
+        assert "liqod-restricted-pods" in said, (word, said)
+        if word != "has a default":
+            assert word in said
+    named = {**template["metadata"], "name": "liqod"}
+    member.create(pods, {"metadata": named, "spec": template["spec"]})
+    # What is to be root on its node has a namespace of its own.
+    template = found["DaemonSet", "liqod-node"]["spec"]["template"]
+    pod = {"metadata": {**template["metadata"], "name": "node"}, "spec": template["spec"]}
+    assert "liqod-restricted-pods" in refused(pod)
+    member.create(f"/api/v1/namespaces/liqo-nodes/{tried}", pod)
+    policy = f"/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/{wanted[-1][1]}"
+    checked = member.comes_to(policy, lambda one: "observedGeneration" in one.get("status", {}))
+    assert not checked["status"].get("typeChecking", {}).get("expressionWarnings")
+    for each, name in wanted[1:]:
+        member.plane.kubectl("delete", each.lower(), name)
 
 
 def test_again_it_upgrades_and_writes_only_what_differs(member: Member) -> None:

@@ -12,7 +12,8 @@ READY = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:10271/rea
 
 def within(member: Member, owner: tuple[str, str], code: str) -> str:
     """Runs Python in a pod of liqod's, which has no shell, and returns its output."""
-    where = ("--namespace", "liqo", owner[0], "--container", owner[1])
+    place = "liqo" if owner[1] == NAME else "liqo-nodes"
+    where = ("--namespace", place, owner[0], "--container", owner[1])
     return member.plane.kubectl("exec", *where, "--", "python", "-c", code)
 
 

@@ -270,7 +270,7 @@ def test_only_liqod_node_can_change_the_nodes_sysctls(clusters: Podded) -> None:
 
 def test_every_nodes_own_daemon_is_ready(clusters: Podded) -> None:
     for name, nodes in (("rome", 1), ("milan", 2)):
-        path = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-node"
+        path = "/apis/apps/v1/namespaces/liqo-nodes/daemonsets/liqod-node"
 
         def ready(found: Any, nodes: int = nodes) -> bool:
             return bool(found["status"].get("numberReady") == nodes)
@@ -382,8 +382,8 @@ def killed(clusters: Podded) -> None:
 def replaced(clusters: Podded) -> None:
     """Replace it as an upgrade does."""
     kubectl = clusters.members["rome"].plane.kubectl
-    kubectl("rollout", "restart", "daemonset/liqod-node", "--namespace", "liqo")
-    kubectl("rollout", "status", "daemonset/liqod-node", "--namespace", "liqo")
+    kubectl("rollout", "restart", "daemonset/liqod-node", "--namespace", "liqo-nodes")
+    kubectl("rollout", "status", "daemonset/liqod-node", "--namespace", "liqo-nodes")
 
 
 def have_node_port(clusters: Podded) -> None:

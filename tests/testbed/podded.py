@@ -101,10 +101,11 @@ class Podded(Joined):
     def logs(self, name: str, lines: int = 30) -> str:
         """Returns the logs of liqod's pods, and their list."""
         kubectl = self.members[name].plane.kubectl
-        said = kubectl("get", "pods", "--namespace", "liqo", "-o", "wide")
-        for part in ("controller-manager", "liqod-node"):
+        said = ""
+        for place, part in (("liqo", "controller-manager"), ("liqo-nodes", "liqod-node")):
+            said += kubectl("get", "pods", "--namespace", place, "-o", "wide")
             which = (f"--selector=app.kubernetes.io/name={part}", "--prefix")
-            said += kubectl("logs", "--namespace", "liqo", *which, f"--tail={lines}")
+            said += kubectl("logs", "--namespace", place, *which, f"--tail={lines}")
         return said
 
     def destroy(self) -> None:

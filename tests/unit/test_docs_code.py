@@ -44,6 +44,27 @@ def rows() -> dict[str, str]:
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines[2:]}
 
 
+def tree() -> set[str]:
+    """The paths of the folders and files in CONTRIBUTING's tree, by its indentation."""
+    block = (ROOT / "CONTRIBUTING.md").read_text().split("\n## The tree\n")[1].split("\n## ")[0]
+    found, above = set(), [""] * 8
+    for line in block.splitlines():
+        if not line.startswith("    "):
+            continue
+        depth = (len(line) - len(line.lstrip()) - 4) // 2
+        for name in re.match(r"((?:[\w.]+(?:/|\.py) *)+)", line.strip())[0].split():  # type: ignore[index]
+            above[depth] = "".join(above[:depth][-1:]) + name
+            found.add(above[depth])
+    return found
+
+
+def test_the_tree_names_what_is_there_and_each_package_of_liqod() -> None:
+    named = tree()
+    assert not [each for each in named if not (ROOT / each).exists()]
+    packages = {f"liqod/{each.parent.name}/" for each in LIQOD.glob("*/__init__.py")}
+    assert packages <= named
+
+
 def parts() -> Iterator[tuple[str, str]]:
     """The texts to check: each section, each row."""
     yield from sections().items()

@@ -16,7 +16,7 @@ from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
 from liqod.install import plugingrants, rollout, verbs
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
-from liqod.install.manifests import Manifest, Options, daemon_manifests, printable, render
+from liqod.install.manifests import Manifest, Options, added_in_cluster, printable, render
 from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
@@ -147,9 +147,10 @@ async def install(
     configuration says enabled = true; kinds that another program has installed stay as they are,
     and an upgrade keeps what there is.
 
-    With --in-cluster -o yaml only the daemon's own manifests are printed (Secret, Deployment,
-    DaemonSet and Service); with --dry-run -o yaml all of them, but the gateways' templates that
-    liqoctl looks for: kubectl takes those only once their kinds are there.
+    With --in-cluster -o yaml only the manifests are printed that a daemon in the cluster adds to
+    an installation (workloads, their namespaces and policy); with --dry-run -o yaml all of them,
+    but the gateways' templates that liqoctl looks for: kubectl takes those only once their kinds
+    are there.
 
     With --cluster-profiles the daemon gets the rights of the discovery plugin `clusterprofile`, in
     the ClusterRole liqod-clusterprofiles; an upgrade keeps them, and `liqod uninstall` takes them.
@@ -254,7 +255,7 @@ async def _print(frame: Frame, options: Options, *, whole: bool) -> None:
             chosen = await verbs.choose_cluster_id(client, options)
         options = msgspec.structs.replace(options, cluster_id=chosen)
     try:
-        made = printable(options, crd_manifests()) if whole else daemon_manifests(options)
+        made = printable(options, crd_manifests()) if whole else added_in_cluster(options)
     except ConfigError as error:
         raise Misuse(str(error)) from error
     if frame.output == "json":

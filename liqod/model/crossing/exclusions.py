@@ -65,6 +65,8 @@ def namespace_stays(name: str, marks: Mapping[str, str], own: str) -> str:
     why = ""
     if name in (own, labels.LIQO_NAMESPACE):
         why = "it holds this cluster's keys"
+    elif name in (ids.nodes_namespace(own), ids.nodes_namespace(labels.LIQO_NAMESPACE)):
+        why = "its pods are root on this cluster's nodes"
     elif name.startswith(ids.TENANT_PREFIX) or marks.get(labels.TENANT_NAMESPACE) == labels.TRUE:
         why = "it holds the credentials of a peer"
     elif peer := marks.get(labels.REMOTE_CLUSTER_ID, ""):

@@ -248,10 +248,6 @@ def test_without_a_network_the_daemon_has_no_rights_on_its_node():
     assert not any("hostPath" in each for each in spec["volumes"])
     options = Options(cluster_id="milan", in_cluster=True, network=False)
     assert not any(one["kind"] == "DaemonSet" for one in made(options))
-    assert "pod-security" not in str(named("Namespace", "liqo", options))
-    gateways = Options(cluster_id="milan", in_cluster=True)
-    marks = named("Namespace", "liqo", gateways)["metadata"]["labels"]
-    assert marks["pod-security.kubernetes.io/enforce"] == "privileged"
 
 
 @pytest.mark.parametrize("network", [True, False])

@@ -13,6 +13,8 @@ TENANT = {"liqo.io/tenant-namespace": "true"}
         ("liqo", {}, "liqo", "this cluster's keys"),
         ("liqo", {}, "liqod-system", "this cluster's keys"),
         ("liqod-system", {}, "liqod-system", "this cluster's keys"),
+        ("liqo-nodes", {}, "liqo", "root on this cluster's nodes"),
+        ("liqod-system-nodes", {}, "liqod-system", "root on this cluster's nodes"),
         ("liqo-tenant-turin", {}, "liqo", "the credentials of a peer"),
         ("shop-turin", {"liqo.io/remote-cluster-id": "turin"}, "liqo", "the peer turin's"),
         ("peers-of-rome", TENANT, "liqo", "the credentials of a peer"),
@@ -36,6 +38,7 @@ def test_namespaces_that_never_leave(name, marks, own, why):
         ("kubernetes-dashboard", {}),
         ("my-kube-system", {}),
         ("liqo-demo", {}),
+        ("shop-nodes", {}),
         ("shop", {"liqo.io/tenant-namespace": "false"}),
     ],
 )
