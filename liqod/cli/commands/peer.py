@@ -236,12 +236,7 @@ async def peer(
     if whom:
         more = {"--remote-context": remote_context, "--expect": expect, "--in-band": in_band}
         more |= {"--proxy-url": proxy_url, "--relay-kubeconfig": relay_kubeconfig}
-        more |= {
-            "--resource-slice-class": resource_slice_class != "default",
-            "--no-create-resource-slice": not create_resource_slice,
-            "--no-create-virtual-node": not create_virtual_node,
-        }
-        typed.only_for("--remote-kubeconfig", {**more, **_network_options(how)})
+        typed.only_for("--remote-kubeconfig", more | _not_met(asked, how, create_resource_slice))
         network = not networking_disabled
         request = meet.request_of(whom, asked, replace=replace, networking=network, words=words)
         await meet.have_met(frame, request, asked, words, liqo_namespace, yes=yes)
@@ -284,10 +279,18 @@ def _check_one_way(whom: str, remote_kubeconfig: Path | None) -> None:
         raise Misuse(NOBODY)
 
 
-def _network_options(how: networkobjects.NetworkOptions) -> dict[str, bool]:
-    """The options of the network, and whether they say another thing than nothing does."""
+def _not_met(
+    asked: ResourceRequest, how: networkobjects.NetworkOptions, makes_slice: bool
+) -> dict[str, bool]:
+    """The options that daemons which meet do not pass on, and whether each says something.
+
+    Args:
+        asked: by those of the slice.
+        how: by those of the network.
+        makes_slice: whether a slice is to be made.
+    """
     usual = networkobjects.NetworkOptions()
-    return {
+    network = {
         option: getattr(how, field) != getattr(usual, field)
         for option, field in (
             ("--mtu", "mtu"),
@@ -300,6 +303,11 @@ def _network_options(how: networkobjects.NetworkOptions) -> dict[str, bool]:
             ("--gw-client-address", "client_address"),
             ("--gw-client-port", "client_port"),
         )
+    }
+    return network | {
+        "--resource-slice-class": asked.class_name != ResourceRequest().class_name,
+        "--no-create-resource-slice": not makes_slice,
+        "--no-create-virtual-node": makes_slice and not asked.node,
     }
 
 
