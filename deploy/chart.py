@@ -28,7 +28,8 @@ CHART: Final = ROOT / "deploy" / "helm" / "liqod"
 MADE: Final = "# Made by `make chart` from the manifests of `liqod install`.\n"
 KEPT: Final = "helm.sh/resource-policy"
 """Annotation of what Helm leaves at the end: with definitions all objects go, with the namespace of
-volumes what is in them. A role that is summed up would be made anew by the cluster when its parts
+volumes what is in them, and that of `liqod node` would be ending yet when the next release comes. A
+role that is summed up would be made anew by the cluster when its parts
 go, and Helm would find it in the way of the next release."""
 SUMMED: Final = "checksum/config"
 """Annotation of the daemon's pods: another configuration makes other pods."""
@@ -195,17 +196,13 @@ def _template(manifest: Manifest) -> str:
             template = manifest["spec"]["template"]
             template["metadata"] = {**template["metadata"], _NODES_SUM: None}
     metadata = manifest["metadata"]
-    if _is_kept(manifest):
+    if (
+        manifest["kind"] in ("CustomResourceDefinition", "Namespace")
+        or "aggregationRule" in manifest
+    ):
         kept = {**metadata, "annotations": {**metadata["annotations"], KEPT: "keep"}}
         manifest = {**manifest, "metadata": kept}
     return _expressed(render([manifest]).replace("{{", '{{ "{{" }}'))
-
-
-def _is_kept(manifest: Manifest) -> bool:
-    """True if Helm is to leave the object at the end (:data:`KEPT`)."""
-    if manifest["kind"] == "Namespace":
-        return bool(manifest["metadata"]["name"] != _BASE.nodes_namespace)
-    return manifest["kind"] == "CustomResourceDefinition" or "aggregationRule" in manifest
 
 
 def _settable(deployment: Manifest) -> Manifest:

@@ -192,6 +192,8 @@ async def by_helm(client: Client) -> InstallRefusal | None:
     selector = f"{OF_LIQOD},{labels.APP_MANAGED_BY}={HELM}"
     accounts = await client.list(SERVICE_ACCOUNTS, Selection(labels=selector), decode=Partial)
     for each in accounts:
+        if each.metadata.name != rights.SERVICE_ACCOUNT:
+            continue  # that of nodes is in another namespace than the release
         release = each.metadata.annotations.get(RELEASE, "liqod")
         place = each.metadata.namespace
         return InstallRefusal(
