@@ -5,8 +5,6 @@ backend raises on purpose (a LiqodError) is a fault of the machine; any other er
 reported as the plugin's, to the peer's network and in the layer of plugins.
 """
 
-import os
-import stat
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.errors import NetworkError, PluginError
+from liqod.errors import PluginError
 from liqod.network.dataplane.names import PeerNames
 from liqod.plugins.callguard import CallGuard
 from liqod.plugins.providers import (
@@ -26,6 +24,7 @@ from liqod.plugins.providers import (
     TunnelStatus,
 )
 from liqod.plugins.typecheck import shown, type_problem, waits
+from liqod.runtime.ownfolder import own_folder
 
 Functions = Mapping[str, Callable[..., Any]]
 FUNCTIONS: Final = ("problem", "up", "status", "down")
@@ -163,23 +162,6 @@ def refuse(gauge: CallGuard) -> None:
     """Raise PluginError where a backend is parked: it is not to be called now."""
     if gauge.rests:
         raise PluginError(f"{gauge} is {gauge.trouble}")
-
-
-def own_folder(folder: Path) -> None:
-    """Have a folder that is this user's alone.
-
-    Raises:
-        NetworkError: it cannot be made, somebody else's lies there, or others may write there.
-    """
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
-    except OSError as error:
-        raise NetworkError(f"{folder}: {error.strerror}") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-        raise NetworkError(f"{folder} is not this user's own folder")
-    if found.st_mode & 0o022:
-        raise NetworkError(f"others may write in {folder}: chmod 700 {folder}")
 
 
 def _built(

@@ -51,7 +51,8 @@ async def order(folder: Path) -> None:
                     found = messages.REPLIES.decode(await connection.receive())
                     if isinstance(found, MachineRead) and found.facts.problem:
                         print(found.facts.problem, flush=True)
-        except NetworkError:
+        except NetworkError as error:
+            print(f"no orders: {error}", flush=True)
             await trio.sleep(AGAIN)
 
 
@@ -60,7 +61,8 @@ async def be_called(folder: Path, nursery: trio.Nursery) -> None:
     while True:
         try:
             stream = await machinesocketdial.calls(folder)
-        except NetworkError:
+        except NetworkError as error:
+            print(f"no calls: {error}", flush=True)
             await trio.sleep(AGAIN)
             continue
         print("ready", flush=True)

@@ -21,6 +21,7 @@ import trio
 
 from liqod.plugins.network import processes, uapi
 from liqod.plugins.providers import Host
+from liqod.runtime.ownfolder import own_folder
 from liqod.runtime.unixpeer import unix_peer
 from liqod.runtime.unixstream import connected
 from liqod.sharedport import CALLS, HANDED, TAKEN, bound, received
@@ -72,7 +73,7 @@ class MachineProcess:
         made anew by their owners, which see that their interfaces are gone.
 
         Raises:
-            NetworkError: it has ended, or was not ready in time.
+            NetworkError: it has ended, was not ready in time, or has no folder for its socket.
             OSError: it cannot be begun.
         """
         with suppress(OSError):
@@ -80,6 +81,7 @@ class MachineProcess:
             if found.version == wanted.VERSION:
                 return found
         await self.end()
+        own_folder(self.control.parent)
         # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
         command = [sys.executable, "-I", "-m", MODULE, str(self.control)]
         await processes.start_until_ready(

@@ -17,6 +17,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, LEASES, NAMESPACES, NODES, PODS
 from liqod.cli import __main__ as page
 from liqod.cli.timings import CommandTimings
+from liqod.install.workload import STAND_IN
 from liqod.procedures.timings import PeeringTimings
 from liqod.resources import NAMESPACE_OFFLOADINGS, OVERRIDE_POLICIES
 from tests.simulated.borrower import eventually
@@ -334,17 +335,27 @@ async def test_status_asks_the_daemon_while_the_api_server_is_down(tmp_path: Pat
 @pytest.mark.long
 async def test_manifests_are_printed_instead_of_applied():
     words = ("install", "--cluster-id", "rome", "-o", "yaml", "--kubeconfig", "/nowhere")
-    whole = list(yaml.safe_load_all((await command(*words, "--dry-run")).out))
-    kinds = {one["kind"] for one in whole}
+    whole = named((await command(*words, "--dry-run")).out)
+    kinds = {kind for kind, _, _ in whole}
     assert {"Namespace", "CustomResourceDefinition", "ClusterRole", "RuntimeClass"} <= kinds
     assert "Service" not in kinds
-    own = list(yaml.safe_load_all((await command(*words, "--in-cluster")).out))
-    # The ConfigMap is of `liqod node`, which has no part of the daemon's Secret.
-    beside = {"ConfigMap", "PodDisruptionBudget", "Secret", "Service"}
-    assert {one["kind"] for one in own} == {"DaemonSet", "Deployment", *beside}
-    both = list(yaml.safe_load_all((await command(*words, "--in-cluster", "--dry-run")).out))
+    own = named((await command(*words, "--in-cluster")).out)
+    assert {("Deployment", "liqo", "liqod"), ("Service", "liqo", "liqod")} <= own
+    assert {("Namespace", "", "liqo-nodes"), ("DaemonSet", "liqo-nodes", "liqod-node")} <= own
+    both = named((await command(*words, "--in-cluster", "--dry-run")).out)
     # Where the daemon runs elsewhere, a Deployment without pods stands for it.
-    assert len(both) == len(whole) - 1 + len(own)
+    assert whole - both == {("Deployment", "liqo", STAND_IN)}
+    assert both - whole == own - whole
+
+
+def named(printed: str) -> set[tuple[str, str, str]]:
+    """Kind, namespace and name of each manifest, none of which is there twice."""
+    made = [
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
+        for one in yaml.safe_load_all(printed)
+    ]
+    assert len(made) == len(set(made))
+    return set(made)
 
 
 async def test_plugins_and_configuration_are_shown_and_checked(tmp_path: Path):

@@ -234,3 +234,14 @@ async def test_descriptors_that_nobody_asked_for_are_closed(
         assert len(given) == (0 if answered == b"nonsense\n" else wanted.MOST_FILES)
         for each in given:
             os.close(each)
+
+
+async def test_it_is_begun_where_no_program_has_run_yet(tmp_path: Path):
+    process = MachineProcess(ROME, tmp_path / "never" / "made")
+    try:
+        async with process.turn:
+            await process.have()
+        assert await process.process() is not None
+        assert process.control.parent.stat().st_mode & 0o777 == 0o700
+    finally:
+        await process.end()

@@ -1,11 +1,11 @@
-"""A tunnel backend is behind its wall: whatever it does is named, and nobody else has it worse."""
+"""A folder for the files of programs is its user's alone."""
 
 from pathlib import Path
 
 import pytest
 
 from liqod.errors import NetworkError
-from liqod.network.backends import own_folder
+from liqod.runtime.ownfolder import own_folder
 
 
 def test_a_folder_that_others_may_write_to_is_not_used(tmp_path: Path):
