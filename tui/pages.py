@@ -151,7 +151,11 @@ def _node(node: NodeRow | None) -> str:
         ("ready", "yes" if node.ready else f"no: {node.message}"),
         ("pods", f"{node.pods_ready} of {node.pods} ready"),
     )
-    return "\n".join([*lines, *(f"  {name}: {much}" for name, much in node.resources.items())])
+    for name in sorted({*node.resources, *node.granted}):
+        much, granted = node.resources.get(name, UNKNOWN), node.granted.get(name, "")
+        less = f", of {granted} granted" if granted not in ("", much) else ""
+        lines.append(f"  {name}: {much}{less}")
+    return "\n".join(lines)
 
 
 def _namespace(row: NamespaceRow | None) -> str:

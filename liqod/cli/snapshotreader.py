@@ -90,6 +90,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         stayed=await _stayed(lists, listed["offloadings"], [node.name for node in virtual_nodes]),
         now=times.now(),
         nodes=states,
+        allocatable=capacity.of_virtual(nodes),
         pods=tuple(out),
         requests_read=not lists.silent,
         key=key,

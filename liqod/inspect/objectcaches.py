@@ -272,7 +272,7 @@ class WatchedObjects:
         self._context = context
         self._listed = {field: Cache[Any](each.type, each.make) for field, each in LISTED.items()}
         self._virtual: Cache[VirtualNode] = self._listed["virtual_nodes"]
-        self._nodes = Cache[tuple[str, str]](Node, viewrows.readiness)
+        self._nodes = Cache[Node](Node, itself)
         self._own_nodes = Cache[Node](Node, itself)
         self._pods = Placed[CountedPod](LivePod, counted)
 
@@ -327,7 +327,8 @@ class WatchedObjects:
             leader_age=0.0,
             webhook=labels.TRUE if webhook == REACHABLE else webhook,
             **listed,
-            nodes=dict(self._nodes.rows.values()),
+            nodes=dict(map(viewrows.readiness, self._nodes.rows.values())),
+            allocatable=capacity.of_virtual(self._nodes.rows.values()),
             pods=tuple(each.row for each in self.pods),
             policies=policies,
             capacity=capacity.of_nodes(self._own_nodes.rows.values()),

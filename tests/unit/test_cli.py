@@ -8,6 +8,7 @@ import sys
 import time
 from datetime import datetime
 
+import msgspec
 import pytest
 
 from liqod import __version__
@@ -359,3 +360,13 @@ def test_the_live_view_needs_a_terminal():
     assert done.returncode == 2
     assert done.stdout == ""
     assert "liqod top: it needs a terminal" in done.stderr
+
+
+def test_the_table_of_nodes_has_no_number_where_the_node_is_not_known():
+    grant = {"cpu": "4", "pods": "10"}
+    row = NodeRow("milan", "milan", True, "", {"cpu": "1500m", "pods": "3"}, 2, 2, granted=grant)
+    view = msgspec.structs.replace(overview(Snapshot(cluster_id="rome")), nodes=(row,))
+    assert "milan         milan  Ready   2/2         1500m  -       3" in render(view, now=0.0)
+    unknown = msgspec.structs.replace(row, ready=False, resources={})
+    text = render(msgspec.structs.replace(view, nodes=(unknown,)), now=0.0)
+    assert "milan         milan  NotReady  2/2         -    -       -" in text

@@ -28,6 +28,11 @@ def is_virtual(node: Node) -> bool:
     return node.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
 
 
+def of_virtual(nodes: Iterable[Node]) -> dict[str, Resources]:
+    """The allocatable resources of each virtual node, by its name."""
+    return {each.metadata.name: each.status.allocatable for each in nodes if is_virtual(each)}
+
+
 MOST_MACHINES: Final = 8
 """Sizes of machines that are told to consumers."""
 MOST_RESOURCES: Final = 16

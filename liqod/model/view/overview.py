@@ -5,7 +5,7 @@ and needs no daemon, so the reasons are available without one.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -203,11 +203,16 @@ def _node(node: VirtualNode, snapshot: Snapshot, pods: int, ready: int, waits: i
         node.spec.cluster_id,
         not unready,
         node_problem(node, unready),
-        {key: str(value) for key, value in node.spec.resource_quota.hard.items()},
+        _texts(snapshot.allocatable.get(node.name, {})),
         pods,
         ready,
         waits,
+        _texts(node.spec.resource_quota.hard),
     )
+
+
+def _texts(resources: Mapping[str, int | str]) -> dict[str, str]:
+    return {key: str(value) for key, value in resources.items()}
 
 
 def _namespace(offloading: NamespaceOffloading) -> NamespaceRow:

@@ -44,10 +44,13 @@ class PeerRow(msgspec.Struct, frozen=True):
 
 
 class NodeRow(msgspec.Struct, frozen=True):
-    """One virtual node: its peer, its readiness, its capacity and its pods.
+    """One virtual node: its peer, its readiness, its resources and its pods.
 
     Attributes:
-        pods_waiting: those that wait at the peer, and use nothing of its capacity.
+        resources: the allocatable ones of its Node, by which the scheduler goes; empty where there
+            is no Node, or it cannot be read.
+        pods_waiting: those that wait at the peer, and use nothing of what is granted.
+        granted: the grant that they are made of. It is more where the peer has less room.
     """
 
     name: str
@@ -58,6 +61,7 @@ class NodeRow(msgspec.Struct, frozen=True):
     pods: int
     pods_ready: int
     pods_waiting: int = 0
+    granted: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class NamespaceRow(msgspec.Struct, frozen=True):

@@ -73,6 +73,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         stayed: number of pods on this cluster's own nodes, by namespace with the strategy Remote.
         now: the time of it, RFC 3339.
         nodes: readiness of each virtual Node by name: empty when Ready, else its message.
+        allocatable: the resources of each of these Nodes for pods, as the scheduler counts them.
         expiries: seconds of life left of each peer's certificates, by (peer, identity).
         guests: pods in this cluster that belong to a consumer.
         connections: the Connections of tunnels to peers.
@@ -110,6 +111,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     stayed: Mapping[str, int] = {}
     now: str = ""
     nodes: Mapping[str, str] = {}
+    allocatable: Mapping[str, Mapping[str, int | str]] = {}
     pods: tuple[PodSummary, ...] = ()
     expiries: Mapping[tuple[str, str], float] = {}
     guests: tuple[GuestSummary, ...] = ()

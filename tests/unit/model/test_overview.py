@@ -70,6 +70,7 @@ def healthy(**changes: object) -> Snapshot:
         "foreign_clusters": (peer("milan", notes={labels.POD_NETWORK: "routed"}),),
         "virtual_nodes": (node("milan", "milan"),),
         "nodes": {"milan": ""},
+        "allocatable": {"milan": {"cpu": "4"}},
         "pods": (PodSummary("shop", "web-1", "milan", "Running", True),),
         "expiries": {("milan", "controlplane-milan"): 300 * DAY},
         **changes,
@@ -95,6 +96,13 @@ def test_all_is_well():
     )
     (shown,) = view.nodes
     assert (shown.ready, shown.resources, shown.pods_ready) == (True, {"cpu": "4"}, 1)
+
+
+def test_a_node_has_what_the_scheduler_counts_and_not_its_grant():
+    (less,) = overview(healthy(allocatable={"milan": {"cpu": "1500m", "pods": 3}})).nodes
+    assert (less.resources, less.granted) == ({"cpu": "1500m", "pods": "3"}, {"cpu": "4"})
+    (unknown,) = overview(healthy(allocatable={}, nodes={})).nodes
+    assert (unknown.resources, unknown.granted) == ({}, {"cpu": "4"})
 
 
 def test_a_daemon_that_is_down_is_the_worst_problem():

@@ -116,6 +116,15 @@ def test_a_peer_that_is_gone_says_so() -> None:
     assert shown(session(), "peer", "milan").notes[0].text == "this peer is gone"
 
 
+def test_a_node_that_has_less_than_its_grant_says_so() -> None:
+    grant = {"cpu": "4", "memory": "8Gi"}
+    row = NodeRow("milan", "milan", True, "", {"cpu": "1500m", "memory": "8Gi"}, 0, 0, 0, grant)
+    known = session(peer(), nodes={"milan": row})
+    place = Place("offloaded")
+    told = pages.describe(known, place, Row("node milan", ()), NOW).splitlines()
+    assert told[-2:] == ["  cpu: 1500m, of 4 granted", "  memory: 8Gi"]
+
+
 def test_pods_are_below_their_node_and_say_why_they_wait() -> None:
     known = session(
         peer(),
