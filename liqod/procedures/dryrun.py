@@ -14,7 +14,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.errors import ConfigError, LiqodError, NotFound, PermanentError
 from liqod.kube.client import APPLY_PATCH, MERGE_PATCH, Client
 from liqod.kube.restrequest import JSON
-from liqod.procedures.applypatch import merge_patch, strategic_patch
+from liqod.procedures.applypatch import BUILT_IN, merge_patch, strategic_patch
 from liqod.resources import DEFINITIONS
 
 Json = dict[str, Any]
@@ -134,7 +134,7 @@ class DryRun:
         notes = (before or {}).get("metadata", {}).get("annotations") or {}
         query = {"dryRun": "All", "fieldManager": self._manager, "fieldValidation": "Strict"}
         if LAST_APPLIED in notes:
-            custom = "." in kind.group
+            custom = kind.group not in BUILT_IN
             content = MERGE_PATCH if custom else STRATEGIC_PATCH
             # kubectl writes its own annotation, so that those of others always stay.
             written = {**body, "metadata": {"annotations": {}, **body["metadata"]}}

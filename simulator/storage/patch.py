@@ -130,22 +130,25 @@ def strategic(target: Any, patch: Any, shape: Shape) -> Any:
         elif value is None:
             result.pop(key, None)
         else:
-            result[key] = _strategic_field(result.get(key), value, shape.field(key))
+            order = patch.get(f"$setElementOrder/{key}")
+            result[key] = _strategic_field(result.get(key), value, shape.field(key), order)
     return result
 
 
-def _strategic_field(current: Any, value: Any, shape: Shape) -> Any:
+def _strategic_field(current: Any, value: Any, shape: Shape, order: list[Any] | None) -> Any:
     if isinstance(value, list):
-        keys = shape.merge_keys
-        if keys:
-            return _strategic_list(current or [], value, keys[0], shape)
+        if shape.keys:
+            return _strategic_list(current or [], value, shape.keys[0], shape, order)
         if shape.is_set:
-            return list(dict.fromkeys([*(current or []), *value]))
+            merged = list(dict.fromkeys([*(current or []), *value]))
+            return merged if order is None else _ordered(merged, current or [], order)
         return value
     return strategic(current, value, shape)
 
 
-def _strategic_list(current: list[Json], patch: list[Json], key: str, shape: Shape) -> list[Json]:
+def _strategic_list(
+    current: list[Json], patch: list[Json], key: str, shape: Shape, order: list[Json] | None
+) -> list[Json]:
     if any(each.get("$patch") == "replace" for each in patch):
         return [each for each in patch if "$patch" not in each]
     result = list(current)
@@ -160,4 +163,25 @@ def _strategic_list(current: list[Json], patch: list[Json], key: str, shape: Sha
             result.append(strategic({}, change, shape.item))
         else:
             result[at] = strategic(result[at], change, shape.item)
-    return result
+    if order is None:
+        return result
+    items = {each[key]: each for each in result}
+    names = _ordered(list(items), [each[key] for each in current], [each[key] for each in order])
+    return [items[each] for each in names]
+
+
+def _ordered(merged: list[Any], live: list[Any], order: list[Any]) -> list[Any]:
+    """A merged list in the order that the patch wants.
+
+    Of the others each comes before the first item, from the last place on, that was behind it.
+    """
+    found = [each for each in order if each in merged]
+    place = 0
+    for each in [one for one in merged if one not in order]:
+        while place < len(found) and not (
+            found[place] in live and live.index(found[place]) > live.index(each)
+        ):
+            place += 1
+        found.insert(place, each)
+        place += 1
+    return found

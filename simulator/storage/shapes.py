@@ -21,6 +21,7 @@ _KEYED: dict[str, tuple[str, ...]] = {
     "resourceClaims": _NAME,
     "schedulingGates": _NAME,
     "webhooks": _NAME,
+    "matchConditions": _NAME,
     "volumeMounts": ("mountPath",),
     "volumeDevices": ("devicePath",),
     "hostAliases": ("ip",),
@@ -33,11 +34,9 @@ _PARENTED: dict[tuple[str, str], tuple[str, ...]] = {
     ("containers", "ports"): ("containerPort", "protocol"),
     ("initContainers", "ports"): ("containerPort", "protocol"),
     ("spec", "ports"): ("port", "protocol"),
+    ("spec", "variables"): _NAME,
     ("status", "conditions"): ("type",),
     ("status", "addresses"): ("type",),
-}
-_STRATEGIC_ONLY: dict[tuple[str, str], tuple[str, ...]] = {
-    ("spec", "taints"): ("key",),
 }
 _ATOMIC_MAPS = {
     "selector",
@@ -65,7 +64,6 @@ class Shape(NamedTuple):
 
     Attributes:
         keys: the fields that identify an item of a keyed list; empty for other lists.
-        strategic_keys: the same for strategic merge, where it differs.
         is_set: a list of scalars merged as a set.
         atomic: replaced as a whole.
     """
@@ -73,15 +71,9 @@ class Shape(NamedTuple):
     name: str = ""
     parent: str = ""
     keys: tuple[str, ...] = ()
-    strategic_keys: tuple[str, ...] = ()
     is_set: bool = False
     atomic: bool = False
     schema: Json | None = None
-
-    @property
-    def merge_keys(self) -> tuple[str, ...]:
-        """The keys for strategic merge."""
-        return self.keys or self.strategic_keys
 
     @property
     def item(self) -> "Shape":
@@ -129,7 +121,6 @@ def _builtin(parent: str, name: str) -> Shape:
         name=name,
         parent=parent,
         keys=keys,
-        strategic_keys=_STRATEGIC_ONLY.get((parent, name), ()),
         is_set=name in _SETS,
         atomic=name in _ATOMIC_MAPS,
     )

@@ -217,6 +217,24 @@ async def test_strategic_merge_patch(api):
     assert answer.body["spec"]["containers"][0]["imagePullPolicy"] == "IfNotPresent"
 
 
+async def test_strategic_merge_orders_what_it_merges(api):
+    env = [{"name": each, "value": "1"} for each in "ABCD"]
+    spec = {"containers": [{"name": "c", "image": "i:1", "env": env}]}
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": spec}
+    made = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    await api.made(DEPLOYMENTS, {"metadata": {"name": "d"}, "spec": made})
+    order = [{"name": each} for each in "EDA"]
+    fresh = {"name": "E", "value": "1"}
+    changed = {"name": "c", "env": [fresh, {"name": "D"}], "$setElementOrder/env": order}
+    strategy = {"type": "Recreate", "$retainKeys": ["type"]}
+    patch = {"spec": {"strategy": strategy, "template": {"spec": {"containers": [changed]}}}}
+    answer = await api.call("PATCH", api.path(DEPLOYMENTS, "d"), patch, content=STRATEGIC)
+    assert answer.status == 200, answer.body
+    [container] = answer.body["spec"]["template"]["spec"]["containers"]
+    assert [each["name"] for each in container["env"]] == list("EBCDA")
+    assert answer.body["spec"]["strategy"] == {"type": "Recreate"}
+
+
 async def test_other_patches_are_refused(api):
     await api.made(CONFIG_MAPS, config())
     answer = await api.call("PATCH", api.path(CONFIG_MAPS, "one"), {}, content="application/json")

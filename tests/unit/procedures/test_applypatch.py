@@ -42,6 +42,18 @@ def env(*names: str) -> Json:
             pod(WEB, tolerations=[{"key": "a"}]),
             pod(WEB, tolerations=[{"key": "a"}]),
         ),
+        (pod(env("A", "B")), pod(env("A", "B", "C")), pod(env("B", "A")), pod(env("B", "A", "C"))),
+        (
+            pod(env(), volumes=[{"name": "v"}]),
+            pod(env(), volumes=[{"name": "v", "emptyDir": {}}]),
+            pod(env(), volumes=[{"name": "v", "secret": {}}]),
+            pod(env(), volumes=[{"name": "v", "secret": {}}]),
+        ),
+        (
+            {"spec": {"strategy": {"type": "RollingUpdate"}}},
+            {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}},
+            *({"spec": {"strategy": {"type": "Recreate"}}},) * 2,
+        ),
         ({"spec": {"ports": DNS}}, {"spec": {"ports": DNS}}, *({"spec": {"ports": DNS}},) * 2),
         ({"spec": {"ports": DNS}}, {"spec": {"ports": DNS}}, *({"spec": {"ports": DNS[:1]}},) * 2),
         (
@@ -56,6 +68,12 @@ def test_an_item_that_is_written_no_more_is_taken_out(
     applied: Json, live: Json, written: Json, comes: Json
 ):
     assert patch.strategic(live, strategic_patch(applied, written), BUILTIN) == comes
+
+
+def test_the_selector_of_a_budget_is_replaced_as_a_whole():
+    applied, written = ({"matchLabels": {each: "1"}} for each in "ab")
+    bodies = [{"kind": "PodDisruptionBudget", "spec": {"selector": x}} for x in (applied, written)]
+    assert strategic_patch(*bodies) == bodies[1]
 
 
 def test_lists_of_a_custom_resource_are_replaced():
