@@ -395,6 +395,9 @@ PEER_NODES_READY: Final = "liqod.io/PeerNodesReady"
 NODES_READY: Final = "liqod.io/nodes-ready"
 """Annotation of a ResourceSlice, and of its VirtualNode: that ``some`` or ``none`` of its
 provider's nodes are Ready (:mod:`liqod.model.peering.nodesready`); absent where all are."""
+NODES_CORDONED: Final = "liqod.io/nodes-cordoned"
+"""Annotation ``true`` of the same: its provider has cordoned all nodes that are Ready, so that no
+new pod starts there (:mod:`liqod.model.peering.nodesready`)."""
 BEYOND_NODES: Final = "liqod.io/beyond-nodes"
 """Annotation of a ResourceSlice: the resources of which it is granted more than all nodes of its
 provider's have, comma-separated (:mod:`liqod.model.peering.capacity`); absent for none."""

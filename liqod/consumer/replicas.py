@@ -26,6 +26,7 @@ TOLD = (
     labels.GUEST_RULES,
     labels.REFUSED_NAMES,
     labels.NODES_READY,
+    labels.NODES_CORDONED,
     labels.FREE_CAPACITY,
     labels.BEYOND_NODES,
     labels.KNOWN_KEY,

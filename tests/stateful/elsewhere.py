@@ -151,6 +151,11 @@ ELSEWHERE = {
         "simulated/consumer/test_dead_nodes.py",
         "test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back",
     ),
+    f"{POD}: the provider has cordoned all its nodes that are Ready, and adds none"
+    " (`provider.autoscales`)": (
+        "simulated/consumer/test_dead_nodes.py",
+        "test_a_peer_that_has_cordoned_all_its_ready_nodes_takes_nothing_new",
+    ),
     f"{POD}: a Service's EndpointSlice takes more than 1 MiB, which a thousand endpoints do not, or"
     " the peer holds too much of this cluster already (`guests.max_bytes`)": (
         "simulated/provider/test_shadowendpointslices.py",

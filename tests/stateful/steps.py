@@ -335,6 +335,20 @@ class Cordon(Step):
         await world[self.provider].hand.patch(NODES, f"{self.provider}-node-1", patch)
 
 
+@dataclass(frozen=True)
+class Shut(Step):
+    """A taint keeps new pods off the provider's only node, which consumers do not learn; or does no
+    more."""
+
+    provider: str
+    on: bool
+
+    async def act(self, world: World) -> None:
+        taints = [{"key": "shut", "effect": "NoSchedule"}] if self.on else None
+        patch = {"spec": {"taints": taints}}
+        await world[self.provider].hand.patch(NODES, f"{self.provider}-node-1", patch)
+
+
 def pod_manifest(name: str, node: str) -> Json:
     """A pod bound to a virtual node."""
     return {

@@ -20,6 +20,7 @@ from tests.stateful.steps import (
     Pod,
     Put,
     Recreate,
+    Shut,
     Step,
     StripRemote,
     Unoffload,
@@ -97,6 +98,7 @@ hands = st.one_of(
     st.builds(Foreign, providers, st.one_of(plain, st.just("pod")), names),
     st.builds(Finish, providers, names, st.sampled_from(("Succeeded", "Failed"))),
     st.builds(Cordon, providers, st.booleans()),
+    st.builds(Shut, providers, st.booleans()),
     st.builds(DropRemoteNamespace, providers),
 )
 peerings = st.one_of(

@@ -27,7 +27,6 @@ from liqod.runtime.supervise import leaves
 from tests.stateful.audit import Broken
 from tests.stateful.script import perform
 from tests.stateful.steps import (
-    Cordon,
     Delete,
     Deployment,
     Finish,
@@ -35,6 +34,7 @@ from tests.stateful.steps import (
     Pod,
     Put,
     Recreate,
+    Shut,
     Step,
     Wait,
 )
@@ -175,7 +175,7 @@ def test_a_pod_that_the_webhook_missed_is_forgotten(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_end_of_a_pod_that_returns_is_not_proven(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = (Cordon("milan", True), Cordon("turin", True), Deployment("web", 1), Wait(35.0))
+    script = (Shut("milan", True), Shut("turin", True), Deployment("web", 1), Wait(35.0))
     perform(*script)
 
     def believed(pod: Json, view: View, *_: object) -> Plan:

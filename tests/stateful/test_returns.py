@@ -11,12 +11,12 @@ import pytest
 
 from tests.stateful import world
 from tests.stateful.script import story
-from tests.stateful.steps import Cordon, Deployment, Step, Wait
+from tests.stateful.steps import Deployment, Shut, Step, Wait
 from tests.stateful.troubles import Down, Freeze, Join, Kill, Lose, Part, Start, Thaw, Up
 from tests.stateful.world import CONSUMER, World
 
 SCHEDULES = 6
-SHUT = (Cordon("milan", on=True), Cordon("turin", on=True), Deployment("web", 2))
+SHUT = (Shut("milan", on=True), Shut("turin", on=True), Deployment("web", 2))
 DUE = 22.0
 """Seconds after which the first pods are being ended at their provider, of :data:`SHUT`."""
 
@@ -35,7 +35,7 @@ def troubles(chance: random.Random) -> Iterator[Step]:
             (Freeze(provider), Thaw(provider)),
             (Lose(provider, chance.choice(("delete", "get", "create")), 2), Wait(0.0)),
             (Lose(CONSUMER, chance.choice(("patch", "create")), 2), Wait(0.0)),
-            (Cordon(provider, on=False), Cordon(provider, on=chance.random() < 0.5)),
+            (Shut(provider, on=False), Shut(provider, on=chance.random() < 0.5)),
         ]
         before, after = chance.choice(kinds)
         yield before
@@ -67,4 +67,4 @@ def test_whatever_happens_meanwhile_nothing_runs_twice() -> None:
 @pytest.mark.long
 def test_all_return_and_their_successors_too_after_a_pause() -> None:
     assert returned(*SHUT, Wait(DUE + 10.0)) == 2
-    assert returned(*SHUT, Wait(DUE + 10.0), Cordon("turin", on=False), Wait(700.0)) >= 2
+    assert returned(*SHUT, Wait(DUE + 10.0), Shut("turin", on=False), Wait(700.0)) >= 2

@@ -25,7 +25,7 @@ Json = dict[str, Any]
 OWN_TAINTS: Final = labels.NODE_TAINTS
 CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "NoSchedule"}
 """The taint of nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook
-of Liqo's that is down), or of whose nodes none is Ready: its pods stay, and none new
+of Liqo's that is down), or of whose nodes none takes pods: its pods stay, and none new
 come."""
 LEFT_ALONE: Final = {labels.NO_SCALE_DOWN: labels.TRUE, labels.NO_DISRUPTION: labels.TRUE}
 """The annotations by which autoscalers of this cluster remove no node that seems to be empty."""
@@ -167,16 +167,16 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
 
 def desired_taints(node: VirtualNode, facts: NodeState, current: Sequence[Json] = ()) -> list[Json]:
     """The virtual nodes' taint, those of the VirtualNode, and the one that keeps new pods away
-    while the peer's daemon does not run, its API server takes none or no node of its is Ready;
-    where that is unknown, it stays as it is."""
+    while the peer's daemon does not run, its API server takes none or no node of its does; where
+    that is unknown, it stays as it is."""
     ours = {_taint_name(TAINT), _taint_name(CLOSED)}
     own = [
         {"key": each.key, "effect": each.effect, **({"value": each.value} if each.value else {})}
         for each in node.spec.taints
         if f"{each.key}:{each.effect}" not in ours
     ]
-    dead = nodesready.reported(node.metadata.annotations) == nodesready.NONE
-    silent = facts.closed or dead or facts.daemon.state == "silent"
+    shut = nodesready.takes_none(node.metadata.annotations)
+    silent = facts.closed or shut or facts.daemon.state == "silent"
     closed = silent or (
         facts.daemon.state == "unasked"
         and any(_taint_name(each) == _taint_name(CLOSED) for each in current)
@@ -317,6 +317,8 @@ def _desired_conditions(node: VirtualNode, facts: NodeState) -> list[Json]:
     }
     if facts.closed:
         ready["message"] = f"no new pods: {facts.reason}"
+    elif nodesready.is_cordoned(node.metadata.annotations):
+        ready["message"] = nodesready.CORDONED
     if not facts.up:
         ready = {
             "type": "Ready",

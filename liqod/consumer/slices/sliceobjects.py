@@ -148,6 +148,8 @@ def virtual_node_of(
         notes[labels.WAITING_GIVES_WAY] = labels.TRUE
     if lacks := nodesready.reported(found.metadata.annotations):
         notes[labels.NODES_READY] = lacks
+    if nodesready.is_cordoned(found.metadata.annotations):
+        notes[labels.NODES_CORDONED] = labels.TRUE
     if parts.mode(found.metadata.annotations) != parts.WHOLE:
         notes[labels.VIRTUAL_NODES] = parts.mode(found.metadata.annotations)
     if part is not None:

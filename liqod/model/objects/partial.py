@@ -85,10 +85,11 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 class NodeSpec(msgspec.Struct, frozen=True):
-    """The networks of a node's pods, textual prefixes."""
+    """The networks of a node's pods, textual prefixes; and whether it is cordoned."""
 
     pod_cidr: str = msgspec.field(name="podCIDR", default="")
     pod_cidrs: tuple[str, ...] = msgspec.field(name="podCIDRs", default=())
+    unschedulable: bool = False
 
 
 class NodeAddress(msgspec.Struct, frozen=True):

@@ -1,8 +1,9 @@
-"""Readiness of a provider's nodes as it reports them to consumers: some, or none, are Ready.
+"""Readiness of a provider's nodes as it reports them to consumers: some, or none, are Ready; or all
+that are Ready are cordoned.
 
-It is an annotation of the slices that it grants, which comes back with their status, and goes on to
-their virtual nodes. Nothing is reported while all are Ready, nor by Liqo; the number of nodes is
-never reported. Pure.
+Both are annotations of the slices that it grants, which come back with their status, and go on to
+their virtual nodes. Nothing is reported while all are Ready and one takes pods, nor by Liqo; the
+number of nodes is never reported. Pure.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,6 +17,7 @@ _TEXTS: Final = {
     SOME: "not all nodes of the peer's are Ready: what runs on the others may not answer",
     NONE: "no node of the peer's is Ready: nothing that runs there may answer",
 }
+CORDONED: Final = "every Ready node of the peer's is cordoned: no new pod starts there"
 
 
 def word(ready: Collection[bool]) -> str:
@@ -25,12 +27,33 @@ def word(ready: Collection[bool]) -> str:
     return SOME if any(ready) else NONE
 
 
+def all_cordoned(schedulable: Collection[bool]) -> bool:
+    """True if no Ready node takes pods, by whether each does; False where none is Ready."""
+    return bool(schedulable) and not any(schedulable)
+
+
 def reported(annotations: Mapping[str, str]) -> str:
     """The state that a provider reports; empty for none, or an unknown one."""
     found = annotations.get(labels.NODES_READY, "")
     return found if found in _TEXTS else ""
 
 
+def takes_none(annotations: Mapping[str, str]) -> bool:
+    """True if no node of a provider takes new pods, by what it reports."""
+    return reported(annotations) == NONE or is_cordoned(annotations)
+
+
+def is_cordoned(annotations: Mapping[str, str]) -> bool:
+    """True if a provider reports that its Ready nodes are cordoned."""
+    return annotations.get(labels.NODES_CORDONED) == labels.TRUE
+
+
 def text(found: str) -> str:
     """A reported state as a sentence."""
     return _TEXTS.get(found, "")
+
+
+def sentence(annotations: Mapping[str, str]) -> str:
+    """All that a provider reports of its nodes; empty for nothing."""
+    cordoned = CORDONED if is_cordoned(annotations) else ""
+    return "; ".join(filter(None, (text(reported(annotations)), cordoned)))

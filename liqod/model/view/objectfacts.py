@@ -254,7 +254,7 @@ def virtual_node(node: VirtualNode, unready: str = "") -> NodeFacts:
     return NodeFacts(
         node.name,
         node_problem(node, unready),
-        behind=nodesready.text(nodesready.reported(node.metadata.annotations)),
+        behind=nodesready.sentence(node.metadata.annotations),
         kubelet=holds(found, VIRTUAL_KUBELET, RUNNING),
         runs=None if node.spec.create_node is False else holds(found, NODE, RUNNING),
     )

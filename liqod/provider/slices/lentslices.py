@@ -146,6 +146,7 @@ class LentSlices(Controller[str]):
         self._nodes: Watched[str] = Watched(NODES)
         watches: list[Watched[str]] = [self._slices, self._tenants, self._quotas, self._namespaces]
         tasks: list[Callable[[], Awaitable[object]]] = [self._follow_nodes, self._follow_amounts]
+        tasks.append(self._follow_cordons)
         self._free: FreeNodes | None = None
         self._free_every = timings.free_every
         self._placed: Watched[str] = Watched(PODS, None, PLACED, trim=trim_placed, wait=False)
@@ -171,6 +172,9 @@ class LentSlices(Controller[str]):
 
     async def _follow_nodes(self) -> NoReturn:
         await self.whenever(self._ready.word.wait_changed, self._known_names)
+
+    async def _follow_cordons(self) -> NoReturn:
+        await self.whenever(self._ready.cordoned.wait_changed, self._known_names)
 
     async def _follow_amounts(self) -> NoReturn:
         await self.whenever(self._ready.has.wait_changed, self._known_names)
@@ -444,6 +448,10 @@ class LentSlices(Controller[str]):
             labels.CORDON_TENANT: labels.TRUE if cordoned else None,
             labels.GUEST_RULES: guestrules.render(rules),
             labels.NODES_READY: self._ready.word.now or None,
+            # Where nodes are added for pods that wait, one that is not cordoned may come.
+            labels.NODES_CORDONED: labels.TRUE
+            if self._ready.cordoned.now and not config.provider.autoscales
+            else None,
             labels.BEYOND_NODES: capacity.word(self._ready.has.now, granted) or None,
         }
         if self._free is None or self._free.known:  # until then the last daemon's word stays

@@ -1,6 +1,7 @@
 """Nodes that die at the provider: seen at the consumer, by its virtual node and by `status`."""
 
 import pytest
+import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
@@ -8,7 +9,7 @@ from liqod.plugins import loader
 from liqod.resources import VIRTUAL_NODES
 from tests.simulated.borrower import condition
 from tests.simulated.consumer.test_peer_daemon import SHUT
-from tests.simulated.members import members
+from tests.simulated.members import SETTINGS, members
 
 
 def node(name):
@@ -49,3 +50,28 @@ async def test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back
         for name in ("worker-1", "worker-2"):
             await turn(milan, name, "True")
         await shown(rome, "True", shut=False)
+
+
+@pytest.mark.parametrize("autoscales", [False, True], ids=["fixed", "autoscales"])
+async def test_a_peer_that_has_cordoned_all_its_ready_nodes_takes_nothing_new(autoscales):
+    plugins = loader.load(sources=loader.built_in())
+    settings = f"{SETTINGS}[provider]\nautoscales = {str(autoscales).lower()}\n"
+    async with members("rome", "milan", plugins=plugins, settings=settings) as [rome, milan]:
+        for name in ("worker-1", "worker-2"):
+            await milan.admin.create(NODES, node(name))
+            await turn(milan, name, "True")
+        await rome.peer(milan)
+        await turn(milan, "worker-1", "Unknown")
+        await shown(rome, "False", shut=False)
+        cordon = {"spec": {"unschedulable": True}}
+        await milan.admin.patch(NODES, "worker-1", cordon)
+        await trio.sleep(5)
+        await shown(rome, "False", shut=False)
+        await milan.admin.patch(NODES, "worker-2", cordon)
+        await trio.sleep(5)
+        await shown(rome, "False", shut=not autoscales)
+        ready = condition(await rome.admin.get(NODES, "milan"), "Ready")
+        assert ("is cordoned" in ready["message"]) is not autoscales
+        assert ready["status"] == "True"
+        await milan.admin.patch(NODES, "worker-2", {"spec": {"unschedulable": None}})
+        await shown(rome, "False", shut=False)

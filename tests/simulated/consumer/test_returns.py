@@ -39,10 +39,21 @@ ONE: Json = {
 
 
 async def shut(member: Member, *, on: bool = True) -> None:
-    """Cordon all real nodes of a provider, or open them again."""
+    """Keep all pods off the real nodes of a provider, of which consumers learn nothing; or end
+    that."""
+    taints = [{"key": "shut", "effect": "NoSchedule"}] if on else None
+    await _patched(member, {"spec": {"taints": taints}})
+
+
+async def cordon(member: Member, *, on: bool = True) -> None:
+    """Cordon all real nodes of a provider, or end that."""
+    await _patched(member, {"spec": {"unschedulable": on}})
+
+
+async def _patched(member: Member, patch: Json) -> None:
     for node in await member.admin.list(NODES, EVERY):
-        name = node["metadata"]["name"]
-        await member.admin.patch(NODES, name, {"spec": {"unschedulable": on}})
+        if node["metadata"]["labels"].get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
+            await member.admin.patch(NODES, node["metadata"]["name"], patch)
 
 
 @asynccontextmanager
@@ -173,7 +184,7 @@ async def test_who_returns_to_a_namespace_full_of_marks_is_evicted_all_the_same(
 async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
     monkeypatch.setattr(returns, "PACE", 1.0)
     async with shops("milan", settings=f"{QUICK}[provider]\nshow_free = true\n") as [rome, milan]:
-        await shut(milan)
+        await cordon(milan)
 
         def says_nothing_is_free(node: Json) -> bool:
             notes = node["metadata"].get("annotations") or {}
@@ -188,7 +199,7 @@ async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
         (mark,) = await marks(rome)
         assert mark.asked == {"cpu": "10m", "pods": "1"}
         assert mark.holds(times.now())
-        await shut(milan, on=False)
+        await cordon(milan, on=False)
 
         async def ended() -> bool:
             (mark,) = await marks(rome)

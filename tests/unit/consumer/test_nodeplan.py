@@ -10,6 +10,7 @@ from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.nodes import nodeplan, virtualnodestatus
 from liqod.consumer.nodes.nodeplan import NodeState
 from liqod.model.objects import conditions
+from liqod.model.peering import nodesready
 from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.resources import VirtualNode
 
@@ -58,6 +59,19 @@ def test_nodes_of_the_peer_that_are_not_ready_are_shown_and_none_takes_new_pods(
     # Once it was said, it is said that they are Ready again.
     patch = nodeplan.status_patch(virtual_node(), UP, live(node), NOW) or {}
     assert conditions.is_status(patch["status"]["conditions"], labels.PEER_NODES_READY)
+
+
+def test_nodes_of_the_peer_that_are_all_cordoned_take_no_new_pods_and_stay_ready():
+    node = virtual_node()
+    notes = {labels.NODES_CORDONED: "true"}
+    node = msgspec.structs.replace(node, metadata=ObjectMeta(name="lz", annotations=notes))
+    assert labels.CLOSED_TAINT in [each["key"] for each in nodeplan.desired_taints(node, UP)]
+    found = live(node)["status"]["conditions"]
+    ready = conditions.find(found, "Ready") or {}
+    assert (ready["status"], ready["message"]) == ("True", nodesready.CORDONED)
+    assert conditions.find(found, labels.PEER_NODES_READY) is None
+    notes[labels.NODES_CORDONED] = "yes"
+    assert labels.CLOSED_TAINT not in [each["key"] for each in nodeplan.desired_taints(node, UP)]
 
 
 def test_what_is_no_word_of_the_peers_nodes_says_nothing():

@@ -395,6 +395,13 @@ FAULTS = [
         never=("virtual nodes fails", *NETWORK_FAILS),
     ),
     Fault(
+        "all ready nodes of the peer's are cordoned",
+        objects={"virtual_nodes": (node("milan", "milan", **{labels.NODES_CORDONED: "true"}),)},
+        says=("every Ready node of the peer's is cordoned",),
+        alone=("every Ready node of the peer's is cordoned", "`kubectl get nodes` there"),
+        never=("no node of the peer's is Ready", *NETWORK_FAILS),
+    ),
+    Fault(
         "some of the peer's nodes are not ready",
         objects={"virtual_nodes": (node("milan", "milan", **{labels.NODES_READY: "some"}),)},
         says=("not all nodes of the peer's are Ready",),
