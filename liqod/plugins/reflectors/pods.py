@@ -15,8 +15,6 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS
 from liqod.model.crossing import fields
@@ -176,17 +174,20 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
         return NOTHING
     remote_pod = next((each for each in remote if _made_for(pod, each)), None)
     if _comes_home(pod, remote_pod):
-        return _end(pod, view)
+        return _end(pod, NOTHING, view)
     if _phase(pod) in podstatus.TERMINAL:
         return NOTHING
     gone = view.gone(PODS)
     if gone is not None and podends.taken_away(gone) and _made_for(pod, gone):
         # It may have gone before anything here showed that it was disrupted, and be made anew.
-        last = _merged(pod, gone, view).status or {}
-        shown = {**pod, "status": {**(pod.get("status") or {}), **last}}
-        if _comes_home(shown, None):
-            return msgspec.structs.replace(_end(shown, view), status=last or None)
+        ended = _merged(pod, gone, view)
+        if _comes_home(_shown(pod, ended), None):
+            return _end(pod, ended, view)
     plan = _unseen(pod, view) if remote_pod is None else _merged(pod, remote_pod, view)
+    if remote_pod is not None and _comes_home(_shown(pod, plan), remote_pod):
+        # That it was disrupted and that it goes may come as one change, and on a node that is lost
+        # there is no other.
+        return _end(pod, plan, view)
     if not _noted(pod) and not _waits(pod, plan):
         return plan
     refused = remote_pod is None and _is_refused(pod, view)
@@ -195,7 +196,7 @@ def incoming(pod: Json, remote: tuple[Json, ...], view: View) -> Plan:
 
 def _waits(pod: Json, plan: Plan) -> bool:
     """True if a pod may wait for its start: it is Pending, and more is known of it."""
-    shown = {**(pod.get("status") or {}), **(plan.status or {})}
+    shown = _shown(pod, plan)["status"]
     told = ("reason", "initContainerStatuses", "containerStatuses")
     return shown.get("phase") in (None, "", "Pending") and any(shown.get(each) for each in told)
 
@@ -211,11 +212,17 @@ def _is_returning(pod: Json) -> bool:
     return found is not None and found.get("status") in podreturns.BEGUN
 
 
-def _end(pod: Json, view: View) -> Plan:
-    """The end of a pod that was taken away at the peer."""
-    why = podends.taken_away(pod)
+def _shown(pod: Json, plan: Plan) -> Json:
+    """A pod with the status that it is to have."""
+    return {**pod, "status": {**(pod.get("status") or {}), **(plan.status or {})}}
+
+
+def _end(pod: Json, plan: Plan, view: View) -> Plan:
+    """The end of a pod that was taken away at the peer, with its last status."""
+    why = podends.taken_away(_shown(pod, plan))
     message = f"{view.names.peer} has taken the pod away, so it ends here, too: {why}"
-    return Plan(end_local=True, reasons=(Reason(TAKEN_AWAY, message[:MESSAGE_LIMIT]),))
+    reasons = (Reason(TAKEN_AWAY, message[:MESSAGE_LIMIT]),)
+    return Plan(status=plan.status, end_local=True, reasons=reasons)
 
 
 def _comes_home(pod: Json, remote_pod: Json | None) -> bool:

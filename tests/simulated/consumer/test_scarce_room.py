@@ -17,6 +17,7 @@ from liqod.model.objects import podreturns
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
 from liqod.runtime.account import Account
+from simulator.controllers.nodes import GRACE
 from tests.simulated.borrower import Json, condition, eventually, offload
 from tests.simulated.consumer.test_make_before_break import SETTINGS, admitted, serves, spread
 from tests.simulated.consumer.test_returns import codes, marks, shut
@@ -215,3 +216,36 @@ async def test_a_pod_whose_node_dies_at_the_peer_goes_on_elsewhere_and_runs_once
         await eventually(elsewhere, seconds=900)
         assert len(await rome.admin.list(PODS, Selection(HERE))) == 1
         assert first["spec"]["nodeName"] == "milan"
+
+
+async def test_a_pod_leaves_a_node_that_is_silent_at_the_peer_when_its_toleration_ends():
+    async with clusters("milan", after=600) as [rome, milan]:
+        await opened(rome, milan)
+        body = web(1, cpu="2")
+        body["spec"]["template"]["spec"]["tolerations"] = [
+            {"key": key, "effect": "NoExecute", "operator": "Exists", "tolerationSeconds": 30}
+            for key in ("node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready")
+        ]
+        await rome.admin.create(DEPLOYMENTS, body, HERE)
+        [first] = await served(rome, 1)
+        [there] = await milan.admin.list(PODS, Selection(THERE))
+        dead = there["spec"]["nodeName"]
+        milan.cluster.agent.pause(dead)
+        began = trio.current_time()
+
+        async def elsewhere() -> bool:
+            found = await milan.admin.list(PODS, Selection(THERE))
+            here = await rome.admin.list(PODS, Selection(HERE))
+            runs = {each["spec"]["nodeName"] for each in found if serves(each)} - {dead}
+            new = [each for each in here if each["metadata"]["uid"] != first["metadata"]["uid"]]
+            return bool(runs) and any(map(serves, new))
+
+        await eventually(elsewhere, seconds=300)
+        assert GRACE + 28 <= trio.current_time() - began < GRACE + 45
+        # Nobody can say that it has ended there, and so it does not go from here.
+        left = await rome.admin.get(PODS, first["metadata"]["name"], HERE)
+        assert left["metadata"]["deletionTimestamp"]
+        await milan.admin.delete(NODES, dead)
+        await rome.gone(PODS, first["metadata"]["name"], HERE)
+        assert "TakenAway" in await codes(rome)
+        assert await marks(rome) == ()

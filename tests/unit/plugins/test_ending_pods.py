@@ -95,6 +95,16 @@ def test_who_is_taken_away_there_ends_here_if_its_controller_makes_another(reaso
     assert not pods.incoming(going, (remote,), view()).end_local
 
 
+def test_who_goes_there_with_the_same_change_that_says_so_ends_here_at_once():
+    here = pod({"phase": "Running"}, metadata=CONTROLLED)
+    plan = pods.incoming(here, (evicted("DeletionByTaintManager"),), view())
+    assert plan.end_local
+    assert podends.taken_away({"status": plan.status}) == "evicting"
+    assert [each.code for each in plan.reasons] == ["TakenAway"]
+    stays = remote_pod(**disruption("DeletionByTaintManager"))  # said, and not deleted yet
+    assert not pods.incoming(here, (stays,), view()).end_local
+
+
 def test_who_would_not_be_made_again_here_is_made_again_there():
     here = told(evicted())
     plan = pods.incoming(here, (evicted(phase="Failed"),), view())
