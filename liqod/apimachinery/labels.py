@@ -388,6 +388,9 @@ POD_NETWORK: Final = "liqod.io/pod-network"
 PEER_DAEMON: Final = "liqod.io/peer-daemon"
 """Annotation on a ForeignCluster: ``true`` while the peer's daemon runs, or why it seems not to;
 absent where the peer does not show it."""
+HELD_ZONE: Final = "liqod.io/held-zone"
+"""Annotation of a VirtualNode's ``spec`` and of its Node: the zone that the Node does not show, as
+pods of this cluster would wait because of it (:mod:`liqod.consumer.slices.heldzones`)."""
 PEER_DAEMON_READY: Final = "liqod.io/PeerDaemonReady"
 """Condition of a virtual Node: the same."""
 PEER_NODES_READY: Final = "liqod.io/PeerNodesReady"

@@ -28,6 +28,8 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
             begun or ended that change nothing in rounded numbers.
         part_kept: for which a virtual node stays though its provider tells nothing of its group any
             more, and no pod runs on it: a machine may just start again.
+        zone_held: for which a virtual node goes on not to show its zone once no pod would wait for
+            it any more.
         usage_fresh: for which an answer on the usage of pods is good: scrapers that come closer
             together share one.
         readers_kept: for which a permission to read from the kubelet API is remembered:
@@ -58,6 +60,7 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
     parts_pause: float = 5.0
     parts_every: float = 60.0
     part_kept: float = 300.0
+    zone_held: float = 600.0
     usage_fresh: float = 10.0
     readers_kept: float = 60.0
     former_key_kept: float = 60.0

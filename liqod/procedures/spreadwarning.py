@@ -10,7 +10,8 @@ from liqod.model.objects import spreading
 
 
 async def hurt(client: Client, *nodes: str) -> str:
-    """The warning about workloads whose pods may wait because of a virtual node; empty for none.
+    """The warning about workloads whose pods may wait because of a virtual node, or would, so that
+    it does not show its zone; empty for none.
 
     Of several nodes the first that hurts any is named.
 
@@ -22,7 +23,7 @@ async def hurt(client: Client, *nodes: str) -> str:
     """
     try:
         live = [await client.find(NODES, node, decode=Partial) for node in nodes]
-        known = {each.metadata.name: each.metadata.labels for each in live if each is not None}
+        known = [each.metadata for each in live if each is not None]
         if not known:
             return ""
         which = Selection(labels=f"{labels.SCHEDULING_ENABLED}={labels.TRUE}", metadata_only=True)
@@ -36,5 +37,9 @@ async def hurt(client: Client, *nodes: str) -> str:
         ]
     except (Forbidden, NotFound):
         return ""
-    warnings = (spreading.warning(node, marks, found) for node, marks in known.items())
-    return next(filter(None, warnings), "")
+    said = []
+    for each in known:
+        if zone := each.annotations.get(labels.HELD_ZONE):
+            said.append(spreading.held_back(each.name, each.labels, zone, found))
+        said.append(spreading.warning(each.name, each.labels, found))
+    return next(filter(None, said), "")

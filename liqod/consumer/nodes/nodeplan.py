@@ -71,6 +71,12 @@ def node_labels(node: VirtualNode) -> dict[str, str]:
     return {labels.OS: "linux", labels.ARCH: "amd64", **node.spec.labels, **_fixed_labels(node)}
 
 
+def shown_labels(node: VirtualNode) -> dict[str, str]:
+    """The labels of the Node without a zone that is held back."""
+    held = labels.HELD_ZONE in node.spec.annotations
+    return {k: v for k, v in node_labels(node).items() if not (held and k == labels.ZONE)}
+
+
 def _fixed_labels(node: VirtualNode) -> dict[str, str]:
     return {
         labels.TYPE: labels.VIRTUAL_NODE_TYPE,
@@ -150,7 +156,7 @@ def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
     for ours in (OWN_TAINTS, labels.APPLIED_HASH):
         annotations.pop(ours, None)
     annotations |= {labels.METRICS_PATH: metrics_path(node.name), **LEFT_ALONE}
-    wanted: Json = {"labels": node_labels(node), "annotations": annotations}
+    wanted: Json = {"labels": shown_labels(node), "annotations": annotations}
     fingerprint = digest(wanted)
     metadata = live["metadata"]
     same = (metadata.get("annotations") or {}).get(labels.APPLIED_HASH) == fingerprint

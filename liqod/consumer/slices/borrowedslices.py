@@ -12,9 +12,16 @@ from typing import Any
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NODES, Kind
+from liqod.apimachinery.kinds import NODES, PODS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.identities.clusterkeys import CurrentKeys
+from liqod.consumer.slices.heldzones import (
+    PODS_HERE,
+    HeldZones,
+    counts_zones,
+    may_show,
+    trim_spread,
+)
 from liqod.consumer.slices.nodeparts import NodeParts
 from liqod.consumer.slices.sliceobjects import (
     denied_here,
@@ -74,12 +81,16 @@ class Slices(Controller[str]):
         self._own_nodes = Watched(NODES, self._on_own_node)
         self._zones: dict[str, str] = {}
         """The zone of each node of this cluster that has one, by name."""
+        self._held_zones = HeldZones(timings.zone_held)
         self._made: set[str] = set()
         """The slices for which an Identity or a VirtualNode was made."""
-        watches = (
+        watches: tuple[Watched[str], ...] = (
             *(self._own.watched, self._slices, self._identities, self._nodes),
             self._own_nodes,
         )
+        if may_show(peer.settings):
+            how: dict[str, Any] = {"keep": counts_zones, "trim": trim_spread}
+            watches = (*watches, Watched(PODS, self._on_spread_pod, PODS_HERE, **how))
         super().__init__(peer, "borrowed", *watches, name="borrowed slices")
 
     def _on_identity(self, change: StoreChange) -> Iterator[str]:
@@ -97,6 +108,11 @@ class Slices(Controller[str]):
             if labels.ZONE in marks and marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
                 self._zones[change.key[1]] = marks[labels.ZONE]
         if set(self._zones.values()) != before:
+            yield from self._every_slice()
+
+    def _on_spread_pod(self, change: StoreChange) -> Iterator[str]:
+        """Note how a pod of this cluster is spread; yield all slices where that is new."""
+        if self._held_zones.note(change):
             yield from self._every_slice()
 
     def _every_slice(self) -> Iterator[str]:
@@ -126,6 +142,7 @@ class Slices(Controller[str]):
         )
         wanted = [make(part=part) for part in division.parts or (None,)]
         nodes = [each for each in wanted if each is not None]
+        holds = [self._held_zones.hold(each) for each in nodes]
         if name in self._made and not await self._would_last(identity, nodes):
             return DOUBT
         if identity is not None or nodes:
@@ -142,7 +159,8 @@ class Slices(Controller[str]):
         for each in live.values():
             if each.name not in kept and not each.deletion_timestamp:
                 await self._drop(VIRTUAL_NODES, self._nodes, each.name)
-        return division.again
+                self._held_zones.forget(each.name)
+        return min((each for each in (division.again, *holds) if each is not None), default=None)
 
     def _nodes_of(self, found: ResourceSlice) -> dict[str, ObjectMeta]:
         """The VirtualNodes of a slice, by name: the one as a whole, and those of parts."""

@@ -5,9 +5,10 @@ the default, KEP-3094). So a virtual node is a domain without pods, also for pod
 there: with ``DoNotSchedule`` they wait here once the other domains are ``maxSkew`` ahead of it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from liqod.apimachinery import labels
 from liqod.model.objects.scheduling import tolerates
 
 Json = Mapping[str, Any]
@@ -15,8 +16,8 @@ MOST_NAMED: Final = 3
 """Workloads that a warning names."""
 
 
-def broken_key(template: Json, node_labels: Mapping[str, str]) -> str:
-    """The topology key by which pods of a template count a virtual node; empty for none.
+def broken_keys(template: Json, node_labels: Mapping[str, str]) -> Iterator[str]:
+    """The topology keys by which pods of a template count a virtual node and may not run there.
 
     Required node affinity is taken for one that leaves the node out: it mostly names nodes.
 
@@ -30,7 +31,7 @@ def broken_key(template: Json, node_labels: Mapping[str, str]) -> str:
     elsewhere = any(node_labels.get(key) != value for key, value in selector.items())
     chosen = elsewhere or bool(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
     if tolerates(spec.get("tolerations") or ()):
-        return ""
+        return
     for each in spec.get("topologySpreadConstraints") or ():
         counts = each.get("nodeTaintsPolicy", "Ignore") == "Ignore"
         left_out = chosen and each.get("nodeAffinityPolicy", "Honor") == "Honor"
@@ -38,8 +39,7 @@ def broken_key(template: Json, node_labels: Mapping[str, str]) -> str:
         if each.get("whenUnsatisfiable") != "DoNotSchedule" or not counts or left_out:
             continue
         if key in node_labels:
-            return key
-    return ""
+            yield key
 
 
 def warning(
@@ -52,17 +52,46 @@ def warning(
         node_labels: its labels.
         workloads: the kind of each, and the workload.
     """
+    named = _named(node_labels, workloads)
+    if not named:
+        return ""
+    return (
+        f"the node {node} counts for the spread of {named}, whose pods may not run there: "
+        "new ones may wait, unless their constraints have nodeTaintsPolicy: Honor"
+    )
+
+
+def held_back(
+    node: str, node_labels: Mapping[str, str], zone: str, workloads: Iterable[tuple[str, Json]]
+) -> str:
+    """The word that a virtual node does not show its zone, as pods here would wait because of it.
+
+    Args:
+        node, node_labels, workloads: as of :func:`warning`.
+        zone: the one that it does not show.
+    """
+    named = _named({**node_labels, labels.ZONE: zone}, workloads, labels.ZONE)
+    whose = f"those of {named}" if named else "pods here"
+    return (
+        f"the node {node} does not show its zone {zone}: {whose} may not run there, are spread by "
+        "zone and would wait; it is shown once their constraints have nodeTaintsPolicy: Honor"
+    )
+
+
+def _named(
+    node_labels: Mapping[str, str], workloads: Iterable[tuple[str, Json]], only: str = ""
+) -> str:
+    """The workloads that a virtual node would hurt, a few by name; empty for none.
+
+    Args:
+        only: the topology key that counts; empty for all.
+    """
     found = []
     for kind, each in workloads:
-        key = broken_key((each.get("spec") or {}).get("template") or {}, node_labels)
+        keys = broken_keys((each.get("spec") or {}).get("template") or {}, node_labels)
+        key = next((key for key in keys if only in ("", key)), "")
         if key:
             meta = each["metadata"]
             found.append(f"{kind} {meta.get('namespace', '')}/{meta['name']} ({key})")
-    if not found:
-        return ""
     named = ", ".join(sorted(found)[:MOST_NAMED])
-    more = f" and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
-    return (
-        f"the node {node} counts for the spread of {named}{more}, whose pods may not run there: "
-        "new ones may wait, unless their constraints have nodeTaintsPolicy: Honor"
-    )
+    return f"{named} and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else named

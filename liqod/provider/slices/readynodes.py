@@ -43,7 +43,7 @@ class ReadyNodes:
         self.machines: Observable[tuple[Amounts, ...]] = Observable(())
         self._ready: dict[str, bool] = {}
         self._schedulable: dict[str, bool] = {}
-        """Whether each node that is Ready takes pods."""
+        """Of each node that is Ready, whether it takes pods."""
         self._amounts: dict[str, Amounts] = {}
         self._before: list[tuple[float, Amounts]] = []
         """Machines that became smaller, or went, and until when they count (Trio time)."""

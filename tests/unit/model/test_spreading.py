@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from liqod.model.objects.scheduling import TOLERATION
-from liqod.model.objects.spreading import broken_key, warning
+from liqod.model.objects.spreading import broken_keys, held_back, warning
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -40,11 +40,12 @@ AFFINITY = {"nodeAffinity": REQUIRED}
     ],
 )
 def test_who_counts_the_node_and_may_not_run_there(pods: dict[str, Any], key: str) -> None:
-    assert broken_key(pods, NODE) == key
+    assert list(broken_keys(pods, NODE)) == ([key] if key else [])
 
 
 def test_a_zone_counts_where_the_node_shows_one() -> None:
-    assert broken_key(template({"topologyKey": ZONE}), {**NODE, ZONE: "eu-1"}) == ZONE
+    pods = template({"topologyKey": ZONE})
+    assert list(broken_keys(pods, {**NODE, ZONE: "eu-1"})) == [ZONE]
 
 
 def test_a_few_are_named_and_the_others_counted() -> None:
@@ -56,3 +57,13 @@ def test_a_few_are_named_and_the_others_counted() -> None:
     assert f"of Deployment shop/a ({HOST}), Deployment shop/b" in said
     assert "and 2 more, whose pods may not run there" in said
     assert warning("milan", NODE, [workload("x", template={})]) == ""
+
+
+def test_a_zone_that_is_held_back_is_told_with_those_for_whom() -> None:
+    meta = {"namespace": "shop", "name": "web"}
+    by_zone = {"metadata": meta, "spec": {"template": template({"topologyKey": ZONE})}}
+    by_host = {"metadata": {**meta, "name": "db"}, "spec": {"template": template()}}
+    said = held_back("milan", NODE, "eu-1", [("Deployment", by_zone), ("Deployment", by_host)])
+    assert f"does not show its zone eu-1: those of Deployment shop/web ({ZONE}) may" in said
+    assert "db" not in said
+    assert "zone eu-1: pods here may not" in held_back("milan", NODE, "eu-1", [])
