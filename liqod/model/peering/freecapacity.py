@@ -30,12 +30,14 @@ MOST_LABELS: Final = 8
 MOST_TAINTS: Final = 8
 MOST_NODES: Final = 1_000_000
 MOST_RESOURCES: Final = 8
-MOST_STEPS: Final = 8
+MOST_STEPS: Final = 3
 """Steps of a histogram."""
-LARGEST_SIZES: Final = 4
+LARGEST_SIZES: Final = 3
 """Sizes of the largest pods of a group."""
 DIGITS: Final = 2
 """Digits to which what is free is rounded down, so that a small pod changes nothing."""
+_MEASURED: Final = ("cpu", "memory")
+"""Resources of whose holes is told, beside those of devices."""
 _KEY = re.compile(r"[0-9a-f]{8}")
 _SHUT: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
@@ -61,7 +63,8 @@ class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
         taints: that keep pods off them, as ``key=value:effect``.
         free: resources in all.
         largest: sizes that no pod may exceed in every resource.
-        holes: by resource, of how many nodes at least so much is free, the most first.
+        holes: of CPU, memory and devices: of how many nodes at least so much is free, the most
+            first, and so on by quarters.
         key: of a node that is told by itself; empty for a group. It needs no sizes and no holes.
     """
 
@@ -252,16 +255,20 @@ def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]
         len(nodes),
         marks,
         taints,
-        quantities.render_all(kept),
-        tuple(quantities.render_all(each) for each in sizes),
-        {name: _histogram(name, [each.get(name, 0) for each in free]) for name in kept},
+        _texts({name: _rounded(amount, DIGITS + 1) for name, amount in kept.items()}),
+        tuple(_texts(each) for each in sizes),
+        {
+            name: _histogram([each.get(name, 0) for each in free])
+            for name in kept
+            if name in _MEASURED or "/" in name
+        },
     )
 
 
 def _machine(node: FreeNode, marks: dict[str, str]) -> NodeGroup:
     free = _kept({name: _rounded(amount) for name, amount in node.free.items()})
     taints = node.taints[:MOST_TAINTS]
-    return NodeGroup(1, marks, taints, quantities.render_all(free), key=node.key)
+    return NodeGroup(1, marks, taints, _texts(free), key=node.key)
 
 
 def _shown(node: FreeNode, shown: Sequence[str]) -> dict[str, str]:
@@ -276,20 +283,28 @@ def _kept(amounts: Amounts) -> Amounts:
     return {name: amounts[name] for name in names[:MOST_RESOURCES]}
 
 
-def _histogram(name: str, amounts: list[int]) -> dict[str, int]:
-    """How many nodes have at least so much, in steps of half."""
+def _texts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """The shortest texts of amounts: of what is rounded in tens, binary suffixes rarely give it."""
+    return {
+        name: min(quantities.render(amount), quantities.render(amount, binary=True), key=len)
+        for name, amount in amounts.items()
+    }
+
+
+def _histogram(amounts: list[int]) -> dict[str, int]:
+    """How many nodes have at least so much, in steps of a quarter."""
     steps: dict[str, int] = {}
     step = max(amounts)
     while step > 0 and len(steps) < MOST_STEPS:
-        text = quantities.render_all({name: step})[name]
+        text = quantities.render(step)
         steps[text] = sum(1 for each in amounts if each >= step)
         if steps[text] == len(amounts):
             break
-        step = _rounded(step // 2)
+        step = _rounded(step // 4)
     return steps
 
 
-def _rounded(amount: int) -> int:
+def _rounded(amount: int, digits: int = DIGITS) -> int:
     """An amount, rounded down to a few digits."""
-    scale = int("1" + "0" * max(0, len(str(amount)) - DIGITS))
+    scale = int("1" + "0" * max(0, len(str(amount)) - digits))
     return amount - amount % scale

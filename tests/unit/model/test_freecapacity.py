@@ -1,5 +1,6 @@
 """The free resources that a provider tells: groups, bounds, and what a consumer believes."""
 
+import random
 from typing import Any
 
 import msgspec
@@ -240,3 +241,32 @@ def test_there_is_room_on_a_machine_for_all_that_is_free_on_it():
     assert {each.key for each in found.groups} == {machine_key(""), machine_key("uid-2")}
     assert has_room(found, parse_all({"cpu": "8", "memory": "32Gi"}))
     assert not has_room(found, parse_all({"cpu": "9"}))
+
+
+def test_what_a_thousand_nodes_have_free_takes_little_wherever_it_is_kept():
+    chance = random.Random(1)
+    names = ("cpu", "memory", "pods", "ephemeral-storage", "nvidia.com/gpu", "hugepages-2Mi")
+    nodes = [
+        FreeNode(
+            {"zone": f"zone-{chance.randrange(3)}", "gpu": chance.choice(("a100", "h100", ""))},
+            chance.choice(((), (), ("gpu=true:NoSchedule",))),
+            {name: chance.randrange(1, 10**6) * 10**9 for name in names},
+        )
+        for _ in range(1000)
+    ]
+    text = tell(nodes, ("zone", "gpu"))
+    # The slice at the provider, the one here and its VirtualNode have it, each within its JSON.
+    assert 0 < 3 * len(msgspec.json.encode(text)) < 20_000
+    found = read(text)
+    assert found is not None
+    assert sum(each.nodes for each in found.groups) == 1000
+    sums = {name: sum(each.free[name] for each in nodes) for name in names}
+    for name, amount in sums.items():
+        shown = sum(parse_all(each.free)[name] for each in found.groups)
+        assert 0.9 * amount < shown <= amount
+
+
+def test_amounts_are_told_by_their_shortest_texts():
+    (group,) = told(free(memory="123456789"), free(memory="3Gi")).groups
+    assert group.free == {"cpu": "32", "memory": "133G", "pods": "220"}
+    assert group.largest == ({"cpu": "16", "memory": "68G", "pods": "110"},)
