@@ -52,7 +52,8 @@ from liqod.kube.deletion import set_finalizers
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.network.gateway import gatewayplan
-from liqod.network.gateway.gatewayplan import LocalFacts, Object
+from liqod.network.gateway.gatewayobjects import Object
+from liqod.network.gateway.gatewayplan import LocalFacts
 from liqod.network.gateway.keysecrets import KeySecret
 from liqod.network.orders.tunnels import Listening
 from liqod.procedures.networkobjects import WIREGUARD

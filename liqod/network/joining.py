@@ -13,11 +13,12 @@ import trio
 from liqod.config import Config
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.dataplane.names import PROXY_PORT
-from liqod.network.gateway import gatewayplan, keysecrets, publickeys
+from liqod.network.gateway import gatewayobjects, keysecrets, publickeys
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.exposure import Exposed
 from liqod.network.gateway.gatewaydeployments import GatewayDeployments
-from liqod.network.gateway.gatewayplan import GatewayRefusal, LocalFacts, Object
+from liqod.network.gateway.gatewayobjects import Object
+from liqod.network.gateway.gatewayplan import GatewayRefusal, LocalFacts
 from liqod.network.gateway.gateways import Gateways, every
 from liqod.network.gateway.gatewayservices import GatewayServices
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
@@ -133,7 +134,7 @@ class StandbyGateways(Gateways):
         return AGAIN if self._ends.now.waits == UNTOLD else None
 
     def _port(self, chosen: Object | None) -> int | GatewayRefusal:
-        return gatewayplan.reported_port(chosen) if isinstance(chosen, GatewayServer) else 0
+        return gatewayobjects.reported_port(chosen) if isinstance(chosen, GatewayServer) else 0
 
     async def _accept(self, one: Object, port: int) -> None:
         given = one.spec.secret_ref.name if one.spec.secret_ref is not None else ""

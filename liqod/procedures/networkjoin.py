@@ -23,7 +23,8 @@ from liqod.errors import AlreadyExists, ConfigError, Conflict, Forbidden, NotFou
 from liqod.kube.selection import Selection
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Secret
-from liqod.network.gateway.gatewayplan import NOT_MADE, reported_websocket
+from liqod.network.gateway.gatewayobjects import reported_websocket
+from liqod.network.gateway.gatewayplan import NOT_MADE
 from liqod.procedures.networkobjects import (
     WEBSOCKET,
     WIREGUARD,

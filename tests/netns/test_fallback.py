@@ -20,7 +20,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.netlink import NetlinkRefused
 from liqod.network.dataplane.kernel.namespaces import inside
-from liqod.network.gateway.gatewayplan import reported_websocket
+from liqod.network.gateway.gatewayobjects import reported_websocket
 from liqod.plugins.network import endpointselection, fallback, redirect, rtnetlink
 from liqod.plugins.network.machineprocess import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD

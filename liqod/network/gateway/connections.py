@@ -20,7 +20,7 @@ from liqod.kube.watched import Watched
 from liqod.model import ids
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.network.failover.role import Role
-from liqod.network.gateway.gatewayplan import kind_of, made_by
+from liqod.network.gateway.gatewayobjects import kind_of, made_by
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import Gateway, TunnelState
 from liqod.peers.peer import Peer

@@ -25,7 +25,7 @@ from liqod.kube.watched import Watched
 from liqod.model import ids
 from liqod.model.objects import conditions
 from liqod.network.gateway.connections import Connections
-from liqod.network.gateway.gatewayplan import kind_of
+from liqod.network.gateway.gatewayobjects import kind_of
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import Gateway, TunnelState
 from liqod.peers.peer import Peer

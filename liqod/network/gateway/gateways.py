@@ -26,15 +26,10 @@ from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import exact_patch
 from liqod.network.failover.role import Role
-from liqod.network.gateway import exposure, gatewayplan, keysecrets, publickeys
+from liqod.network.gateway import exposure, gatewayobjects, gatewayplan, keysecrets, publickeys
 from liqod.network.gateway.exposure import Exposed
-from liqod.network.gateway.gatewayplan import (
-    ACCEPTED,
-    CANNOT_JOIN,
-    GatewayRefusal,
-    LocalFacts,
-    Object,
-)
+from liqod.network.gateway.gatewayobjects import ACCEPTED, Object
+from liqod.network.gateway.gatewayplan import CANNOT_JOIN, GatewayRefusal, LocalFacts
 from liqod.network.gateway.publickeys import PeerKey
 from liqod.network.gateway.tunnelendpoints import NO_GATEWAY, TunnelEndpoints
 from liqod.network.ipam.configurations import TENANTS
@@ -188,7 +183,7 @@ class Gateways(Controller[str]):
             # that peers get, after a restart and from a standby, is where it listens.
             now = self._exposed.now
             known = (
-                now.port if now.uid == chosen.metadata.uid else gatewayplan.reported_port(chosen)
+                now.port if now.uid == chosen.metadata.uid else gatewayobjects.reported_port(chosen)
             )
             if known:
                 return known
@@ -228,14 +223,14 @@ class Gateways(Controller[str]):
         backend = gatewayplan.backend_of(one, self._here)
         assert isinstance(backend, str)
         gateway = Gateway(
-            side=gatewayplan.side_of(one),
+            side=gatewayobjects.side_of(one),
             backend=backend,
             name=one.name,
             uid=one.metadata.uid,
             mtu=one.spec.mtu or gatewayplan.MTU,
             port=port,
             transport=self._here.backends[backend].transport,
-            endpoints=gatewayplan.endpoints_of(one) if isinstance(one, GatewayClient) else (),
+            endpoints=gatewayobjects.endpoints_of(one) if isinstance(one, GatewayClient) else (),
             websocket=gatewayplan.websocket_of(one, backend, self._here),
         )
         why = taken.refusal
@@ -248,8 +243,8 @@ class Gateways(Controller[str]):
         ref = {"kind": "Secret", "name": secret, "namespace": one.namespace}
         status: dict[str, Any] = {"secretRef": {"apiVersion": "v1", **ref}}
         # `liqoctl create … --wait` waits for this one.
-        side = gatewayplan.side_of(one)
-        made = gatewayplan.made_by(side, one.name, one.namespace, one.metadata.uid)
+        side = gatewayobjects.side_of(one)
+        made = gatewayobjects.made_by(side, one.name, one.namespace, one.metadata.uid)
         status[f"{side}Ref"] = made
         inner = next((each for each in self._addresses if _is_ipv4(each)), "")
         if inner:
@@ -263,8 +258,8 @@ class Gateways(Controller[str]):
             websocket = self._websocket(one)
             if websocket:
                 status["websocketPort"] = websocket
-                said = gatewayplan.offered(websocket)
-                told.append(_condition(one, gatewayplan.WEBSOCKET_TOLD, None, said))
+                said = gatewayobjects.offered(websocket)
+                told.append(_condition(one, gatewayobjects.WEBSOCKET_TOLD, None, said))
         told.append(_condition(one, PEER_KEY, why, "the tunnel is to the holder of this key"))
         return {**status, "conditions": told}
 

@@ -21,7 +21,7 @@ from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
 from liqod.model import ids
 from liqod.model.objects.partial import Secret
-from liqod.network.gateway.gatewayplan import Object
+from liqod.network.gateway.gatewayobjects import Object
 
 
 class KeySecret(Secret, frozen=True):

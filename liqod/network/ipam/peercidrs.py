@@ -26,7 +26,7 @@ from liqod.network.dataplane.entrances import (
     of_relay,
     of_server,
 )
-from liqod.network.gateway.gatewayplan import ACCEPTED, reported_port
+from liqod.network.gateway.gatewayobjects import ACCEPTED, reported_port
 from liqod.network.ipam.ips import is_opened, server_ip
 from liqod.peers.peer import Peer
 from liqod.peers.peernetwork import NOT_JOINED

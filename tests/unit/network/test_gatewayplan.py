@@ -7,16 +7,8 @@ import pytest
 
 from liqod.config import Config
 from liqod.configsections import HandshakeSettings, WebhookSettings
-from liqod.network.gateway.gatewayplan import (
-    GatewayRefusal,
-    Object,
-    endpoints_of,
-    judged,
-    port_of,
-    refusal,
-    reported_websocket,
-    websocket_of,
-)
+from liqod.network.gateway.gatewayobjects import Object, endpoints_of, reported_websocket
+from liqod.network.gateway.gatewayplan import GatewayRefusal, judged, port_of, refusal, websocket_of
 from liqod.network.joining import own_ports
 from liqod.network.orders.tunnels import PORT, Listening
 from liqod.resources.base import ObjectRef

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 import yaml
 
-from liqod.network.gateway.gatewayplan import endpoints_of, judged, port_of
+from liqod.network.gateway.gatewayobjects import endpoints_of
+from liqod.network.gateway.gatewayplan import judged, port_of
 from liqod.network.gateway.publickeys import taken
 from liqod.plugins import loader
 from liqod.procedures import networkobjects
