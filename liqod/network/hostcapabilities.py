@@ -93,6 +93,8 @@ class HostCapabilities:
         self._places, self._folder = places, folder
         self._kernel, self._node = KernelDatapath(cluster, node), node or ""
         self._seldom = Seldom()
+        self._answers: dict[str, str | None] = {}
+        """The last answer of each backend: its lack, or None for none."""
         self.process: MachineProcess | None = None
         self.lacks = UNASKED
 
@@ -115,13 +117,15 @@ class HostCapabilities:
     async def equipped(self, around: Surroundings) -> GatewayHost:
         """The capabilities of a machine whose kernel can have data paths."""
         self.process = process = MachineProcess(self._kernel, Path(self._folder), self._node)
-        tunnels, why = await self._usable()
+        tunnels, undecided, why = await self._usable()
         usable = [each.provider for each in self._backends if each.provider.name in tunnels]
         facts = MachineFacts(
             problem="" if tunnels else why,
+            unknown=bool(undecided) and not tunnels,
             addresses=self._settings.advertise or own_addresses(around.address),
             backends={each.name: listening(each) for each in usable},
             stands_by=frozenset(each.name for each in usable if each.stands_by),
+            undecided=undecided,
         )
         return GatewayHost(
             facts=facts,
@@ -133,21 +137,31 @@ class HostCapabilities:
             proxy=self._proxy(around, process),
         )
 
-    async def _usable(self) -> tuple[dict[str, Backend], str]:
-        """The backends that may be used and work here; why the last other one does not."""
+    async def _usable(self) -> tuple[dict[str, Backend], dict[str, str], str]:
+        """The backends that may be used and work here.
+
+        Returns:
+            Also why some could not be asked, of which the answer of before counts, and why the
+            last one that is left out does not work.
+        """
         services = TunnelServices(cluster_id=self._cluster, host=self._kernel, folder=self._folder)
         why = "there is no backend for tunnels"
         named = self._settings.backends
         allowed = [each for each in self._backends if is_allowed(each.provider, named)]
         builds = {each.provider.name: each.tunnels(services, self._node) for each in allowed}
         # Side by side: one that does not answer is waited for, and the others with it only once.
-        lacking = await gather(*(partial(lacks_of, build) for build in builds.values()))
-        for name, problem in zip(tuple(builds), lacking, strict=True):
+        answers = await gather(*(partial(lacks_of, build) for build in builds.values()))
+        undecided = dict[str, str]()
+        for name, (problem, answered) in zip(tuple(builds), answers, strict=True):
+            if answered:
+                self._answers[name] = problem
+            else:
+                undecided[name] = problem or ""
             if problem is not None:
-                why = f"tunnels by {name}: {problem}"
-                self._warn(why)
+                self._warn(why := f"tunnels by {name}: {problem}")
+            if self._answers.get(name, problem) is not None:
                 del builds[name]
-        return builds, why
+        return builds, undecided, why
 
     def _proxy(self, around: Surroundings, process: MachineProcess) -> PeerProxy | None:
         if not (around.server and around.reached):
@@ -198,9 +212,9 @@ def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
     return provider.encrypted and not provider.on_request
 
 
-async def lacks_of(build: Backend) -> str | None:
-    """Why a backend cannot be used on this machine; None where it can."""
+async def lacks_of(build: Backend) -> tuple[str | None, bool]:
+    """Why a backend cannot be used on this machine, None where it can; and whether it says so."""
     try:
-        return await build(NOBODY).problem()
+        return await build(NOBODY).problem(), True
     except LiqodError as error:
-        return str(error)
+        return str(error), False

@@ -103,6 +103,7 @@ async def _join(peer: Peer, machine: RemoteMachine, api: Callable[[], str], lead
         websocket=context.config.network.websocket,
         networks=(*context.addressing.pod_cidrs, *context.addressing.service_cidrs),
         kept=own_ports(context.config),
+        undecided=facts.undecided,
     )
     connections = Connections(peer, ends, machine.role)
     exposed = Observable(Exposed()) if context.in_cluster and leads else None

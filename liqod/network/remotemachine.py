@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, Final, NoReturn, TypeVar
 
 import trio
+from msgspec.structs import replace
 
 from liqod.errors import NetworkError
 from liqod.network.failover.role import Role
@@ -47,7 +48,7 @@ PATIENCE: Final = 300.0
 LOOKED: Final = 30.0
 """Seconds for the machine's side to find its capabilities."""
 AGAIN: Final = Backoff(first=5.0, last=60.0)
-"""Seconds until it is asked again, where networks cannot be joined on it, or that is not known."""
+"""Seconds until it is asked again, where networks cannot be joined on it, or not all is known."""
 SILENT_FOR: Final = 3.0
 """Seconds for a connection to it to be there, where its capabilities are asked for."""
 SILENT: Final = "this machine's side has not answered"
@@ -136,6 +137,9 @@ class RemoteMachine:
         """True if the capabilities were ever asked for."""
         self._known = False
         """True if they were ever found."""
+        self._again = Observable(bool(facts.problem))
+        """True while they are to be asked for again: there is no answer yet, or not of everything,
+        or networks cannot be joined. It says nothing of the facts, which stay until then."""
 
     def receive(self, report: TunnelNews) -> None:
         """Take a report of the machine; one of a peer that nobody follows counts for nothing."""
@@ -155,8 +159,10 @@ class RemoteMachine:
         """Send everything that is wanted: the machine's side may have begun anew."""
         self.troubles = {}  # it says them again, where it has any
         asked = [request.order for request in self._requests.values()]
-        if self._looks and not any(isinstance(each, ReadMachine) for each in asked):
-            self._send(self._reading())
+        if self._looks:
+            self._again.set(True)  # it attends no tunnel before it has looked, and that may fail
+            if not any(isinstance(each, ReadMachine) for each in asked):
+                self._send(self._reading())
         if self._released:
             self._send(ReleaseTunnels())
         for order in asked:  # an end that is under way comes before a tunnel that is to follow it
@@ -181,19 +187,21 @@ class RemoteMachine:
             await self.facts.wait_changed()
 
     async def keep_known(self) -> NoReturn:
-        """Have the capabilities looked for again and again while networks cannot be joined."""
+        """Have the capabilities looked for again and again while a look is owed an answer."""
         failures = 0
         while True:
-            failures = failures + 1 if self.facts.now.problem else 0
+            failures = failures + 1 if self._again.now else 0
             with trio.move_on_after(AGAIN.delay(failures) if failures else inf) as waiting:
-                await self.facts.wait_changed()
+                await self._again.wait_changed()
             if waiting.cancelled_caught:
                 await self.look()
 
-    def _find(self, facts: MachineFacts) -> None:
-        if not (facts.unknown and self._known):
-            self._known = not facts.unknown
-            self.facts.set(facts)
+    def _find(self, found: MachineFacts) -> None:
+        self._again.set(bool(found.problem or found.undecided))
+        if not (found.unknown and self._known):
+            former = self.facts.now if self._known else MachineFacts(unknown=True)
+            self._known = not found.unknown
+            self.facts.set(settled(found, former))
 
     def release(self) -> None:
         """Leave all tunnels as they are, attended by nobody, until one is ordered again."""
@@ -274,6 +282,30 @@ class RemoteMachine:
             why, waited = self._why_silent(), trio.current_time() - asked
             raise NetworkError(f"{SILENT} for {waited:.0f} s{': ' * bool(why)}{why}")
         return request.answer
+
+
+def settled(found: MachineFacts, former: MachineFacts) -> MachineFacts:
+    """The facts of a machine after a look: of what could not be asked those of before.
+
+    Args:
+        found: by the look.
+        former: those of before; what these do not know either stays undecided.
+    """
+    if not found.undecided:
+        return found
+    lasting = {name: how for name, how in former.backends.items() if name in found.undecided}
+    open_ = found.undecided if former.problem or former.unknown else former.undecided
+    backends = {**lasting, **found.backends}
+    return replace(
+        found,
+        backends=backends,
+        stands_by=found.stands_by | (former.stands_by & lasting.keys()),
+        undecided={
+            name: why
+            for name, why in found.undecided.items()
+            if name in open_ and name not in backends
+        },
+    )
 
 
 class _Request:

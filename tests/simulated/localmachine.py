@@ -7,7 +7,7 @@ import trio
 import trio.testing
 
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import NOWHERE, GatewayHost
+from liqod.network.gatewayhost import NOWHERE, GatewayHost, Look
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders import messages
 from liqod.network.orders.tunnels import Surroundings
@@ -26,10 +26,12 @@ class LocalMachine:
         remote: it, as the daemon has it.
         sent: the messages so far, of both directions.
         late: seconds that each message is under way.
+        look: finds its capabilities.
     """
 
     def __init__(self, cluster: str, host: GatewayHost = NOWHERE, role: Role | None = None) -> None:
         self.host, self.late = host, 0.0
+        self.look: Look = self._look
         self.sent: list[Any] = []
         self._cluster, self._role = cluster, role if role is not None else Role()
         around = Surroundings(others=self._role.others)
@@ -43,6 +45,7 @@ class LocalMachine:
         async with trio.open_nursery() as self._nursery:
             await self.begin()
             await self.remote.look()
+            self._nursery.start_soon(self.remote.keep_known)
             task_status.started()
 
     async def begin(self) -> None:
@@ -66,8 +69,7 @@ class LocalMachine:
                 self._service = None
         await trio.sleep_forever()
 
-    async def look(self, around: Surroundings = Surroundings()) -> GatewayHost:  # noqa: B008
-        """Its capabilities."""
+    async def _look(self, around: Surroundings) -> GatewayHost:
         return self.host
 
     def _order(self, order: Any) -> None:

@@ -91,6 +91,7 @@ class LocalFacts(msgspec.Struct, frozen=True, kw_only=True):
         problem: why no tunnel can be here at all, a clause; empty where one can.
         websocket: whether servers take their tunnels in a websocket, too.
         kept: ports at which this daemon listens itself, when it runs.
+        undecided: the backends of which it is not known whether they work here, and why, a clause.
     """
 
     namespace: str
@@ -99,6 +100,7 @@ class LocalFacts(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
     websocket: bool = False
     kept: frozenset[int] = frozenset()
+    undecided: Mapping[str, str] = {}
 
 
 def judged(
@@ -154,9 +156,9 @@ def refusal(one: Object, peer: str, here: LocalFacts) -> GatewayRefusal | None:
     if one.spec.mtu and not LEAST_MTU <= one.spec.mtu <= MOST_MTU:
         message = f"mtu {one.spec.mtu}: {LEAST_MTU} to {MOST_MTU} can be"
         return GatewayRefusal("MtuOutOfRange", message)
-    if isinstance(one, GatewayServer):
-        return _server(one, here, backend)
-    return _client(one, here)
+    if isinstance(one, GatewayClient):
+        return _client(one, here)
+    return _server(one, here, backend) if backend in here.backends else None
 
 
 def backend_of(one: Object, here: LocalFacts) -> str | GatewayRefusal:
@@ -181,10 +183,21 @@ def backend_of(one: Object, here: LocalFacts) -> str | GatewayRefusal:
             f"it names the template {shown}; {TEMPLATES[side]} {here.namespace}/<backend>-{side} "
             "is what this cluster has",
         )
-    if backend not in here.backends:
+    if backend not in here.backends and backend not in here.undecided:
         known = ", ".join(sorted(here.backends)) or "none"
         return GatewayRefusal(NOT_MADE, f"tunnels by {backend!r}: this cluster makes {known}")
     return backend
+
+
+def undecided(one: Object, here: LocalFacts) -> str:
+    """The reason why a gateway that is not refused may yet be; empty where it surely can be.
+
+    Parts of it that are there stay meanwhile, and no other one counts in its place.
+    """
+    backend = backend_of(one, here)
+    assert isinstance(backend, str)
+    why = here.undecided.get(backend, "")
+    return why and f"it is not known yet whether tunnels by {backend!r} can be made here: {why}"
 
 
 def _server(one: GatewayServer, here: LocalFacts, backend: str) -> GatewayRefusal | None:

@@ -133,6 +133,10 @@ class Gateways(Controller[str]):
         found = self._found()
         live = [one for one in found if not one.leaving]
         chosen, refused = gatewayplan.judged(live, self._peer.id, self._here)
+        waits = gatewayplan.undecided(chosen, self._here) if chosen is not None else ""
+        if waits:
+            self._ends.set(TunnelEndpoints(waits=waits))
+            return None
         port = self._port(chosen)
         if isinstance(port, GatewayRefusal) and chosen is not None:
             refused[chosen.metadata.uid], chosen, port = port, None, 0

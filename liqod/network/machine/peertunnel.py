@@ -95,6 +95,11 @@ class PeerTunnel:
         else:
             self.report()
 
+    def on_host(self) -> None:
+        """Try at once what has failed: the machine was looked at, and may have what it lacked."""
+        self._control.on_host()
+        self._stirred.set()
+
     def nudge(self) -> None:
         """Measure anew: somebody looks."""
         if self._attended is not None and self._attended.active:
@@ -226,7 +231,10 @@ class PeerTunnel:
         if self._tunnel is None:
             build = self._host().tunnels.get(backend)
             if build is None:
-                raise NetworkError(f"tunnels by {backend} cannot be made on this machine")
+                why = self._host().facts.undecided.get(backend, "")
+                raise NetworkError(
+                    f"tunnels by {backend} cannot be made on this machine{': ' * bool(why)}{why}"
+                )
             self._tunnel = build(self._names)
         return self._tunnel
 

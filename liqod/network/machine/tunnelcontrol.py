@@ -107,6 +107,10 @@ class TunnelControl:
         """The machine's role is another."""
         self._retry_at = -inf
 
+    def on_host(self) -> None:
+        """The machine's capabilities are found anew."""
+        self._retry_at = -inf
+
     def on_disturbance(self) -> None:
         """Somebody has changed what is there, or what is there is to be laid anew."""
         self._disturbed = True

@@ -40,6 +40,8 @@ from liqod.network.orders.tunnels import (
 from liqod.runtime.observable import Notifier, Observable
 from liqod.runtime.supervise import Failure, Supervision, explain, leaves
 
+LOOKS: Final = 2
+"""Looks at the machine at a time: one that hangs keeps the next one from nothing."""
 UNASKED: Final = 0
 """The number of an end that no daemon has requested."""
 
@@ -90,6 +92,7 @@ class TunnelService:
         """By the peers' ids; forgotten when there is no order and no end to come."""
         self._tunnels: dict[str, PeerTunnel] = {}
         self._reserved = orderchecks.ReservedAddresses()
+        self._looks = trio.CapacityLimiter(LOOKS)
         self._nursery: trio.Nursery | None = None
         self._waiting: list[Callable[[], Awaitable[object]]] = []
         """Requests that came before the service ran."""
@@ -256,13 +259,16 @@ class TunnelService:
 
     async def _read(self, request: ReadMachine) -> None:
         try:
-            host = await self._look(request.around)
+            async with self._looks:
+                host = await self._look(request.around)
         except Exception as error:
             log.exception("this machine cannot be looked at")
             facts = MachineFacts(problem=explain(error), unknown=True)
             self._send(MachineRead(request.number, facts))
             return
         self._host.set(host)
+        for each in self._tunnels.values():
+            each.on_host()
         self._send(MachineRead(request.number, host.facts))
 
     async def _find(self, request: FindUnknown) -> None:

@@ -196,6 +196,8 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
         addresses: where peers reach it, the preferred one first.
         backends: those that may be used and work here, and how their servers listen.
         stands_by: the backends whose tunnels can be quiet on a standby.
+        undecided: the backends that could not be asked now, and why, a clause. One of these is
+            among ``backends`` where it worked before.
     """
 
     problem: str = ""
@@ -203,6 +205,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     addresses: tuple[str, ...] = ()
     backends: Mapping[str, Listening] = {}
     stands_by: frozenset[str] = frozenset()
+    undecided: Mapping[str, str] = {}
 
 
 DISABLED: Final = MachineFacts(problem="the configuration says so ([network] enabled)")

@@ -11,7 +11,7 @@ import trio.testing
 
 from liqod.model.network.podpath import PodPath
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import GatewayHost
+from liqod.network.gatewayhost import GatewayHost, Look
 from liqod.network.hostcapabilities import lacking
 from liqod.network.joining import join
 from liqod.network.orders.candidacy import GatewayState
@@ -56,6 +56,12 @@ class Apart:
                 await join(self.site.lender.peer, self.local.remote)
 
         self._nursery.start_soon(run, self._daemon)
+
+    async def begin_anew(self, look: Look) -> None:
+        """Begin both sides anew: neither knows anything of the other, nor of the machine."""
+        self.local = LocalMachine("milan")
+        self.local.look = look
+        await self.begin()
 
     async def kill_daemon(self) -> None:
         self._daemon.cancel()

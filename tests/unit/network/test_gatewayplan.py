@@ -8,7 +8,14 @@ import pytest
 from liqod.config import Config
 from liqod.configsections import HandshakeSettings, WebhookSettings
 from liqod.network.gateway.gatewayobjects import Object, endpoints_of, reported_websocket
-from liqod.network.gateway.gatewayplan import GatewayRefusal, judged, port_of, refusal, websocket_of
+from liqod.network.gateway.gatewayplan import (
+    GatewayRefusal,
+    judged,
+    port_of,
+    refusal,
+    undecided,
+    websocket_of,
+)
 from liqod.network.joining import own_ports
 from liqod.network.orders.tunnels import PORT, Listening
 from liqod.resources.base import ObjectRef
@@ -74,6 +81,22 @@ def test_is_refused_by_name(one: Object, reason: str):
     found = refusal(one, PEER, HERE)
     assert found is not None
     assert found.reason == reason
+
+
+def test_one_that_may_be_possible_counts_and_no_other_in_its_place():
+    here = msgspec.structs.replace(HERE, undecided={"vxlan": "silent"})
+    first = server(meta("a", 0), ref=template("server", name="vxlan-server"))
+    later = server(meta("b", 1))
+    chosen, refused = judged([first, later], PEER, here)
+    assert chosen is first
+    assert refused[later.metadata.uid].reason == "AnotherIsFirst"
+    assert undecided(first, here).endswith("silent")
+    assert not undecided(later, here)
+    assert judged([first, later], PEER, HERE)[0] is later
+    wrong = server(ref=template("server", name="vxlan-server"), mtu=5)
+    found = refusal(wrong, PEER, here)
+    assert found is not None
+    assert found.reason == "MtuOutOfRange"
 
 
 def test_the_oldest_that_can_be_counts():

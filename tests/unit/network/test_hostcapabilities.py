@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from liqod.errors import LiqodError, NetworkError
 from liqod.network.backends import LoadedBackend
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.hostcapabilities import HostCapabilities, HostSettings, is_allowed
@@ -58,13 +59,16 @@ AROUND = Surroundings(
 
 
 class Rope:
-    """A tunnel that lacks something, until it does not."""
+    """A tunnel that lacks something, or cannot be asked, until it does not."""
 
-    def __init__(self, lacks: list[str]) -> None:
+    def __init__(self, lacks: list[str | LiqodError | None]) -> None:
         self._lacks = lacks
 
     async def problem(self) -> str | None:
-        return self._lacks.pop() if self._lacks else None
+        found = self._lacks.pop() if self._lacks else None
+        if isinstance(found, LiqodError):
+            raise found
+        return found
 
     async def up(self, *_: Any, **__: Any) -> float:
         return 60.0
@@ -76,9 +80,9 @@ class Rope:
         return None
 
 
-def capabilities(settings: HostSettings, *lacks: str) -> HostCapabilities:
-    """Those of a machine with one backend, which lacks something at each look."""
-    remaining = list(lacks)
+def capabilities(settings: HostSettings, *lacks: str | LiqodError | None) -> HostCapabilities:
+    """Those of a machine with one backend, which lacks something at one look after another."""
+    remaining = list(reversed(lacks))
     made = TunnelProvider(
         name="rope", build=lambda *_: Rope(remaining), encrypted=True, overhead=80, port=7
     )
@@ -125,6 +129,16 @@ async def test_what_lacks_is_said_once_and_found_when_it_is_there(
         "the networks of peers cannot be joined: missing: nft",
         "tunnels by rope: no rope",
     ]
+
+
+async def test_a_backend_that_cannot_be_asked_goes_on_by_its_last_answer(able: list[str]):
+    silent = NetworkError("the kernel has not answered for 5 s")
+    made = capabilities(HostSettings(), silent, None, silent, "no rope", silent)
+    found = [await made.look(AROUND) for _ in range(5)]
+    assert [list(each.tunnels) for each in found] == [[], ["rope"], ["rope"], [], []]
+    assert [bool(each.facts.undecided) for each in found] == [True, False, True, False, True]
+    assert [each.facts.unknown for each in found] == [True, False, False, False, True]
+    assert found[0].facts.undecided == {"rope": str(silent)}
 
 
 async def test_a_machine_looks_at_no_kernel_by_surroundings_that_cannot_be(able: list[str]):

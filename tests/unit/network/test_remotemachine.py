@@ -13,6 +13,7 @@ from liqod.errors import NetworkError
 from liqod.network.orders.tunnels import (
     DISABLED,
     EndTunnel,
+    Listening,
     MachineFacts,
     MachineRead,
     ReadMachine,
@@ -22,7 +23,15 @@ from liqod.network.orders.tunnels import (
     TunnelReport,
     TunnelState,
 )
-from liqod.network.remotemachine import AGAIN, LOOKED, PATIENCE, SILENT, RemoteMachine, nowhere
+from liqod.network.remotemachine import (
+    AGAIN,
+    LOOKED,
+    PATIENCE,
+    SILENT,
+    RemoteMachine,
+    nowhere,
+    settled,
+)
 from tests.unit.network.tunnels import LENDS, ORDER
 
 REPORT = TunnelReport(peer="milan", state=TunnelState("Connected"))
@@ -159,6 +168,59 @@ async def test_one_that_answers_no_more_can_still_do_what_it_could(autojump_cloc
     assert one.facts.now == found
     one.receive(MachineRead(3, MachineFacts(problem="missing: CAP_NET_ADMIN")))
     assert one.facts.now.problem == "missing: CAP_NET_ADMIN"
+
+
+LISTENS = Listening()
+WORKS = MachineFacts(backends={"rope": LISTENS, "string": LISTENS}, stands_by=frozenset({"rope"}))
+OPEN = MachineFacts(backends={"string": LISTENS}, undecided={"rope": "silent"})
+
+
+@pytest.mark.parametrize(
+    ("former", "settles"),
+    [
+        (WORKS, WORKS),
+        (MachineFacts(backends={"string": LISTENS}), replace(OPEN, undecided={})),
+        (OPEN, OPEN),
+        (MachineFacts(unknown=True), OPEN),
+        (MachineFacts(problem="missing: nft"), OPEN),
+    ],
+)
+def test_of_a_backend_that_could_not_be_asked_the_former_facts_count(
+    former: MachineFacts, settles: MachineFacts
+):
+    assert settled(OPEN, former) == settles
+    assert settled(WORKS, former) == WORKS
+    twice = replace(WORKS, undecided={"rope": "silent"})
+    assert settled(twice, former) == WORKS, "by the answer of before"
+
+
+async def test_one_that_has_begun_anew_is_asked_until_it_has_answered(autojump_clock):
+    answers, asked = list[MachineFacts | None](), list[float]()
+
+    def answer(order: TunnelMessage) -> None:
+        assert isinstance(order, ReadMachine)
+        asked.append(trio.current_time())
+        if (found := answers.pop(0)) is not None:
+            one.receive(MachineRead(order.number, found))
+
+    one = RemoteMachine(answer)
+    answers.append(WORKS)
+    await one.look()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(one.keep_known)
+        unknown = MachineFacts(problem="a bug", unknown=True)
+        answers += [None, unknown, OPEN, WORKS]
+        one.tell()
+        await trio.sleep(2 * (AGAIN.first + 2 * AGAIN.first + 4 * AGAIN.first))
+        assert not answers
+        assert asked[2] - asked[1] <= AGAIN.first
+        assert one.facts.now == WORKS
+        # One that hangs while it is asked is asked again, too: its answer is waited for.
+        answers += [None, None, WORKS]
+        one.tell()
+        await trio.sleep(AGAIN.first + LOOKED + 2 * AGAIN.first)
+        assert not answers
+        nursery.cancel_scope.cancel()
 
 
 async def test_one_that_is_not_known_is_asked_again_until_it_can_be_used(autojump_clock):
