@@ -70,6 +70,8 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
         datapath: the kernel's part of peers' networks.
         prober: probes the other side of a tunnel, and answers its probes.
         gauge: measures the networks; None where nothing does.
+        watch: ends what the machine's programs have of peers' networks and that hangs, until
+            cancelled; None where there is nothing.
         proxy: leads peers to whom it was granted to this cluster's API server.
         timings: how often networks are measured.
     """
@@ -80,6 +82,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
     datapath: KernelDatapath | None = None
     prober: ProbesOf | None = None
     gauge: KernelPathProbe | None = None
+    watch: Callable[[], Awaitable[NoReturn]] | None = None
     proxy: PeerProxy | None = None
     timings: NetworkTimings = ORDINARY
 

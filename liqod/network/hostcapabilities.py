@@ -134,6 +134,7 @@ class HostCapabilities:
             datapath=self._kernel,
             prober=partial(Prober, process),
             gauge=KernelPathProbe(self._kernel, process),
+            watch=process.watch,
             proxy=self._proxy(around, process),
         )
 

@@ -150,20 +150,22 @@ def is_longer(heard: list[ProbeResult], known: int) -> bool:
 async def test_a_process_that_is_killed_or_hangs_kills_no_peer(
     wire: Networks, process: MachineProcess
 ) -> None:
-    async with probing(process) as heard:
+    async with probing(process) as heard, trio.open_nursery() as nursery:
+        nursery.start_soon(process.watch)
         await until(lambda: bool(heard) and heard[-1].alive, 15.0)
         for number in (signal.SIGKILL, signal.SIGSTOP):
             found = await process.process()
             assert found is not None
             began, known = trio.current_time(), len(heard)
             os.kill(found, number)
-            await until(partial(is_longer, heard, known), 60.0)
+            await until(partial(is_longer, heard, known), 15.0)
             print(f"{number.name}: judged again after {trio.current_time() - began:.2f} s")
             assert await process.process() not in (None, found)
         assert all(each.alive for each in heard[1:])
         # Those of the new process see a tunnel that is dead.
         loses("drop")
         await until(lambda: not heard[-1].alive, 4.5)
+        nursery.cancel_scope.cancel()
 
 
 async def test_the_largest_packet_that_passes_is_found(

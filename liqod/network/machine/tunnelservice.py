@@ -38,7 +38,7 @@ from liqod.network.orders.tunnels import (
     UnknownSwept,
 )
 from liqod.runtime.observable import Notifier, Observable
-from liqod.runtime.supervise import Failure, Supervision, explain, leaves
+from liqod.runtime.supervise import Failure, Supervision, explain, leaves, walled
 
 LOOKS: Final = 2
 """Looks at the machine at a time: one that hangs keeps the next one from nothing."""
@@ -174,12 +174,16 @@ class TunnelService:
             self._nursery.start_soon(request)
 
     async def _observe(self) -> NoReturn:
-        """Observe the node's own namespace, as soon as it is known that it can be."""
-        datapath = (await self._known()).datapath
-        while datapath is None:
+        """Observe the node's own namespace and programs, as soon as it is known that it can be."""
+        host = await self._known()
+        while host.datapath is None:
             await self._host.wait_changed()
-            datapath = (await self._known()).datapath
-        await attend(datapath)
+            host = await self._known()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(attend, host.datapath)
+            if host.watch is not None:
+                nursery.start_soon(walled, "the tunnels' process", host.watch)
+        raise AssertionError("a machine is observed until cancelled")
 
     async def _known(self) -> GatewayHost:
         """Wait until this machine was looked at."""

@@ -106,8 +106,8 @@ class WebsocketFallback:
         Returns:
             Seconds for which nothing came by UDP, and until the next look.
         """
-        await self._end_former()
         try:
+            await self._end_former()
             if not spec.websocket or spec.quiet:
                 await self._have_none()
                 return silent, inf

@@ -7,6 +7,7 @@ a daemon that starts anew has nothing to find again.
 """
 
 import errno
+import logging
 import socket
 import sys
 from array import array
@@ -14,7 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NoReturn
 from weakref import WeakValueDictionary
 
 import trio
@@ -38,8 +39,14 @@ READY_DEADLINE: Final = 10.0
 """Seconds for the process to answer, once it is begun."""
 PATIENCE: Final = 5.0
 """Seconds for its answer."""
+LOOKED: Final = 2.0
+"""Seconds between looks at whether it answers."""
+ANSWERS: Final = 3.0
+"""Seconds for its answer to a look: one that gives none twice in a row hangs."""
 AT_ONCE: Final = 16
 """Orders that wait to be taken: fewer than the backlog of its socket holds."""
+
+log = logging.getLogger(__name__)
 
 
 class MachineProcess:
@@ -76,11 +83,14 @@ class MachineProcess:
             NetworkError: it has ended, was not ready in time, or has no folder for its socket.
             OSError: it cannot be begun.
         """
-        with suppress(OSError):
-            found, _ = await self.ask(TunnelRequest(wanted.STATUS, ""))
+        hangs = False
+        try:
+            found, _ = await self.ask(TunnelRequest(wanted.STATUS))
             if found.version == wanted.VERSION:
                 return found
-        await self.end()
+        except OSError as error:
+            hangs = isinstance(error, TimeoutError)
+        await self.end(hangs=hangs)
         own_folder(self.control.parent)
         # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
         command = [sys.executable, "-I", "-m", MODULE, str(self.control)]
@@ -95,26 +105,58 @@ class MachineProcess:
         )
         return TunnelReport()
 
-    async def end(self) -> None:
-        """End the process, if there is one."""
+    async def watch(self) -> NoReturn:
+        """End the process whenever it hangs, until cancelled: who has work for it begins another.
+
+        All who wait for it notice at once, since their connections break.
+        """
+        while True:
+            await trio.sleep(LOOKED)
+            if not await self._hangs():
+                continue
+            async with self.turn:
+                # Once more: this program itself may have been stopped, or another one is there now.
+                if await self._hangs():
+                    log.warning("the tunnels' process does not answer, and is ended")
+                    await self.end(hangs=True)
+
+    async def _hangs(self) -> bool:
+        try:
+            await self.ask(TunnelRequest(wanted.STATUS), patience=ANSWERS)
+        except OSError as error:
+            return isinstance(error, TimeoutError)  # else there is none, or it is just ending
+        return False
+
+    async def end(self, *, hangs: bool = False) -> None:
+        """End the process, if there is one; at once where it hangs."""
         process = await self.process()
         if process is not None:
-            await processes.end(process, named=str(self.control))
+            patience = 0.0 if hangs else processes.TERM_PATIENCE
+            await processes.end(process, named=str(self.control), patience=patience)
         else:
             # It may be there, and accept nothing: without its socket nobody would find it again.
             await processes.end_named(MODULE, str(self.control))
         self.control.unlink(missing_ok=True)
 
     async def ask(
-        self, request: TunnelRequest, files: Sequence[int] = ()
+        self, request: TunnelRequest, files: Sequence[int] = (), patience: float = PATIENCE
     ) -> tuple[TunnelReport, list[int]]:
-        """The process's answer, and descriptors with it. Raises OSError, without the request.
+        """The process's answer, and descriptors with it.
 
         The descriptors are of the answer to :data:`.wanted.SOCKETS`; others are closed.
+
+        Args:
+            request: the request.
+            files: descriptors that go with it; they stay the caller's to close.
+            patience: seconds for the answer.
+
+        Raises:
+            TimeoutError: none came in time.
+            OSError: there is no process, or it gives none.
         """
         answer, along, kept = b"", list[int](), list[int]()
         try:
-            with trio.fail_after(PATIENCE):
+            with trio.fail_after(patience):
                 async with await self._open() as stream:
                     await send(stream, wanted.encoded(request), files)
                     while not answer.endswith(b"\n") and len(answer) <= wanted.MOST:
@@ -128,7 +170,7 @@ class MachineProcess:
                 along, kept = [], along
             return found, kept
         except trio.TooSlowError:
-            raise TimeoutError(f"no answer of its process within {PATIENCE:.0f} s") from None
+            raise TimeoutError(f"no answer of its process within {patience:.0f} s") from None
         except (trio.BrokenResourceError, ValueError):
             raise ConnectionError("its process ends, or gives no answer") from None
         finally:
@@ -151,7 +193,8 @@ class MachineProcess:
         if stream is None:
             async with self.turn:
                 await self.have()
-            stream = await self._taken(request, files)
+                # Before the turn is another's, who may end a process that nobody uses yet.
+                stream = await self._taken(request, files)
         if stream is None:
             raise ConnectionError("the tunnels' process does not take what it is ordered")
         async with stream:

@@ -110,13 +110,14 @@ def reap() -> None:
             _children.discard(each)
 
 
-async def end(process: int, *, named: str) -> None:
+async def end(process: int, *, named: str, patience: float = TERM_PATIENCE) -> None:
     """End a program of any starter, and wait until it is gone.
 
     Args:
         process: its id.
         named: a word of its command line, without which it is left alone: the id may be another's
             by now.
+        patience: seconds for it to end on request; 0 for one that hangs, which is not requested.
     """
     try:
         # It identifies this very process, also when the number is given to another one.
@@ -127,12 +128,13 @@ async def end(process: int, *, named: str) -> None:
     try:
         if named not in command_line(process):
             return
-        for number, patience in ((signal.SIGTERM, TERM_PATIENCE), (signal.SIGKILL, TERM_PATIENCE)):
+        requests = [(signal.SIGTERM, patience)] if patience else []
+        for number, within in (*requests, (signal.SIGKILL, TERM_PATIENCE)):
             try:
                 signal.pidfd_send_signal(handle, number)
             except ProcessLookupError:
                 break
-            with trio.move_on_after(patience) as waiting:
+            with trio.move_on_after(within) as waiting:
                 await trio.lowlevel.wait_readable(handle)
             if not waiting.cancelled_caught:
                 break
@@ -142,12 +144,12 @@ async def end(process: int, *, named: str) -> None:
 
 
 async def end_named(*words: str) -> None:
-    """End the programs of any starter that have all these words in their command line.
+    """End the programs of any starter that have all these words in their command line, at once.
 
     It is for those whose id nobody states, since they accept no connection.
     """
     for process in await trio.to_thread.run_sync(_named, words):
-        await end(process, named=words[-1])
+        await end(process, named=words[-1], patience=0.0)
 
 
 def _named(words: Sequence[str]) -> list[int]:

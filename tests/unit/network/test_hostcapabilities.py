@@ -110,6 +110,7 @@ async def test_they_come_from_its_own_configuration_and_from_what_the_daemon_add
     assert found.facts.backends["rope"].port == 7
     assert found.facts.problem == ""
     assert found.proxy is not None
+    assert found.watch is not None
     told = HostSettings(advertise=("198.51.100.1",), backends=("wireguard",))
     other = await capabilities(told).look(Surroundings())
     assert other.facts.addresses == ("198.51.100.1",)

@@ -397,6 +397,29 @@ async def test_a_look_that_fails_says_so_and_the_next_may_not():
     ]
 
 
+async def test_the_machines_programs_are_watched_as_long_as_it_is():
+    machine, watched = Machine(), list[float]()
+
+    async def watch() -> NoReturn:
+        watched.append(trio.current_time())
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def look(around: Surroundings) -> GatewayHost:
+        return replace(await machine.look(around), watch=watch)
+
+    service = TunnelService("rome", machine.role, machine.news.append, look)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(service.run)
+        await settled()
+        assert not watched, "it is not known yet what it has"
+        for number in (1, 2):
+            service.receive(ReadMachine(number))
+            await settled()
+        assert (len(watched), machine.watched) == (1, 1)
+        nursery.cancel_scope.cancel()
+
+
 async def test_one_that_begins_anew_adopts_what_is_ordered_anew():
     machine = Machine()
     for number in (1, 2):

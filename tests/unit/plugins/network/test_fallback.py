@@ -175,6 +175,17 @@ async def test_what_carried_datagrams_for_the_version_before_is_ended(
     assert not left.exists()
 
 
+async def test_what_does_not_end_of_the_version_before_hinders_no_tunnel(
+    made: WebsocketFallback, monkeypatch: pytest.MonkeyPatch
+):
+    async def end(program: TunnelProcess) -> None:
+        raise NetworkError("it does not end")
+
+    monkeypatch.setattr(TunnelProcess, "end", end)
+    assert await made.settle(SPEC, None, 0.5) == (0.5, fallback.AGAIN)
+    assert made.why == "it does not end"
+
+
 async def test_a_websocket_that_cannot_be_had_is_said_once_and_hinders_nothing(
     made: WebsocketFallback, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -24,6 +26,7 @@ from liqod.sharedport import HANDED
 from liqod.tunnel import wanted
 from liqod.tunnel.wanted import TunnelReport, TunnelRequest
 from tests.kube_cases import until
+from tests.unit.sharedports import tunnels
 
 Answer = Callable[[TunnelRequest, trio.SocketStream], Awaitable[object]]
 CALLERS = 100
@@ -234,6 +237,121 @@ async def test_descriptors_that_nobody_asked_for_are_closed(
         assert len(given) == (0 if answered == b"nonsense\n" else wanted.MOST_FILES)
         for each in given:
             os.close(each)
+
+
+@asynccontextmanager
+async def watched(
+    process: MachineProcess, monkeypatch: pytest.MonkeyPatch, answers: float
+) -> AsyncIterator[list[int]]:
+    """One that is watched, with other times; the ids of those that were begun for its orders."""
+    monkeypatch.setattr(machineprocess, "LOOKED", 0.1)
+    monkeypatch.setattr(machineprocess, "ANSWERS", answers)
+    begun: list[int] = []
+
+    async def stay() -> None:
+        while True:
+            async with process.attended(TunnelRequest(wanted.STAY)) as stream:
+                if (found := await process.process()) is not None:
+                    begun.append(found)
+                await stream.receive_some(1)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(process.watch)
+            nursery.start_soon(stay)
+            await until(lambda: bool(begun), 20.0)
+            yield begun
+            nursery.cancel_scope.cancel()
+    finally:
+        await process.end(hangs=True)
+
+
+async def test_one_that_is_frozen_is_replaced_soon(
+    monkeypatch: pytest.MonkeyPatch, process: MachineProcess
+) -> None:
+    async with watched(process, monkeypatch, 0.5) as begun:
+        os.kill(begun[0], signal.SIGSTOP)
+        began = trio.current_time()
+        await until(lambda: len(begun) == 2, 20.0)
+        took = trio.current_time() - began
+        assert begun[1] != begun[0]
+        assert not processes.command_line(begun[0])
+        assert took >= 1.0, "one look without an answer proves nothing"
+
+
+async def test_one_that_answers_late_once_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, process: MachineProcess
+) -> None:
+    is_never_begun(monkeypatch)
+    monkeypatch.setattr(machineprocess, "LOOKED", 0.01)
+    monkeypatch.setattr(machineprocess, "ANSWERS", 0.1)
+    asked: list[str] = []
+
+    async def slow(request: TunnelRequest, stream: trio.SocketStream) -> None:
+        asked.append(request.do)
+        if len(asked) % 2:
+            await trio.sleep(0.3)
+        else:
+            await stream.send_all(wanted.encoded(TunnelReport(wanted.VERSION)))
+
+    async def end(machine: MachineProcess, *, hangs: bool = False) -> None:
+        raise AssertionError("it is ended")
+
+    monkeypatch.setattr(MachineProcess, "end", end)
+    async with serving(process.control, slow), trio.open_nursery() as nursery:
+        nursery.start_soon(process.watch)
+        await until(lambda: len(asked) >= 6, 20.0)
+        nursery.cancel_scope.cancel()
+
+
+async def test_where_there_is_none_nothing_is_ended_and_none_is_begun(
+    monkeypatch: pytest.MonkeyPatch, process: MachineProcess
+) -> None:
+    is_never_begun(monkeypatch)
+    monkeypatch.setattr(machineprocess, "LOOKED", 0.01)
+    with trio.move_on_after(0.2) as over:
+        await process.watch()
+    assert over.cancelled_caught
+
+
+async def test_one_that_is_begun_for_an_order_is_not_ended_before_it_has_it(
+    monkeypatch: pytest.MonkeyPatch, process: MachineProcess
+) -> None:
+    ended: list[str] = []
+    have, handed = MachineProcess.have, MachineProcess._handed
+
+    async def late(*order: Any) -> trio.SocketStream | None:
+        await trio.sleep(0.1)
+        return await handed(*order)
+
+    async def end(machine: MachineProcess, *, hangs: bool = False) -> None:
+        ended.append(str(machine.control))
+
+    async def begun(machine: MachineProcess) -> TunnelReport:
+        nursery.start_soon(former)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await nursery.start(serve)
+        return await have(machine)
+
+    async def former() -> None:
+        await tunnel_in(process.control.parent).end()
+        gone.set()
+
+    async def serve(task_status: trio.TaskStatus[None]) -> None:
+        async with tunnels(process.control.parent):
+            task_status.started()
+            await trio.sleep_forever()
+
+    monkeypatch.setattr(MachineProcess, "end", end)
+    monkeypatch.setattr(MachineProcess, "have", begun)
+    monkeypatch.setattr(MachineProcess, "_handed", late)
+    gone = trio.Event()
+    with trio.fail_after(20.0):
+        async with trio.open_nursery() as nursery:
+            async with process.attended(TunnelRequest(wanted.STAY)):
+                await gone.wait()
+            nursery.cancel_scope.cancel()
+    assert ended == []
 
 
 async def test_it_is_begun_where_no_program_has_run_yet(tmp_path: Path):
