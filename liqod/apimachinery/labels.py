@@ -456,3 +456,6 @@ EXPORTED_SINCE: Final = "liqod.io/exported-since"
 SHARE_SERVICES: Final = "liqod.io/share-services"
 """Annotation of a Namespace: the ids of the peers, with commas between, that its exported Services
 cross to and come from; ``*`` for all."""
+ENDPOINT_PREFERENCE: Final = "liqod.io/endpoint-preference"
+"""Annotation of a Service: the clusters whose endpoints its clients use: ``own-first``,
+``own-only``, or percentages such as ``milan=20,turin=10``."""

@@ -18,6 +18,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.clusterset.exchanges import FAILED, TAKEN
 from liqod.clusterset.ownexports import SETTLES, OwnExports
+from liqod.clusterset.preferences import Preferences
 from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
 from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
 from liqod.clusterset.withdrawal import withdraw
@@ -31,6 +32,7 @@ from liqod.kube.http.cpubudget import Metered
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_key
 from liqod.model.clusterset import since, verdicts
+from liqod.model.clusterset.choosing import Choice
 from liqod.model.clusterset.exchange import mark
 from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.importing import (
@@ -100,6 +102,7 @@ class Imports(Controller[Key]):
             indexes={_BY_IMPORT: _import_of},
         )
         self._namespaces: Watched[Key] = Watched(NAMESPACES, indexes={_TENANTS: _is_tenant})
+        self._preferences = Preferences(context.cluster_id, self._own, self._every)
         self._told = ToldExports(self._exchanges, self._namespaces, sharing)
         self._causes: dict[Key, str] = {}
         """The peer that has changed an export since its import was made last."""
@@ -109,6 +112,7 @@ class Imports(Controller[Key]):
             "imports",
             *self._own.watches,
             *(self._namespaces, self._imports, self._made, self._exchanges),
+            self._preferences.nodes,
             name="imports of services",
             tasks=(self._follow_peers,),
             concurrency=WORKERS,
@@ -195,9 +199,12 @@ class Imports(Controller[Key]):
             await self._serve(key, merged, owner, ips)
         except PermanentError as error:
             refused = error  # clients of the address that there is still need its endpoints
-        count, again = await self._place(key, merged, known, owner)
+        choice = self._choose(key, merged, known)
+        count, again = await self._place(key, merged, known, choice, owner)
         said = str(refused) if refused is not None else ""
-        status = verdicts.import_status(merged, families, self._ips(key, merged), count, said)
+        also = [choice.verdict.condition()] if choice.verdict is not None else []
+        ips = self._ips(key, merged)
+        status = verdicts.import_status(merged, families, ips, count, said, also)
         if live is not None:
             await self._write(self._kinds.imports, key, live, status)
         return again, refused
@@ -226,16 +233,24 @@ class Imports(Controller[Key]):
         if found.metadata.labels.get(labels.MANAGED_BY_LIQOD) == labels.TRUE:
             await delete_all(self._client, SERVICES, [found])
 
+    def _choose(self, key: Key, merged: Merged, known: Heard) -> Choice:
+        """The endpoints that the Service of that name wants to be used in this cluster."""
+        by_cluster = {each.cluster: each for each in known.exports}
+        ordered = [by_cluster[each] for each in merged.clusters]
+        held = (Standing.REACHED, None)
+        reached = [each for each in merged.clusters if self._standing(each) in held]
+        return self._preferences.choose(key, ordered, reached)
+
     async def _place(
-        self, key: Key, merged: Merged, known: Heard, owner: dict[str, Any]
+        self, key: Key, merged: Merged, known: Heard, choice: Choice, owner: dict[str, Any]
     ) -> tuple[int, float | None]:
         """Have the EndpointSlices; their number, and when to look at them again."""
         families = self._own.families()
-        kept = set(known.kept)
+        kept = set() if choice.alone else set(known.kept)
         pauses: list[float] = []
         wanted: dict[str, dict[str, Any]] = {}
         there = self._there(key)
-        for export in (each for each in known.exports if each.cluster not in known.kept):
+        for export in (each for each in choice.exports if each.cluster not in known.kept):
             standing = self._standing(export.cluster)
             if standing is None and any(_source(each) == export.cluster for each in there.values()):
                 kept.add(export.cluster)
@@ -243,7 +258,8 @@ class Imports(Controller[Key]):
             sharing = self._sharing.peers.get(export.cluster)
             pause = sharing.lapses_in() if sharing is not None else None
             pauses += [pause] if pause is not None else []
-            made = slice_manifests(merged, export, standing or Standing.REACHED, families, owner)
+            held = standing or Standing.REACHED
+            made = slice_manifests(merged, export, held, families, owner, choice.hinted)
             wanted |= {each["metadata"]["name"]: each for each in made}
         for name, manifest in wanted.items():
             raw = self._made.store.get((key[0], name))
@@ -254,8 +270,8 @@ class Imports(Controller[Key]):
         if gone and (self._exchanges.doubtful or self._own.doubtful):
             return len(there), DOUBT
         await delete_all(self._client, ENDPOINT_SLICES, gone)
-        held = [each for each in there.values() if _source(each) in kept]
-        return len(wanted) + len(held), min(pauses, default=None)
+        stays = [each for each in there.values() if _source(each) in kept]
+        return len(wanted) + len(stays), min(pauses, default=None)
 
     def _there(self, key: Key) -> dict[str, Partial]:
         """The EndpointSlices of an import that are there, by name."""

@@ -22,6 +22,8 @@ HEADLESS: Final = "Headless"
 TYPES: Final = (CLUSTER_SET_IP, HEADLESS)
 FAMILIES: Final = ("IPv4", "IPv6")
 CLIENT_IP: Final = "ClientIP"
+CLOSE: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
+"""Values of ``trafficDistribution`` by which a client's own zone comes first."""
 AFFINITIES: Final = ("None", CLIENT_IP)
 DEFAULT_TIMEOUT: Final = 10800
 """Seconds of session affinity of a Service that names none (``core/v1 ClientIPConfig``)."""
@@ -225,7 +227,7 @@ def own_export(
         return Refusal(LEAVING, "it is being deleted")
     if service is None:
         return Refusal(NO_SERVICE, f"there is no Service {name} in this namespace")
-    if labels.REMOTE_CLUSTER_ID in service.metadata.labels or _is_reflected(service.metadata):
+    if labels.REMOTE_CLUSTER_ID in service.metadata.labels or is_reflected(service.metadata):
         return Refusal(REFLECTED, "the Service is another cluster's, and is exported from there")
     spec = service.spec
     if spec.type == "ExternalName":
@@ -273,14 +275,15 @@ def sent(export: Export, virtual: Collection[str] = frozenset()) -> Export:
     return msgspec.structs.replace(export, slices=tuple(slices))
 
 
-def _is_reflected(meta: ObjectMeta) -> bool:
+def is_reflected(meta: ObjectMeta) -> bool:
+    """True if an object of this cluster was made from another cluster's."""
     return labels.ORIGIN in meta.labels or meta.labels.get(labels.MANAGED) == labels.TRUE
 
 
 def _is_exported(found: EndpointSlice) -> bool:
     """True if an EndpointSlice has endpoints of this cluster's own: one endpoint is exported once,
     by the cluster that its Service is in."""
-    theirs = SOURCE_CLUSTER in found.metadata.labels or _is_reflected(found.metadata)
+    theirs = SOURCE_CLUSTER in found.metadata.labels or is_reflected(found.metadata)
     return not theirs and found.address_type in FAMILIES
 
 

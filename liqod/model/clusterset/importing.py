@@ -8,7 +8,7 @@ headless import has no such Service: its EndpointSlices are for DNS alone. All m
 
 import hashlib
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.model.clusterset.exports import CLIENT_IP, Endpoint, Export, Key, Port, Slice
+from liqod.model.clusterset.exports import CLIENT_IP, CLOSE, Endpoint, Export, Key, Port, Slice
 from liqod.model.clusterset.merging import Merged
 from liqod.model.clusterset.standing import Standing
 from liqod.model.crossing.addresses import family
@@ -32,7 +32,6 @@ Json = dict[str, Any]
 
 DERIVED: Final = "derived-"
 """The beginning of the names of derived Services."""
-_CLOSE: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
 _SAME_NODE: Final = "PreferSameNode"
 _DIGITS: Final = 10
 _RESERVED: Final = ("liqo.io", "liqod.io", "multicluster.kubernetes.io")
@@ -160,12 +159,21 @@ def owned_by(kind: Kind, meta: ObjectMeta) -> Json:
     }
 
 
+Hinted = Callable[[Export, Endpoint], tuple[str, ...] | None]
+"""The zones that an endpoint is hinted for; None: by the Service's traffic distribution."""
+
+
+def by_service(export: Export, endpoint: Endpoint) -> None:
+    """The hints of an endpoint of which nothing else is asked: those of its Service."""
+
+
 def slice_manifests(
     merged: Merged,
     export: Export,
     standing: Standing,
     families: Collection[str],
     owner: Json,
+    hinted: Hinted = by_service,
 ) -> list[Json]:
     """The EndpointSlices of one exporter.
 
@@ -175,18 +183,21 @@ def slice_manifests(
         standing: of the link to it; this cluster is always reached.
         families: the IP families that this cluster has.
         owner: the reference to the ServiceImport.
+        hinted: the zones that an endpoint is hinted for.
     """
     if standing is Standing.LAPSED:
         return []
     here = usable(merged, families)
     return [
-        _slice(merged, export, each, owner, reached=standing is Standing.REACHED)
+        _slice(merged, export, each, owner, hinted, reached=standing is Standing.REACHED)
         for each in export.slices
         if each.family in here
     ]
 
 
-def _slice(merged: Merged, export: Export, found: Slice, owner: Json, *, reached: bool) -> Json:
+def _slice(
+    merged: Merged, export: Export, found: Slice, owner: Json, hinted: Hinted, *, reached: bool
+) -> Json:
     marks = {
         **_OURS,
         labels.ENDPOINT_SLICE_MANAGED_BY: SLICE_MANAGER,
@@ -211,12 +222,15 @@ def _slice(merged: Merged, export: Export, found: Slice, owner: Json, *, reached
             "ownerReferences": [owner],
         },
         "addressType": found.family,
-        "endpoints": [_endpoint(each, close, reached=reached) for each in found.endpoints],
+        "endpoints": [
+            _endpoint(each, close, hinted(export, each), reached=reached)
+            for each in found.endpoints
+        ],
         "ports": ports,
     }
 
 
-def _endpoint(found: Endpoint, close: str, *, reached: bool) -> Json:
+def _endpoint(found: Endpoint, close: str, zones: tuple[str, ...] | None, *, reached: bool) -> Json:
     made: Json = {
         "addresses": list(found.addresses),
         "conditions": {
@@ -227,13 +241,15 @@ def _endpoint(found: Endpoint, close: str, *, reached: bool) -> Json:
     }
     parts = {"hostname": found.hostname, "zone": found.zone, "nodeName": found.node}
     made |= {name: value for name, value in parts.items() if value}
+    if zones is not None:
+        return {**made, "hints": {"forZones": [{"name": each} for each in zones]}}
     # kube-proxy goes by the hints alone, which for a Service of one cluster its controller gives.
     hints: Json = {}
-    if close in _CLOSE and found.zone:
+    if close in CLOSE and found.zone:
         hints["forZones"] = [{"name": found.zone}]
     if close == _SAME_NODE and found.node:
         hints["forNodes"] = [{"name": found.node}]
-    return {**made, "hints": hints} if hints else made
+    return {**made, "hints": hints or None}  # those that were there before are to go
 
 
 def _port(port: Port) -> Json:

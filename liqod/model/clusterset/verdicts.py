@@ -83,6 +83,7 @@ def import_status(
     ips: Sequence[str],
     slices: int,
     refused: str = "",
+    also: Collection[Json] = (),
 ) -> Json:
     """The status of a ServiceImport.
 
@@ -92,10 +93,11 @@ def import_status(
         ips: the addresses that the import has.
         slices: the number of its EndpointSlices.
         refused: the words by which the API server refuses its Service; empty if it does not.
+        also: further conditions.
     """
     return {
         "clusters": [{"cluster": each} for each in sorted(merged.clusters)],
-        "conditions": [_import_ready(merged, families, ips, refused)],
+        "conditions": [_import_ready(merged, families, ips, refused), *also],
         "endpointSliceObjects": "Present" if slices else "Absent",
     }
 

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.model.clusterset.choosing import LEAVES_OUT, PREFERENCE
 from liqod.model.clusterset.corefile import ZONE
 from liqod.model.clusterset.exports import HEADLESS, Key
 from liqod.model.clusterset.importing import derived_name
@@ -16,7 +17,6 @@ from liqod.model.clusterset.verdicts import CONFLICT, FAMILY_NOT_SUPPORTED
 from liqod.model.peering.foreigncluster import API_SERVER, ESTABLISHED
 from liqod.model.view.figures import counted
 from liqod.model.view.servicefacts import (
-    Condition,
     Endpoints,
     ExchangeFacts,
     ExportFacts,
@@ -143,6 +143,10 @@ def _said(export: ExportFacts | None, import_: ImportFacts | None) -> Iterable[s
     ready = import_.ready if import_ is not None else None
     if ready is not None and ready.status != "True":
         yield f"ServiceImport: Ready is {ready.status}: {ready.reason}: {ready.message}"
+    asked = import_.preference if import_ is not None else None
+    if asked is not None:
+        told = "" if asked.status == "True" else f"{PREFERENCE} is {asked.status}: "
+        yield f"ServiceImport: {told}{asked.reason}: {asked.message}"
 
 
 def _own(
@@ -182,17 +186,18 @@ def _peer(
         return ClusterAnswer(peer, exports, *here)
     heard = [each.heard[key[1]] for each in exchanges if key[1] in each.heard]
     if heard:
-        ready = import_.ready if import_ is not None else None
-        why, remedy = _unready(peer, key, max(heard), sight, ready)
+        why, remedy = _unready(peer, key, max(heard), sight, import_)
     else:
         why, remedy = _unheard(peer, key[0], exchanges)
     return ClusterAnswer(peer, exports, *here, why, remedy)
 
 
 def _unready(
-    peer: str, key: Key, there: Endpoints, sight: PeerSight | None, ready: Condition | None
+    peer: str, key: Key, there: Endpoints, sight: PeerSight | None, import_: ImportFacts | None
 ) -> tuple[str, str]:
     """The reason why no endpoint of an export that a peer tells is ready here, and the remedy."""
+    ready = import_.ready if import_ is not None else None
+    asked = import_.preference if import_ is not None else None
     if sight is not None and sight.down:
         why = f"nothing gets through to it, so none is ready: {sight.down}"
         return why, f"`liqod doctor {peer}` says which layer fails"
@@ -205,6 +210,8 @@ def _unready(
     if sight is not None and sight.pod_network == NO_TUNNEL:
         why = f"{counted(there.ready, 'pod')} there, and this cluster does not reach its pods"
         return why, "join the networks, or say that they are one: pod_network"
+    if asked is not None and asked.reason in LEAVES_OUT:
+        return f"the Service here leaves its endpoints out, by {labels.ENDPOINT_PREFERENCE}", ""
     why = f"it tells of {counted(there.ready, 'ready pod')}, and none is taken here"
     return why, f"`liqod doctor {peer}` and `liqod events` say why"
 

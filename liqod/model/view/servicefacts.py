@@ -12,6 +12,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
+from liqod.model.clusterset.choosing import PREFERENCE
 from liqod.model.clusterset.corefile import Names
 from liqod.model.clusterset.exports import Export, Key
 from liqod.resources.exchanges import ServiceExchange
@@ -68,6 +69,7 @@ class ImportFacts(msgspec.Struct, frozen=True):
         ready: the condition Ready; None while there is none.
         clusters: the exporters.
         endpoints: those in this cluster's EndpointSlices, by exporter.
+        preference: the condition on the endpoints that its Service asks for; None for none.
     """
 
     key: Key
@@ -78,6 +80,7 @@ class ImportFacts(msgspec.Struct, frozen=True):
     ready: Condition | None = None
     clusters: tuple[str, ...] = ()
     endpoints: dict[str, Endpoints] = {}
+    preference: Condition | None = None
 
     @property
     def backends(self) -> Endpoints:
@@ -178,6 +181,7 @@ def import_facts(
         said.get(READY),
         tuple(each.cluster for each in status.clusters),
         dict(endpoints),
+        said.get(PREFERENCE),
     )
 
 

@@ -99,6 +99,10 @@ def _import(import_: ImportFacts) -> Iterator[Fault]:
     elif not import_.backends.ready:
         whose = ", ".join(import_.clusters) or "nobody"
         yield _fault(f"ServiceImport {name} of {whose} has no ready endpoint", remedy, name)
+    asked = import_.preference
+    if asked is not None and asked.status != "True" and asked.lasts >= SETTLES:
+        what = f"the endpoints of {name} are not used as its Service asks: {asked.message}"
+        yield _fault(what, f"change what it asks for: {PAGE} has the reasons", name)
 
 
 def _waiting(known: SharedServices) -> int:

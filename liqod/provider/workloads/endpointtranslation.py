@@ -108,6 +108,7 @@ def _endpoint(endpoint: Json, addresses: list[str], consumer: str, up: bool) -> 
         "nodeName": consumer,
     }
     made |= {name: endpoint[name] for name in _RELAYED if endpoint.get(name) is not None}
+    made.setdefault("hints", None)  # those that were there before are to go
     target = endpoint.get("targetRef")
     if isinstance(target, dict) and str(target.get("kind", "")).startswith(_REMOTE):
         made["targetRef"] = target

@@ -52,6 +52,8 @@ def told(
 
 ONE, LOST = Endpoints(1, 1), Endpoints(2, 0)
 OURS = {"rome": ONE}
+ALONE = Condition("True", "OwnOnly", "endpoints of this cluster alone are used", 60.0)
+OUT = "the Service here leaves its endpoints out, by liqod.io/endpoint-preference"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +74,11 @@ OURS = {"rome": ONE}
         ),
         (
             told(imported({**OURS, "milan": LOST}, "milan", "rome"), exchange(web=LOST)),
+            "of its 2 pods none is ready there",
+        ),
+        (told(imported(OURS, "milan", "rome", preference=ALONE), exchange(web=ONE)), OUT),
+        (
+            told(imported(OURS, "milan", "rome", preference=ALONE), exchange(web=LOST)),
             "of its 2 pods none is ready there",
         ),
         (
@@ -99,7 +106,7 @@ OURS = {"rome": ONE}
 def test_why_a_peer_has_no_ready_endpoint(found: ServiceAnswer, why: str):
     own, peer = found.clusters
     assert (own.cluster, peer.cluster, peer.why) == ("rome", "milan", why)
-    assert bool(peer.remedy) == (why not in ("", "it does not export it"))
+    assert bool(peer.remedy) == (why not in ("", OUT, "it does not export it"))
 
 
 @pytest.mark.parametrize(
@@ -154,3 +161,18 @@ def test_status_has_a_line_for_each_peer():
         "\nServices of the set: 1 exported, 2 imported\n"
         "  milan: 1 told it of 1 namespace, 2 told by it\n"
     ) in render(view, now=0.0)
+
+
+@pytest.mark.parametrize(
+    ("preference", "said"),
+    [
+        (ALONE, "ServiceImport: OwnOnly: endpoints of this cluster alone are used"),
+        (
+            Condition("False", "NodesWithoutZone", "2 nodes without the label", 60.0),
+            "ServiceImport: liqod.io/EndpointPreference is False: NodesWithoutZone: 2 nodes "
+            "without the label",
+        ),
+    ],
+)
+def test_what_came_of_the_wish_for_endpoints_is_said(preference: Condition, said: str):
+    assert told(imported(OURS, "rome", preference=preference)).said == (said,)

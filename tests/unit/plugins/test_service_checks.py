@@ -34,6 +34,7 @@ UNKNOWN_THERE = Condition("False", "Pending", "not yet known to milan", 60.0)
 REFUSED = Condition("False", "Failed", "refused by milan", 60.0)
 DIFFERS = Condition("True", "PortConflict", "ports: that of rome is used", 60.0)
 ABSENT = Condition("False", "IPFamilyNotSupported", "it has IPv6, which this cluster has not", 60.0)
+UNZONED = Condition("False", "NodesWithoutZone", "2 nodes without the label", 60.0)
 RUNS = DaemonFacts(runs=True)
 
 
@@ -76,6 +77,9 @@ def late(condition: Condition) -> Condition:
         (here(imported(ready=None)), "failing", "is not ready: it is not said"),
         (here(imported(endpoints={})), "failing", "of milan, rome has no ready endpoint"),
         (here(imported(endpoints={"milan": Endpoints(2, 0)})), "failing", "has no ready endpoint"),
+        (here(imported(preference=UNZONED)), "failing", "asks: 2 nodes without the label"),
+        (here(imported(preference=late(UNZONED))), "ok", ""),
+        (here(imported(preference=USABLE)), "ok", ""),
         (here(imported(ours=False, ready=None)), "ok", ""),  # of another program
         # What has just been made, or has just changed, is neither well nor wrong.
         (here(ExportFacts(KEY, 2.0)), "unknown", "1 Service on the way"),

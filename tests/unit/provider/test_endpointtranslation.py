@@ -56,6 +56,7 @@ def test_an_endpoint_is_relayed_under_the_consumers_name():
             "conditions": {"ready": True},
             "nodeName": "rome",
             "hostname": "web-0",
+            "hints": None,
             "targetRef": TARGET,
         }
     ]
