@@ -70,7 +70,7 @@ class Preferences:
             self._places[name] = place
         before, self._known = self._known, _nodes(self._places)
         if self._known != before:
-            yield from self._every()
+            yield from (key for key in self._every() if self._asked(key).asked)
 
 
 def _place(body: bytes) -> Place:

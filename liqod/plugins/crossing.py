@@ -15,6 +15,7 @@ STAY_HOME = frozenset(
         labels.DELETION_GRACE,
         labels.SKIP_REFLECTION,
         labels.ALLOW_REFLECTION,
+        labels.ENDPOINT_PREFERENCE,
     }
 )
 """Annotations that never cross: they concern this cluster's object, or this reflection."""

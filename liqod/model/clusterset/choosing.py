@@ -7,7 +7,6 @@ node is in: when the last own one is not ready, every other one is used, without
 is made by the number of endpoints that are published.
 """
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -21,6 +20,8 @@ from liqod.model.crossing.preference import (
     MOST_HINTS,
     OWN_ONLY,
     Preference,
+    lot,
+    quotas,
 )
 from liqod.model.view.figures import counted
 
@@ -35,6 +36,7 @@ NOT_EXPORTED: Final = "NotExported"
 NO_ZONE: Final = "NodesWithoutZone"
 TOO_MANY_ZONES: Final = "TooManyZones"
 NO_ADDRESS: Final = "Headless"
+CHOSEN_BY_CLIENTS: Final = "clients of a headless Service choose an endpoint themselves"
 TOO_FEW: Final = "TooFewEndpoints"
 LEAVES_OUT: Final = (ALONE, SHARES, TOO_FEW)
 """Reasons by which endpoints are not published that are ready."""
@@ -123,11 +125,11 @@ def choose(
         return every
     if asked.problem:
         return _unchosen(every, INVALID, f"the annotation is not followed: {asked.problem}")
-    if asked.shares:
-        return _by_share(every, asked.shares, reached)
     if asked.order == OWN_ONLY:
         return _own_only(every)
-    return _own_first(every)
+    if exports[0].type == HEADLESS:
+        return _unchosen(every, NO_ADDRESS, CHOSEN_BY_CLIENTS)
+    return _by_share(every, asked.shares, reached) if asked.shares else _own_first(every)
 
 
 def _own_only(every: Choice) -> Choice:
@@ -150,15 +152,14 @@ def _own_first(every: Choice) -> Choice:
     mine = next((each for each in every.exports if each.cluster == every.own), None)
     if mine is None:
         return _unchosen(every, NOT_EXPORTED, _exports_not(every.own))
-    if oldest.type == HEADLESS:
-        return _unchosen(every, NO_ADDRESS, "clients of a headless Service choose themselves")
     if len(nodes.zones) > MOST_HINTS:
         said = f"the nodes are in {len(nodes.zones)} zones, and an endpoint has {MOST_HINTS} hints"
         return _unchosen(every, TOO_MANY_ZONES, f"{said}: the endpoints of all clusters are used")
     message = "endpoints of this cluster are used while one is ready, and then those of all others"
     verdict = Verdict(True, "OwnFirst", message)
-    if nodes.without:
-        said = f"{counted(nodes.without, 'node')} without the label {labels.ZONE}"
+    if nodes.without or not nodes.zones:
+        some = counted(nodes.without, "node") if nodes.zones else "all nodes are"
+        said = f"{some} without the label {labels.ZONE}"
         verdict = Verdict(
             False, NO_ZONE, f"{said}: clients there use the endpoints of all clusters"
         )
@@ -185,12 +186,12 @@ def _by_share(every: Choice, shares: Mapping[str, int], reached: Collection[str]
     ready_all: dict[str, int] = dict.fromkeys(wanted, 0)
     used: dict[str, int] = dict.fromkeys(wanted, 0)
     for family in FAMILIES:
-        groups: dict[str, list[str]] = {each: [] for each in wanted}
+        groups: dict[str, set[str]] = {each: set() for each in wanted}
         for place, address in _ready(every, family, reached):
-            groups[place if place in shares else _REST].append(address)
+            groups[place if place in shares else _REST].add(address)
         numbers = quotas(wanted, {each: len(found) for each, found in groups.items()})
         for each, found in groups.items():
-            kept.update(sorted(set(found), key=_lot)[: numbers[each]])
+            kept.update(sorted(found, key=lot)[: numbers[each]])
             ready_all[each] += len(found)
             used[each] += min(numbers[each], len(found))
     chosen = tuple(
@@ -206,25 +207,6 @@ def _by_share(every: Choice, shares: Mapping[str, int], reached: Collection[str]
     )
     verdict = _share_verdict(shares, wanted, ready_all, used)
     return msgspec.structs.replace(every, exports=chosen, verdict=verdict)
-
-
-def quotas(wanted: Mapping[str, int], ready: Mapping[str, int]) -> dict[str, int]:
-    """The number of endpoints of each group that come nearest to the shares, as many as can be.
-
-    Args:
-        wanted: shares, which need not make a whole.
-        ready: the number of ready endpoints.
-    """
-    there = {each: share for each, share in wanted.items() if share and ready[each]}
-    if not there:
-        return dict(ready)  # better anyone than nobody
-    scarce = min(there, key=lambda each: ready[each] / there[each])
-    most, share_of = ready[scarce], there[scarce]
-    found = dict.fromkeys(wanted, 0)
-    for each, share in there.items():
-        near = (2 * most * share + share_of) // (2 * share_of)
-        found[each] = min(max(near, 1), ready[each])
-    return found
 
 
 def _share_verdict(
@@ -274,8 +256,3 @@ def _keep(export: Export, endpoints: Iterable[Endpoint]) -> Export:
         for each in export.slices
     )
     return msgspec.structs.replace(export, slices=slices)
-
-
-def _lot(address: str) -> str:
-    """A place in an order that nothing else changes, so that few endpoints are replaced."""
-    return hashlib.sha256(address.encode()).hexdigest()

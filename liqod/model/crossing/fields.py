@@ -102,7 +102,9 @@ SERVICE: Final[Mapping[str, Field]] = {
         *("ipFamilyPolicy", "loadBalancerSourceRanges", "publishNotReadyAddresses"),
         *("sessionAffinity", "sessionAffinityConfig", "allocateLoadBalancerNodePorts"),
     ),
-    **_stays("zones are each cluster's own", "trafficDistribution"),
+    "trafficDistribution": Field(
+        Fate.CHANGED, "zones are each cluster's own; `PreferClose` where the peer's own come first"
+    ),
     "ports": Field(Fate.CHANGED, "see ServicePort"),
     "clusterIP": Field(Fate.CHANGED, "`None` crosses; an address is each cluster's own"),
     **_stays("addresses are each cluster's own", "clusterIPs", "loadBalancerIP"),
@@ -125,7 +127,8 @@ ENDPOINT_SLICE: Final[Mapping[str, Field]] = {
 }
 """Fields of an EndpointSlice."""
 ENDPOINT: Final[Mapping[str, Field]] = {
-    **crossing("addresses", "hostname", "zone", "hints"),
+    **crossing("addresses", "hostname", "zone"),
+    "hints": Field(Fate.CHANGED, "for no zone of the peer's, where the peer's own come first"),
     "conditions": Field(Fate.CHANGED, "`ready` alone"),
     "nodeName": Field(Fate.CHANGED, "this cluster's id"),
     "targetRef": Field(Fate.CHANGED, "its kind becomes `RemotePod`, so that nobody looks for it"),

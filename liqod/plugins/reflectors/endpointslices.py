@@ -4,7 +4,8 @@ As in Liqo, endpoints on the peer's own nodes stay out, since they are found the
 endpoint only what means the same over there is kept. Addresses are written as this cluster uses
 them; the peer translates them (:mod:`liqod.model.network.remapping`). Where none cross
 (``pod_network`` is ``none``) nothing is written. A slice that has no endpoints yet is written as it
-is; one whose endpoints all stay out is not. The Service decides whether its slices follow, unless a
+is; one whose endpoints all stay out is not. The Service may ask that the peer's clients use the
+endpoints there first or alone, or a share of them; it decides whether its slices follow, unless a
 slice says so itself.
 """
 
@@ -15,6 +16,14 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.model.crossing.fields import ENDPOINT, copied
+from liqod.model.crossing.preference import (
+    NO_PREFERENCE,
+    OWN_ONLY,
+    Preference,
+    is_ready,
+    preference,
+    told,
+)
 from liqod.model.network.remapping import Remapped, remap_sent
 from liqod.plugins.contracts import (
     NOTHING,
@@ -40,6 +49,8 @@ REFUSED = "AddressRefused"
 ELSEWHERE = "EndpointElsewhere"
 TRIGGER_TIME = "endpoints.kubernetes.io/last-change-trigger-time"
 """Annotation that changes with each change, also of endpoints that do not cross."""
+NOT_TOLD = "EndpointsNotTold"
+UNTOLD = f"clients at {{}} use endpoints there alone, by {labels.ENDPOINT_PREFERENCE}: {OWN_ONLY}"
 KEPT = copied(ENDPOINT)
 
 
@@ -53,6 +64,11 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     away = sorted({e["nodeName"] for e in found if e.get("nodeName") in view.names.elsewhere})
     stays = {*view.names.nodes, *away}
     leaving = [endpoint for endpoint in found if endpoint.get("nodeName") not in stays]
+    asked = _asked(endpoint_slice, view)
+    natives = sum(is_ready(each) for each in found if each.get("nodeName") in view.names.nodes)
+    if leaving and asked.order == OWN_ONLY:
+        return Plan(reasons=(Reason(NOT_TOLD, UNTOLD.format(view.names.peer), expected=True),))
+    leaving = told(asked, view.names.peer, natives, leaving)
     crossed = _crossed(leaving, view)
     endpoints = [
         _endpoint(endpoint, crossed, view)
@@ -90,6 +106,18 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     return Plan(remote=(remote,), reasons=reasons)
 
 
+def _asked(endpoint_slice: Json, view: View) -> Preference:
+    """The wish of the Service that a slice is of."""
+    name = (endpoint_slice["metadata"].get("labels") or {}).get(labels.SERVICE_NAME)
+    service = view.get(SERVICES, name) if name else None
+    if service is None:
+        return NO_PREFERENCE
+    asked = preference(service["metadata"].get("annotations"))
+    headless = (service.get("spec") or {}).get("clusterIP") == "None"
+    # Names of its pods are found by what is told.
+    return NO_PREFERENCE if headless and asked.order != OWN_ONLY else asked
+
+
 def _crossed(endpoints: list[Json], view: View) -> dict[str, Remapped]:
     """The address that the peer is given for each one."""
     addresses = (each for endpoint in endpoints for each in endpoint.get("addresses") or ())
@@ -106,9 +134,9 @@ def _endpoint(endpoint: Json, crossed: dict[str, Remapped], view: View) -> Json:
     kept: Json = {field: endpoint[field] for field in KEPT if endpoint.get(field) is not None}
     if "addresses" in kept:
         kept["addresses"] = [crossed[address].address for address in kept["addresses"]]
-    ready = (endpoint.get("conditions") or {}).get("ready")
-    # An endpoint that says nothing is ready (discovery/v1 EndpointConditions).
-    kept["conditions"] = {"ready": ready is not False}
+    kept["conditions"] = {"ready": is_ready(endpoint)}
+    if endpoint.get("hints") is not None:
+        kept["hints"] = endpoint["hints"]
     kept["nodeName"] = view.names.consumer
     target = endpoint.get("targetRef")
     if target is not None:

@@ -6,15 +6,19 @@ and the status of a load balancer are the peer's fields. Its class is the one th
 name, or else the peer's own default where it offers one, or none at all.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SERVICES
+from liqod.model.clusterset.choosing import CHOSEN_BY_CLIENTS, INVALID, NO_ADDRESS
+from liqod.model.clusterset.exports import CLOSE
 from liqod.model.crossing import fields
 from liqod.model.crossing.addresses import family
 from liqod.model.crossing.annotations import bool_value
+from liqod.model.crossing.preference import OWN_FIRST, OWN_ONLY, Preference, preference
 from liqod.model.network.ranges import PeerRanges
 from liqod.plugins.contracts import (
     NOTHING,
@@ -42,6 +46,12 @@ NOT_DIRECT: Final = "DirectConnectionsUnknown"
 NOT_KNOWN: Final = (
     f"the annotation {labels.DIRECT_CONNECTIONS} of Liqo's does nothing here: pods at a peer reach "
     "endpoints of this cluster and of that peer, and none at another peer"
+)
+AT_PEERS: Final = "PreferenceAtPeersOnly"
+HERE: Final = (
+    f"{labels.ENDPOINT_PREFERENCE} holds for clients at peers: in this cluster the EndpointSlices "
+    "are of Kubernetes' own controller, which takes pods at peers like others; "
+    "spec.trafficDistribution has zones come first where all nodes, virtual ones too, have one"
 )
 
 
@@ -84,11 +94,28 @@ def outgoing(service: Json, view: View) -> Plan:
     # Clusters of both begin with IPv4 where nothing is said; one that lacks a family refuses it.
     if families[:1] == ["IPv6"] and _has_both(view.names.ranges):
         kept["ipFamilies"] = families
+    asked = preference(meta.get("annotations"))
+    headless = spec.get("clusterIP") == HEADLESS
+    if asked.order == OWN_FIRST and spec.get("clusterIP") and not headless:
+        kept["trafficDistribution"] = CLOSE[0]
     direct = bool_value(meta.get("annotations") or {}, labels.DIRECT_CONNECTIONS) is True
     reasons = (Reason(NOT_DIRECT, NOT_KNOWN),) if direct else ()
     return Plan(
-        remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),), reasons=reasons
+        remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),),
+        reasons=(*reasons, *_preferred(asked, headless=headless)),
     )
+
+
+def _preferred(asked: Preference, *, headless: bool) -> Iterator[Reason]:
+    """The part of a wish for endpoints that cannot be fulfilled."""
+    if asked.problem:
+        said = f"the annotation {labels.ENDPOINT_PREFERENCE} is not followed: {asked.problem}"
+        yield Reason(INVALID, said)
+    elif headless and asked.order != OWN_ONLY and asked.asked:
+        said = f"the annotation {labels.ENDPOINT_PREFERENCE} is not followed: {CHOSEN_BY_CLIENTS}"
+        yield Reason(NO_ADDRESS, said)
+    elif asked.asked:
+        yield Reason(AT_PEERS, HERE, expected=True)
 
 
 def _has_both(ranges: PeerRanges | None) -> bool:

@@ -22,11 +22,14 @@ from tests.testbed.workloads import core
 def clusters() -> Iterator[Joined]:
     """rome and milan, both with the same ranges of both families, peered and joined."""
     try:
-        made = Joined("rome", "milan", settings={**SETTINGS, "network": {"in_band": ["rome"]}})
+        more = {"network": {"in_band": ["rome"]}, "services": {"enabled": True}}
+        made = Joined("rome", "milan", settings={**SETTINGS, **more})
     except Unavailable as reason:
         give_up(reason)
     made.start()
     try:
+        for member in made.members.values():
+            member.liqod("install", "--services")
         made.before = {name: member.inventory() for name, member in made.members.items()}
         made.peer(made.members["rome"], made.members["milan"])
         yield made

@@ -104,6 +104,23 @@ async def test_a_slice_is_made_follows_and_goes(cluster):
         await gone(made)
 
 
+async def test_hints_come_and_go_as_they_are_told(cluster):
+    async with lending(cluster) as made:
+        told = shadow_slice("web-1", "10.1.0.1")
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, told, SHOP)
+        await addresses(made, "10.1.0.1")
+        for wanted in ({"forZones": [{"name": "elsewhere.liqod.io"}]}, None):
+            told["spec"]["template"]["endpoints"][0]["hints"] = wanted
+            change = {"spec": told["spec"]}
+            await made.admin.patch(SHADOW_ENDPOINT_SLICES, "web-1", change, SHOP)
+
+            async def look(wanted=wanted):
+                found = await made.admin.find(ENDPOINT_SLICES, "web-1", SHOP)
+                return found is not None and found["endpoints"][0].get("hints") == wanted
+
+            await eventually(look)
+
+
 async def test_drift_is_corrected(cluster):
     async with lending(cluster) as made:
         await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("web-1", "10.1.0.1"), SHOP)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.model.clusterset.choosing import Nodes, choose, quotas
+from liqod.model.clusterset.choosing import Nodes, choose
 from liqod.model.clusterset.exports import Endpoint, Slice
 from liqod.model.clusterset.importing import slice_manifests
 from liqod.model.clusterset.standing import Standing
@@ -15,6 +15,7 @@ from liqod.model.crossing.preference import (
     OWN_ONLY,
     Preference,
     preference,
+    quotas,
 )
 from tests.unit.model.clusterset.proxying import used
 from tests.unit.model.clusterset.values import BOTH, OWNER, TARGETS, endpoints, export, merged
@@ -99,6 +100,7 @@ def test_a_pod_of_this_cluster_at_a_peer_is_not_near():
 @pytest.mark.parametrize(
     ("nodes", "reason", "zone", "got"),
     [
+        (Nodes(), "NodesWithoutZone", "", {*OWN, *FAR}),
         (Nodes(without=2), "NodesWithoutZone", "", {*OWN, *FAR}),
         (Nodes(frozenset({"a"}), 1), "NodesWithoutZone", "", {*OWN, *FAR}),
         (Nodes(frozenset({"a"}), 1), "NodesWithoutZone", "a", {*OWN}),
@@ -121,6 +123,9 @@ def test_own_endpoints_first_needs_an_export_and_an_address():
     assert published(FIRST, MILAN)[1].reason == "NotExported"
     headless = [export("rome", type="Headless", slices=pods(*OWN)), MILAN]
     assert published(FIRST, *headless)[1].reason == "Headless"
+    found, verdict = published(Preference(shares={"milan": 10}), *headless)
+    assert (verdict.fulfilled, verdict.reason) == (False, "Headless")
+    assert used(found, "a") == {*OWN, *FAR}
 
 
 def test_own_endpoints_only_are_published_alone():
@@ -178,6 +183,14 @@ def test_the_share_of_a_silent_cluster_goes_to_the_others():
     found, verdict = published(asked, ROME, MILAN, turin, silent=("milan",))
     assert used(found, "a") == {OWN[0], "10.91.0.1"} or used(found, "a") == {OWN[1], "10.91.0.1"}
     assert "milan gets 0 % in place of 50 %" in verdict.message
+
+
+def test_an_endpoint_that_is_in_two_slices_counts_once():
+    twice = (*pods(*OWN), *pods(*OWN, name="web-y"))
+    asked = Preference(shares={"milan": 50})
+    found, verdict = published(asked, export("rome", slices=twice), MILAN)
+    got = used(found, "a")
+    assert (len(got & {*OWN}), len(got & {*FAR}), verdict.fulfilled) == (2, 2, True)
 
 
 def test_the_endpoints_of_a_share_stay_the_same_when_another_one_goes():
