@@ -1,7 +1,8 @@
 """The consequences of other settings of the daemon, where a manifest or a file has them. Pure.
 
-They are in the Secret of an installation in the cluster, and in a file on a host. Requests that
-wait are judged by the policies before and after; a cluster that asks like one of them is judged so.
+They are in the Secret of an installation in the cluster, with those of ``liqod node`` in a
+ConfigMap beside it, and in a file on a host. Requests that wait are judged by the policies before
+and after; a cluster that asks like one of them is judged so. Slices of consumers likewise.
 """
 
 import base64
@@ -11,16 +12,20 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.apimachinery.kinds import SECRETS, Kind
+from liqod.apimachinery.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.config import Config, parse
 from liqod.errors import ConfigError
 from liqod.handshake.requests.policies import PolicyDecision, PolicySubject, judge
+from liqod.install.gateway import NODES
 from liqod.install.workload import CONFIG_FILE, NAME
+from liqod.model import ids
 from liqod.procedures import answering
+from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.consequences import Action, Consequence
 from liqod.procedures.dryrun import PlannedObject
+from liqod.procedures.lendingconsequences import lending_consequences
 from liqod.procedures.planning import PlannedChange
-from liqod.resources import IncomingPeering
+from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 
 Json = dict[str, Any]
 
@@ -31,14 +36,15 @@ JUDGED: Final[dict[str, tuple[Action, str]]] = {
 }
 BY_PEER: Final = ("peers", "peer_defaults")
 """Tables that concern single peers."""
-
+ASKED: Final = frozenset(("addresses", "key", "resources", "virtual_nodes"))
+"""Settings of a peer that are sent to it once."""
 
 FILE: Final = Kind("", "", "Settings", "")
 """Stands for the kind of a file, which is no object."""
 
 
 def of_file(
-    source: str, text: bytes, before: Config | None, here: str, waiting: Iterable[IncomingPeering]
+    source: str, text: bytes, before: Config | None, here: str, objects: ClusterObjects
 ) -> PlannedChange:
     """The change that a file with settings would be.
 
@@ -47,7 +53,7 @@ def of_file(
         text: its contents.
         before: the settings as they are; None where they are not known, for the defaults.
         here: this cluster's id.
-        waiting: requests of others; those that were decided count for nothing.
+        objects: all objects of the cluster as they would be.
     """
     known = (FILE, "", CONFIG_FILE, source)
     try:
@@ -56,57 +62,76 @@ def of_file(
         told = Consequence("refused", here, f"{source}: {error}")
         return PlannedChange(PlannedObject(*known, "refused"), (told,))
     if before is None:
-        found = _compared(Config(), after, here, waiting)
+        found = _compared(Config(), after, here, objects)
         return PlannedChange(PlannedObject(*known, "created"), tuple(found))
-    found = _compared(before, after, here, waiting)
+    found = _compared(before, after, here, objects)
     return PlannedChange(PlannedObject(*known, "changed" if found else "same"), tuple(found))
 
 
 def has_settings(planned: PlannedObject, own: str) -> bool:
-    """True if an object is the Secret of the daemon's settings, and is to be another one."""
+    """True if an object has the settings of a program of liqod, and is to be another one.
+
+    They are in the Secret of the daemon, and in the ConfigMap of ``liqod node``.
+    """
     place = (planned.kind, planned.namespace, planned.name)
-    return place == (SECRETS, own, NAME) and planned.change in ("created", "changed")
+    known = ((SECRETS, own, NAME), (CONFIG_MAPS, ids.nodes_namespace(own), NODES))
+    return place in known and planned.change in ("created", "changed")
 
 
-def consequences(
-    planned: PlannedObject, here: str, waiting: Iterable[IncomingPeering]
-) -> list[Consequence]:
-    """The consequences of the settings that a Secret has.
+def consequences(planned: PlannedObject, here: str, objects: ClusterObjects) -> list[Consequence]:
+    """The consequences of the settings that an object has.
 
     Args:
-        planned: the Secret.
+        planned: the Secret or the ConfigMap.
         here: this cluster's id.
-        waiting: requests of others; those that were decided count for nothing.
+        objects: all objects of the cluster as they would be.
     """
     try:
         after = parse(_text(planned.after), {})
     except ConfigError as error:
         return [Consequence("refused", here, f"{CONFIG_FILE}: {error}")]
     try:
-        before = parse(_text(planned.before), {})
+        before = parse(_text(planned.before), {}) if planned.before is not None else Config()
     except ConfigError:
         before = Config()
-    return _compared(before, after, here, waiting)
+    if planned.kind == CONFIG_MAPS:
+        tables = _tables(before, after)
+        told = f"liqod node: {', '.join(tables)}, once it is started again"
+        return [Consequence("changes", here, told)] if tables else []
+    return _compared(before, after, here, objects)
 
 
 def _compared(
-    before: Config, after: Config, here: str, waiting: Iterable[IncomingPeering]
+    before: Config, after: Config, here: str, objects: ClusterObjects
 ) -> list[Consequence]:
     """The consequences of settings after others."""
     if before == after:
         return []
-    return [*_peers(before, after), *_requests(before, after, waiting), *_rest(before, after, here)]
+    waiting = objects.store(INCOMING_PEERINGS).values(IncomingPeering)
+    return [
+        *_peers(before, after),
+        *_requests(before, after, waiting),
+        *lending_consequences(objects, before, after),
+        *_rest(before, after, here),
+    ]
 
 
-def _text(secret: Json | None) -> str:
+def _text(found: Json | None) -> str:
     """The settings as text. Raises ConfigError: they are none."""
-    found = secret or {}
-    if (plain := (found.get("stringData") or {}).get(CONFIG_FILE)) is not None:
-        return str(plain)
-    coded = (found.get("data") or {}).get(CONFIG_FILE, "")
+    known = found or {}
+    for field in ("stringData", "data"):
+        value = (known.get(field) or {}).get(CONFIG_FILE)
+        if value is not None and (field == "stringData" or known.get("kind") == CONFIG_MAPS.name):
+            return str(value)
+        if value is not None:
+            return _decoded(value)
+    raise ConfigError("there is none, without which the program does not start")
+
+
+def _decoded(coded: Any) -> str:
     try:
         return base64.b64decode(coded, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError) as error:
+    except (binascii.Error, TypeError, ValueError) as error:
         raise ConfigError("it is no text") from error
 
 
@@ -114,15 +139,23 @@ def _peers(before: Config, after: Config) -> Iterator[Consequence]:
     known = [{each.id for each in one.peers} for one in (before, after)]
     for peer in sorted(known[0] | known[1]):
         was, wanted = before.peer(peer), after.peer(peer)
-        if was == wanted:
-            continue
-        if wanted.addresses and not was.addresses:
-            asked = ", ".join(f"{name} {each}" for name, each in sorted(wanted.resources.items()))
-            told = f"the daemon asks it to lend by itself: {asked or 'the default'}"
+        asked, asks = (bool(each.addresses or each.kubeconfig) for each in (was, wanted))
+        changed = _differing(was, wanted)
+        if asks and not asked:
+            amounts = ", ".join(f"{name} {each}" for name, each in sorted(wanted.resources.items()))
+            told = f"the daemon asks it to lend by itself: {amounts or 'the default'}"
             yield Consequence("begins", peer, told)
-        else:
-            changed = ", ".join(_differing(was, wanted))
-            yield Consequence("changes", peer, f"its settings: {changed}")
+            changed = [each for each in changed if each not in (*ASKED, "kubeconfig")]
+        elif asked and not asks:
+            told = "the daemon asks it to lend no more; what is borrowed stays until"
+            yield Consequence("changes", peer, f"{told} `liqod unpeer {peer}`")
+            changed = [each for each in changed if each not in (*ASKED, "kubeconfig")]
+        elif sent := [each for each in changed if each in ASKED]:
+            told = f"its settings: {', '.join(sent)}; a request that it was sent stays as it is"
+            yield Consequence("changes", peer, told)
+            changed = [each for each in changed if each not in sent]
+        if changed:
+            yield Consequence("changes", peer, f"its settings: {', '.join(changed)}")
 
 
 def _requests(
@@ -144,14 +177,24 @@ def _judged(config: Config, request: IncomingPeering) -> PolicyDecision:
 
 
 def _rest(before: Config, after: Config, here: str) -> Iterator[Consequence]:
-    tables = [each for each in _differing(before, after) if each not in BY_PEER]
-    if tables:
-        named = ", ".join(f"[{each}]" for each in tables)
-        yield Consequence("changes", here, f"{named}, once its daemon is started again")
+    if tables := _tables(before, after):
+        told = f"{', '.join(tables)}, once its daemon is started again"
+        yield Consequence("changes", here, told)
     if before.peer_defaults != after.peer_defaults:
         changed = ", ".join(_differing(before.peer_defaults, after.peer_defaults))
         told = f"of all peers, once its daemon is started again: {changed}"
         yield Consequence("changes", here, told)
+
+
+def _tables(before: Config, after: Config) -> list[str]:
+    """The tables that differ, but for those of single peers, with the keys in which they do."""
+    found = []
+    for name in _differing(before, after):
+        was, wanted = getattr(before, name), getattr(after, name)
+        if name not in BY_PEER:
+            keys = _differing(was, wanted) if isinstance(was, msgspec.Struct) else []
+            found.append(" ".join((f"[{name}]", " and ".join(keys))).strip())
+    return found
 
 
 def _differing(before: msgspec.Struct, after: msgspec.Struct) -> list[str]:

@@ -60,11 +60,15 @@ class Planning:
         here: its id.
         own: liqod's namespace in it.
         manager: the field manager as which objects are applied.
+
+    Attributes:
+        objects: all objects of the cluster as they would be; none before something is planned.
     """
 
     def __init__(self, client: Client, here: str, own: str, manager: str) -> None:
         self._client, self._here, self._own = client, here, own
         self._dry_run = DryRun(client, manager)
+        self.objects = ClusterObjects()
 
     async def plan(self, manifests: Iterable[Written], pruned: str = "") -> list[PlannedChange]:
         """All objects of the manifests, and others for which something changes.
@@ -80,7 +84,7 @@ class Planning:
             planned += await self._pruned(pruned, planned)
         judged_by_nodes = any(each.kind in BY_NODES and each.change != "same" for each in planned)
         before = await clusterobjects.read(self._client, real_nodes=judged_by_nodes)
-        after = changed_by(before, planned)
+        self.objects = after = changed_by(before, planned)
         made = judged(planned, before, after, self._here, self._own)
         return [await self._with_pods(each) for each in made]
 

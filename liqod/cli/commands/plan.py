@@ -15,12 +15,11 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import cluster_id
 from liqod.config import Config, load
-from liqod.kube.selection import Selection
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
+from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.dryrun import PlannedObject, differences, shown
 from liqod.procedures.planning import PlannedChange, Planning
-from liqod.resources import INCOMING_PEERINGS, IncomingPeering
 
 CHANGES: Final = 2
 """Exit status where applying them would change something."""
@@ -63,7 +62,7 @@ async def plan(
     It names what would begin, move, change, end or be refused. Nothing is changed. The API server
     says what becomes of each object (a dry run), and liqod what comes of that, by the code that
     decides it. The order of the manifests counts for nothing. A file liqod.toml has the settings of
-    a daemon on a host.
+    a daemon on a host, and the Secret liqod those of one in the cluster.
 
     The exit status is 0 where nothing would change, 2 where something would, and 1 where something
     is refused, or nothing could be found out.
@@ -81,14 +80,12 @@ async def plan(
         here = await cluster_id(client, liqo_namespace)
         planning = Planning(client, here, liqo_namespace, field_manager)
         changes = await planning.plan(found, prune)
-        if files or any(_has_settings(each, liqo_namespace) for each in changes):
-            own = Selection(liqo_namespace)
-            waiting = await client.list(INCOMING_PEERINGS, own, decode=IncomingPeering)
-            changes = [
-                _with_settings(each, here, waiting) if _has_settings(each, liqo_namespace) else each
-                for each in changes
-            ]
-            changes += [plannedsettings.of_file(*each, before, here, waiting) for each in files]
+    objects = planning.objects
+    changes = [
+        _with_settings(each, here, objects) if _has_settings(each, liqo_namespace) else each
+        for each in changes
+    ]
+    changes += [plannedsettings.of_file(*each, before, here, objects) for each in files]
     if not frame.show(_report(here, changes)):
         frame.print_text("\n".join(_text(changes)), lines=True)
     if any(each.refused for each in changes):
@@ -112,11 +109,9 @@ def _has_settings(change: PlannedChange, own: str) -> bool:
     return plannedsettings.has_settings(change.object, own)
 
 
-def _with_settings(
-    change: PlannedChange, here: str, waiting: list[IncomingPeering]
-) -> PlannedChange:
-    """A change of the object with the daemon's settings, with what comes of them."""
-    found = plannedsettings.consequences(change.object, here, waiting)
+def _with_settings(change: PlannedChange, here: str, objects: ClusterObjects) -> PlannedChange:
+    """A change of an object with settings, with what comes of them."""
+    found = plannedsettings.consequences(change.object, here, objects)
     return msgspec.structs.replace(change, consequences=tuple(found))
 
 

@@ -9,7 +9,7 @@ import pytest
 import trio
 import yaml
 
-from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS
 from liqod.kube.client import Client
 from liqod.procedures.dryrun import OURS
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
@@ -176,7 +176,47 @@ async def test_refusals_are_named_with_the_object(tmp_path: Path, nursery: trio.
         assert (await run(rome, tmp_path, *own)).status == 0
         new = await run(rome, tmp_path, "plan", "-f", str(settings), "--config", "/dev/null")
         assert new.status == 2, new.err
-        assert "changes at rome: [webhook], once its daemon is started again" in lines(new)
+        assert "changes at rome: [webhook] enabled, once its daemon is started again" in lines(new)
+
+
+@pytest.mark.long
+async def test_settings_in_a_folder_are_compared_with_those_in_force(
+    tmp_path: Path, nursery: trio.Nursery
+):
+    async with members("rome", "milan") as [rome, milan]:
+        await nursery.start(lead, milan)
+        await rome.peer(milan)
+        secret: Json = {"apiVersion": "v1", "kind": "Secret"}
+        secret |= {"metadata": {"name": "liqod", "namespace": "liqo"}}
+        node = {**secret, "kind": "ConfigMap"}
+        node["metadata"] = {"name": "liqod-node", "namespace": "liqo-nodes"}
+        bound = '[guests]\nmax_resources = {cpu = "%s"}\n'
+        force = [
+            *(namespace("liqo-nodes"), {**secret, "stringData": {"liqod.toml": bound % 64}}),
+            {**node, "data": {"liqod.toml": "[health]\nport = 9000\n"}},
+        ]
+        kinds = (NAMESPACES, SECRETS, CONFIG_MAPS)
+        for kind, each in zip(kinds, force, strict=True):
+            await milan.admin.apply(kind, each, manager="kubectl")
+        assert (await planned(milan, tmp_path, *force)).status == 0
+
+        less = {**secret, "stringData": {"liqod.toml": bound % "500m"}}
+        other = {**node, "data": {"liqod.toml": "[health]\nport = 9001\n"}}
+        told = await planned(milan, tmp_path, force[0], less, other, more=("-o", "json"))
+        assert told.status == 2, told.err
+        found = {each["kind"]: each for each in json.loads(told.out)["objects"]}
+        assert found["Namespace"]["change"] == "same"
+        assert {each["change"] for each in (found["Secret"], found["ConfigMap"])} == {"changed"}
+        ends, changes = found["Secret"]["consequences"]
+        assert (ends["action"], ends["cluster"]) == ("ends", "rome")
+        assert "one consumer may have cpu 500m in all its slices" in ends["message"]
+        assert (changes["action"], changes["cluster"]) == ("changes", "milan")
+        [changes] = found["ConfigMap"]["consequences"]
+        assert changes["message"] == "liqod node: [health] port, once it is started again"
+
+        await milan.admin.apply(SECRETS, less, manager="kubectl")
+        await milan.admin.apply(CONFIG_MAPS, other, manager="kubectl")
+        assert (await planned(milan, tmp_path, force[0], less, other)).status == 0
 
 
 @pytest.mark.long
