@@ -4,7 +4,7 @@ A consumer's daemon, and three providers in processes of their own, on embedded 
 before one provider breaks its traffic in one way after another, while pods come and go there;
 the start of pods on the other two is timed with and without the fault, in turns, from their create
 to their Ready at the consumer. Where this may (as root), the programs that are measured run before
-others. On real control planes tests/cluster/test_wire_faults.py prints the same.
+others.
 """
 
 from __future__ import annotations

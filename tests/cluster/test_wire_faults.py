@@ -2,7 +2,8 @@
 
 For each fault: what the user sees while it lasts, that the other peers' pods start all the same,
 and that everything is as it should be soon after, with nothing lost, doubled or begun anew. How
-many milliseconds later those pods are is for ``python -m benchmarks.isolation``.
+many milliseconds later those pods are is for ``python -m benchmarks.isolation``. What a server
+answers amiss in good HTTP is in ``tests/stateful/test_bad_answers.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.fixtures import give_up
-from tests.testbed.latency import LATEST, Comparison, Sampler, preferred, table
+from tests.testbed.latency import LATEST, Sampler, preferred
 from tests.testbed.relays import Relay
 from tests.testbed.troubled import BAD, GOOD, NAMESPACE, Troubled
 from tests.testbed.wirefaults import Trouble
@@ -29,10 +30,10 @@ pytestmark = pytest.mark.cluster
 THERE = f"{NAMESPACE}-rome"
 GONE = ("delete", "pod", "--namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
 FOREIGN = f"/apis/core.liqo.io/v1beta1/foreignclusters/{BAD}"
-PACE = 0.25
+PACE = 0.1
 """Seconds between two pods whose start is timed."""
 WINDOW = 10
-"""Pods of a window; each fault has two with it, and one before and one after it."""
+"""Pods of a window; each fault has two."""
 LINES = 12
 """Lines that the daemon may log for one fault, from its beginning to its end."""
 RECOVERY = 15.0
@@ -50,13 +51,8 @@ FAULTS: dict[str, tuple[Break, float, str]] = {
     # What is done, the seconds within which it is seen, and what `status` says.
     "stopped": (lambda relay: relay.refuse(), 5, "Connection refused"),
     "frozen": (lambda relay: relay.freeze(), 25, "answers nothing"),
-    "429": (be(status=429), 15, "429"),
-    "500": (be(status=500), 15, "500"),
     "not HTTP": (be(garbage="bytes"), 15, "not HTTP"),
-    "broken JSON": (be(garbage="json"), 20, "cannot be followed"),
     "watches cut": (be(verb="watch", cut=1.0), 25, "watches end early"),
-    "410 in watches": (be(verb="watch", expire=0.5), 25, "watches end early"),
-    "429 to writes": (be(verb="create", status=429), 25, "cannot be written"),
     "flood": (be(verb="watch", path="pods", flood=200), 0, ""),
 }
 
@@ -136,7 +132,6 @@ async def test_a_fault_is_seen_disturbs_nobody_and_passes(
     for name in kept:
         await sampler.ready(name, 30)
     before, told, mark = remote_pods(troubled), events(troubled), rome.daemon.mark()
-    made = Comparison(fault, healthy=await sampler.window(GOOD, WINDOW, PACE))
 
     begin(relay)
     try:
@@ -144,14 +139,13 @@ async def test_a_fault_is_seen_disturbs_nobody_and_passes(
         late = [await sampler.create(BAD) for _ in range(3)]
         for name in kept[:2]:
             await sampler.delete(name)
-        made.faulty += await sampler.window(GOOD, WINDOW, PACE)
+        started = await sampler.window(GOOD, WINDOW, PACE)
         # Looking costs this process, and must not be measured.
         await _look(troubled, word, bound)
-        made.faulty += await sampler.window(GOOD, WINDOW, PACE)
+        started += await sampler.window(GOOD, WINDOW, PACE)
     finally:
         relay.well()
 
-    began = time.monotonic()
     left = [*kept[2:], *late]
     for name in late:
         await sampler.ready(name, 2 * RECOVERY)
@@ -161,18 +155,14 @@ async def test_a_fault_is_seen_disturbs_nobody_and_passes(
     await eventually("the same pods here", lambda: set(rome.pods(NAMESPACE)) == set(left), RECOVERY)
     await eventually("a good word", lambda: not seen(troubled), RECOVERY)
     await eventually("the node", partial(rome.node_is_ready, BAD), RECOVERY)
-    made.recovery = time.monotonic() - began
     assert {name: remote_pods(troubled)[name] for name in kept[2:]}.items() <= before.items()
-    made.healthy += await sampler.window(GOOD, WINDOW, PACE)
     lines = rome.daemon.lines(mark)
-    made.lines = len(lines)
     for name in left:
         await sampler.delete(name)
     await eventually("an empty namespace there", lambda: not remote_pods(troubled), RECOVERY)
     assert len(lines) <= LINES, "\n".join(lines)
     assert len(events(troubled) - told) <= 1
-    print(table([made]))
-    assert max(made.faulty) <= LATEST, table([made])
+    assert max(started) <= LATEST, started
 
 
 async def _look(troubled: Troubled, word: str, bound: float) -> None:

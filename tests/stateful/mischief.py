@@ -17,16 +17,19 @@ class Mischief:
     Attributes:
         lose: how many answers to requests of each verb never arrive.
         garble: how many arrive as something else.
+        nonsense: what arrives then.
     """
 
     def __init__(self) -> None:
         self.lose: dict[str, int] = {}
         self.garble: dict[str, int] = {}
+        self.nonsense = NONSENSE
 
     def clear(self) -> None:
         """Have everything arrive."""
         self.lose.clear()
         self.garble.clear()
+        self.nonsense = NONSENSE
 
     def around(self, handle: Handle) -> Handle:
         """A handler whose answers this spoils."""
@@ -37,7 +40,7 @@ class Mischief:
             if _due(self.lose, verb):
                 raise Drop
             if _due(self.garble, verb):
-                return HttpResponse(200, NONSENSE, {"content-type": "application/json"})
+                return HttpResponse(200, self.nonsense, {"content-type": "application/json"})
             return response
 
         return spoilt
