@@ -1,16 +1,21 @@
 """In which order the files of tests are given to workers: those that take long come first.
 
 A worker has a file to itself, so a long one that begins last is what everybody else waits for.
-Files that share their clusters go to one worker, one after the other.
+Files that change the same clusters in turn go to one worker, one after the other. Clusters that
+many files share are each worker's own; so a file goes to the worker that has those it needs, as
+long as there is other work for the others. Three clusters take some forty seconds of a core to
+start, and a fiftieth of one each for as long as they stand.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from xdist.scheduler import LoadFileScheduling
+from xdist.workermanage import WorkerController
 
 TESTS = Path(__file__).parents[1]
 LONGEST = (
@@ -57,19 +62,102 @@ TOGETHER = ("tests/node/peered/",)
 """Folders whose files share clusters that they change in turn: one worker has all of them."""
 
 
+def _files(folder: str, names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/test_{name}.py" for name in names.split())
+
+
+SHARED: dict[str, tuple[str, ...]] = {
+    "kept_clusters": _files(
+        "cluster",
+        "certificates declarative disruption_budgets explained gitops hand_edits hostile_flood "
+        "killed_daemons limits liqo_cases lost_peers meeting meeting_troubles missing_parts "
+        "offloading peering reflection revocation versions waiting_pods",
+    ),
+    "control_planes": (
+        "contract/",
+        *_files("cluster", "control_plane crd_upgrade kube resources specs"),
+    ),
+    "real_node_cluster": _files("node", "ends images node offload podstreams returns"),
+}
+"""Files and folders by the fixture of the clusters that they share with others of their worker."""
+
+
+def needed(file: str) -> frozenset[str]:
+    """The fixtures of shared clusters that a file or a folder needs, by its path from `tests`."""
+    return frozenset(name for name, users in SHARED.items() if file.startswith(users))
+
+
+def chosen(waiting: Iterable[str], own: frozenset[str], begun: frozenset[str]) -> str:
+    """The file that a worker has next.
+
+    The longest of those that share what it has; else of those for which nothing is started a second
+    time; else of all.
+
+    Args:
+        waiting: the files that nobody has yet, the longest first; there is one at least.
+        own: the shared clusters that this worker has.
+        begun: those that any worker has.
+    """
+
+    def cost(file: str) -> int:
+        wanted = needed(file)
+        if wanted & own and wanted <= own:
+            return 0
+        return 2 if (wanted - own) & begun else 1
+
+    return min(waiting, key=cost)
+
+
 class ByClusters(LoadFileScheduling):  # type: ignore[misc]
     """Gives a worker a file at a time, and a folder where its files go together."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        own = self._needed(self.assigned_work.get(node, ()))
+        begun = self._needed(file for files in self.assigned_work.values() for file in files)
+        files = {_from_tests(scope): scope for scope in self.workqueue}
+        self.workqueue.move_to_end(files[chosen(files, own, begun)], last=False)
+        super()._assign_work_unit(node)
+
+    def _needed(self, scopes: Iterable[str]) -> frozenset[str]:
+        return frozenset[str]().union(*(needed(_from_tests(scope)) for scope in scopes))
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.split("::", 1)[0]
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
+def _file(item: pytest.Item) -> str:
+    return os.path.relpath(item.path, TESTS)
+
+
+def _from_tests(scope: str) -> str:
+    return scope.removeprefix("tests/")
+
+
+def unnamed(uses: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
+    """Files that use shared clusters, and that :data:`SHARED` does not name.
+
+    Args:
+        uses: each test's file, by its path from `tests`, and its fixtures.
+    """
+    return {
+        f"{file}: {name}"
+        for file, fixtures in uses
+        for name in SHARED.keys() & set(fixtures) - needed(file)
+    }
+
+
 def arrange(items: list[pytest.Item]) -> None:
-    """Brings the longest files to the front; within a file nothing changes."""
+    """Brings the longest files to the front; within a file nothing changes.
+
+    Raises:
+        pytest.UsageError: a file uses shared clusters, and is not named among those that do.
+    """
+    if found := unnamed((_file(item), getattr(item, "fixturenames", ())) for item in items):
+        raise pytest.UsageError(f"name these in {__name__}.SHARED: {', '.join(sorted(found))}")
     rank = {name: number for number, name in enumerate(LONGEST)}
 
     def of(item: pytest.Item) -> int:
-        return rank.get(os.path.relpath(item.path, TESTS), len(rank))
+        return rank.get(_file(item), len(rank))
 
     items.sort(key=of)

@@ -1,10 +1,11 @@
 """The order of the long tests names files that there are."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tests.testbed.order import LONGEST, TOGETHER, ByClusters
+from tests.testbed.order import LONGEST, SHARED, TOGETHER, ByClusters, chosen, needed, unnamed
 
 TESTS = Path(__file__).parents[1]
 
@@ -12,6 +13,11 @@ TESTS = Path(__file__).parents[1]
 @pytest.mark.parametrize("name", LONGEST)
 def test_a_long_file_is_there(name: str):
     assert (TESTS / name).is_file()
+
+
+@pytest.mark.parametrize("name", [each for users in SHARED.values() for each in users])
+def test_what_shares_clusters_is_there(name: str):
+    assert (TESTS / name).exists()
 
 
 def test_each_is_named_once():
@@ -27,3 +33,68 @@ def test_files_that_share_clusters_go_to_one_worker_in_the_order_of_the_list():
         assert max(places) - min(places) == len(files) - 1
     other = "tests/node/test_pods.py"
     assert split(None, f"{other}::test_it") == other  # type: ignore[arg-type]
+
+
+KEPT, PLANE, OTHER = "cluster/test_peering.py", "contract/test_pods.py", "cluster/test_chart.py"
+MORE = "cluster/test_limits.py"
+
+
+def test_a_worker_goes_on_with_the_clusters_it_has_and_starts_no_other_twice():
+    nothing = frozenset[str]()
+    kept, plane = needed(KEPT), needed(PLANE)
+    assert (kept, plane, needed(OTHER)) == ({"kept_clusters"}, {"control_planes"}, nothing)
+    assert chosen([KEPT, OTHER], nothing, nothing) == KEPT
+    # Another has them: first what needs none, or what nobody has begun.
+    assert chosen([MORE, OTHER], nothing, kept) == OTHER
+    assert chosen([MORE, PLANE, OTHER], nothing, kept) == PLANE
+    # Who has them has done with them before it goes on.
+    assert chosen([OTHER, PLANE, MORE, KEPT], kept, kept) == MORE
+    assert chosen([PLANE, MORE], kept, kept | plane) == MORE
+    # At the end nobody is idle for that.
+    assert chosen([MORE], nothing, kept) == MORE
+
+
+def test_a_file_that_shares_clusters_unnamed_is_found():
+    used = ("kept_clusters", "tmp_path")
+    assert unnamed([(KEPT, used), (OTHER, ("tmp_path",))]) == set()
+    assert unnamed([(OTHER, used), (OTHER, used)]) == {f"{OTHER}: kept_clusters"}
+
+
+class Worker:
+    """A worker of xdist; remembers the tests it was given."""
+
+    shutting_down = False
+    gateway = SimpleNamespace(id="gw")
+
+    def __init__(self) -> None:
+        self.given: list[int] = []
+
+    def send_runtest_some(self, numbers: list[int]) -> None:
+        self.given += numbers
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_workers_are_given_files_by_the_clusters_they_have():
+    files = (KEPT, OTHER, MORE, "cluster/test_rights.py", "cluster/test_versions.py", PLANE)
+    tests = [f"tests/{file}::test_{n}" for file in files for n in range(3)]
+    config = SimpleNamespace(
+        option=SimpleNamespace(loadscopereorder=False),
+        getvalue=lambda name: ["popen", "popen"] if name == "tx" else None,
+    )
+    order = ByClusters(config)
+    workers = (Worker(), Worker())
+    for each in workers:
+        order.add_node(each)
+        order.add_node_collection(each, tests)
+    order.schedule()
+    for _ in files:
+        for each in reversed(workers):
+            for number in [*each.given]:
+                if not order.assigned_work[each][tests[number].split("::")[0]][tests[number]]:
+                    order.mark_test_complete(each, number)
+    had = [{tests[number].split("::")[0] for number in each.given} for each in workers]
+    kept = [{file for file in each if "kept_clusters" in needed(file[6:])} for each in had]
+    assert sorted(map(len, kept)) == [0, 3]
+    assert had[0] | had[1] == {f"tests/{file}" for file in files}
