@@ -1,6 +1,6 @@
 """One real control plane: etcd, API server, controller manager and scheduler as child processes.
 
-Ready in 3-4 s and about 650 MB resident. It has no kubelet; fake nodes stand in for those, or a
+Ready in 3-4 s and about 900 MB resident. It has no kubelet; fake nodes stand in for those, or a
 `node.Machine` runs it together with a real one. Its folder holds everything it writes, keeps its
 state over `stop` and `start`, and goes with `destroy`.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from tests.testbed import pki, programs, workspace
 from tests.testbed.api import Api, wait_until
 from tests.testbed.errors import TestbedError
-from tests.testbed.processes import Child, Usage, free_ports, plain_environment, tail
+from tests.testbed.processes import GO, Child, Usage, free_ports, plain_environment, tail
 
 START_DEADLINE = 60.0
 # An API server waits for its watchers to leave, which they never do.
@@ -146,7 +146,7 @@ class ControlPlane:
         if name in self.children and self.children[name].alive:
             return
         command = [*self.place.enter, self.programs.path(name), *self.flags(name)]
-        environment = {**plain_environment(), "HOME": str(self.folder)}
+        environment = {**plain_environment(), **GO, "HOME": str(self.folder)}
         self.children[name] = Child(
             f"{self.name}/{name}",
             command,

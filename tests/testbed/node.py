@@ -21,7 +21,7 @@ from tests.testbed import image, machine, packages, programs, workspace
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane, Place, Settings
 from tests.testbed.errors import TestbedError, Unavailable
-from tests.testbed.processes import Child, plain_environment, signal_inside, tail
+from tests.testbed.processes import GO, Child, plain_environment, signal_inside, tail
 
 PACKAGES = {
     "containerd": "containerd",
@@ -174,7 +174,7 @@ class NodeCluster:
             f"{self.name}/{name}",
             self._commands[name],
             self.folder / f"{name}.log",
-            environment={**plain_environment(), "HOME": str(self.folder)},
+            environment={**plain_environment(), **GO, "HOME": str(self.folder)},
         )
 
     def restart(self, name: str) -> None:
