@@ -7,10 +7,18 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from tests.testbed.api import wait_until
 from tests.testbed.federation import Member
 from tests.testbed.node import node_pod
+
+PINGING = "/tmp/pinging"
+"""Where the process that pings writes its number."""
+AFTER = 2
+"""Seconds for which it goes on after what it is to outlive."""
+LONGEST = 300.0
+"""Seconds that one may ping."""
 
 
 def have_echoes(*members: Member) -> None:
@@ -40,14 +48,40 @@ def seen_by(member: Member, peer: str, other: Member) -> str:
     return alias(member, peer, str(other.pods("default")["echo"]["status"]["podIP"]))
 
 
+@dataclass
+class Pinged:
+    """Echo requests that were sent, and the numbers of those that were answered."""
+
+    sent: int = 0
+    answered: frozenset[int] = frozenset()
+
+    @property
+    def lost(self) -> int:
+        """The number of those without an answer; the last one may not have had the time."""
+        return len(set(range(self.sent - 1)) - self.answered)
+
+
 @contextmanager
-def pinging(member: Member, address: str, count: int) -> Iterator[list[int]]:
-    """Ten echo requests a second from a cluster's pod; how many were answered comes at the end."""
-    ping = ("busybox", "ping", "-i", "0.1", "-c", str(count), "-W", "2", address)
-    found: list[int] = []
+def pinging(member: Member, address: str) -> Iterator[Pinged]:
+    """Ten echo requests a second from a cluster's pod, until a moment after the end."""
+    begun = f"echo $$ > {PINGING}; exec busybox ping -i 0.1 -W 2 {address}"
+    end = f"busybox sleep {AFTER}; kill -INT $(cat {PINGING}); rm {PINGING}"
+    found = Pinged()
+    ping = ("exec", "echo", "--", "sh", "-c")
+    member.plane.kubectl(*ping, f"rm -f {PINGING}")
     with ThreadPoolExecutor(1) as pool:
-        said = pool.submit(member.plane.kubectl, "exec", "echo", "--", *ping, check=False)
-        yield found
-    counted = re.search(r"(\d+) packets received", said.result())
+        said = pool.submit(member.plane.kubectl, *ping, begun, check=False, within=LONGEST)
+        wait_until("a ping", lambda: _is_begun(member), 10)
+        try:
+            yield found
+        finally:
+            member.plane.kubectl(*ping, end)
+    counted = re.search(r"(\d+) packets transmitted", said.result())
     assert counted, said.result()
-    found.append(int(counted[1]))
+    found.sent = int(counted[1])
+    found.answered = frozenset(map(int, re.findall(r" seq=(\d+) ", said.result())))
+
+
+def _is_begun(member: Member) -> bool:
+    """True once a pod has begun to ping."""
+    return bool(member.plane.kubectl("exec", "echo", "--", "cat", PINGING, check=False).strip())

@@ -6,14 +6,20 @@ from tests.testbed.federation import LEASE, Member
 
 LABEL = "app.kubernetes.io/component"
 NAME = "controller-manager"
+EACH_NODES = "liqod-node"
+"""The component that `liqod node` is."""
 COMPONENT = f"{LABEL}={NAME}"
 READY = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:10271/readyz').read())"
 
 
+def place(component: str) -> str:
+    """The namespace of the daemon, or of `liqod node`."""
+    return "liqo" if component == NAME else "liqo-nodes"
+
+
 def within(member: Member, owner: tuple[str, str], code: str) -> str:
     """Runs Python in a pod of liqod's, which has no shell, and returns its output."""
-    place = "liqo" if owner[1] == NAME else "liqo-nodes"
-    where = ("--namespace", place, owner[0], "--container", owner[1])
+    where = ("--namespace", place(owner[1]), owner[0], "--container", owner[1])
     return member.plane.kubectl("exec", *where, "--", "python", "-c", code)
 
 
@@ -29,12 +35,12 @@ def replicas(member: Member) -> dict[str, str]:
     }
 
 
-def restarts(member: Member) -> dict[str, int]:
-    """How often each daemon's container was begun anew."""
+def restarts(member: Member, of: str = NAME) -> dict[str, int]:
+    """How often the container of each daemon, or of each `liqod node`, was begun anew."""
     return {
         name: int(pod["status"]["containerStatuses"][0]["restartCount"])
-        for name, pod in member.pods("liqo").items()
-        if pod["metadata"]["labels"].get(LABEL) == NAME
+        for name, pod in member.pods(place(of)).items()
+        if pod["metadata"]["labels"].get(LABEL) == of
     }
 
 
@@ -48,6 +54,11 @@ def leads(member: Member, pod: str) -> bool:
 def holder(member: Member) -> str:
     """The identity of the daemon that leads; empty for none."""
     return str(member.api.get(LEASE)["spec"].get("holderIdentity") or "")
+
+
+def another_leads(member: Member, before: str) -> bool:
+    """True if a daemon leads, and not the one of that identity."""
+    return holder(member) not in ("", before)
 
 
 def evict(member: Member, pod: str) -> int:
