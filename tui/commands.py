@@ -103,7 +103,7 @@ def completions(line: str, session: Session) -> list[str]:
         words += ["peer", *(verb for verb in VERBS if verb != "peer"), *sorted(set(LOCAL.values()))]
         return [word for word in dict.fromkeys(words) if word.startswith(first)]
     names: Iterable[str] = ()
-    if first in PEER_VERBS:
+    if first in (*PEER_VERBS, "room"):
         names = sorted(session.state.peers)
     elif first in ASKER_VERBS:
         rows = session.state.incoming.values()

@@ -28,6 +28,8 @@ class Key(NamedTuple):
 
 
 PEERS = ("peers", "peer")
+TABBED = ("peer", "room")
+"""The views with several tabs."""
 GENERAL = (
     Key("slash", "/", "filter", "filter: a regular expression, !… for all others"),
     Key("colon", ":", "command", "command: with completion"),
@@ -37,10 +39,10 @@ GENERAL = (
     Key("S", "S", "reverse", "reverse: sort the other way round"),
     Key("space", "space", "select", "select"),
     Key("f", "f", "freeze", "freeze, and go on"),
-    Key("right_square_bracket,right", "→", "turn(1)", "next tab", False, ("peer",)),
-    Key("left_square_bracket,left", "←", "turn(-1)", "tab before", False, ("peer",)),
+    Key("right_square_bracket,right", "→", "turn(1)", "next tab", False, TABBED),
+    Key("left_square_bracket,left", "←", "turn(-1)", "tab before", False, TABBED),
     Key("d", "d", "describe", "describe"),
-    Key("y", "y", "manifest", "YAML", False, ("offloaded", "guests", *PEERS)),
+    Key("y", "y", "manifest", "YAML", False, ("offloaded", "guests", "room", *PEERS)),
     Key("l", "l", "logs", "log: of the pod, as it grows", False, ("offloaded", "peer")),
     Key("w", "w", "record", "record to a file"),
     Key("p", "p", "pause", "pause, and go on", plays=True),

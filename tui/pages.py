@@ -8,7 +8,7 @@ from liqod.model.view.snapshot import GuestSummary
 from tui.session import Session
 from tui.table import Place, Row
 from tui.text import UNKNOWN, rate, round_trip, share, since
-from tui.views import inbox
+from tui.views import inbox, room
 
 
 class Object(msgspec.Struct, frozen=True):
@@ -57,6 +57,8 @@ def subject(place: Place, key: str, verb: str = "") -> str:
 
 def describe(session: Session, place: Place, row: Row | None, now: float) -> str:
     """Everything that is known of a row, and why it is as it is."""
+    if place.view == "room" and row is not None and (told := room.described(session, row.key, now)):
+        return told
     found = behind(place, row)
     if found is None:
         asks = inbox.described(session, row.key) if place.view == "inbox" and row else ""

@@ -1,13 +1,17 @@
 """Figures and strings as they are shown: short, of steady width, and safe for a terminal."""
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 
+from liqod.model.objects.quantities import NANO, is_quantity, parse
 from liqod.model.text import fit, is_fit
 from liqod.model.view.figures import bars, span
 
 UNKNOWN = "–"
 _BYTES = ("B", "kB", "MB", "GB", "TB")
+_BINARY = {"Ti": 4, "Gi": 3, "Mi": 2, "Ki": 1}
+"""Binary suffixes, with their powers of 1024."""
 
 
 def clean(text: str) -> str:
@@ -62,6 +66,19 @@ def size(count: float) -> str:
 def rate(count: float) -> str:
     """Bytes a second."""
     return f"{size(count)}/s" if count >= 0.5 else UNKNOWN
+
+
+def quantity(name: str, value: str) -> str:
+    """A quantity of a resource: bytes rounded down to three figures, all others as they are."""
+    if not any(part in name for part in ("memory", "storage", "hugepages-")):
+        return value
+    if not is_quantity(value):
+        return value
+    count = parse(value) / NANO
+    unit = next((each for each in _BINARY if count >= 1024 ** _BINARY[each]), "")
+    scaled = count / 1024 ** _BINARY[unit] if unit else count
+    digits = 0 if scaled >= 100 else 1 if scaled >= 10 else 2
+    return f"{math.floor(scaled * 10**digits) / 10**digits:g}{unit}"
 
 
 def clock(at: float) -> str:

@@ -34,6 +34,7 @@ from liqod.model.view.facts import (
     WorkFacts,
 )
 from liqod.model.view.objectfacts import SliceFacts
+from liqod.model.view.roomrows import SeenWord, seen_words
 from liqod.plugins.host import PluginHost
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class FactsInMemory:
     Attributes:
         daemon: the process, as last measured.
         lags: delay of the event loop in each of the last sixty seconds, newest last.
+        words: age of each provider's word on what is free, by virtual node.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class FactsInMemory:
     ) -> None:
         self.daemon = ProcessFacts(pid=os.getpid(), started=time.time())
         self.lags: tuple[float, ...] = ()
+        self.words: dict[str, SeenWord] = {}
         self._measured: dict[str, PeerFacts] = {}
         self._context, self._components, self._plugins = context, components, plugins
         self._summary = summary
@@ -159,6 +162,7 @@ class FactsInMemory:
             self._slices.setdefault(row.peer, []).append(row)
         self._tenants = dict(self._objects.tenants.rows.values())
         self._nodes = dict(self._objects.nodes.rows.values())
+        self.words = seen_words(self.words, dict(self._objects.words.rows.values()), now())
         borrowing = self._components.borrowing()
         self._unmapped = {key: at for key, at in self._unmapped.items() if key[0] in borrowing}
 

@@ -7,7 +7,7 @@ one. A change costs it one entry in a set; decoding waits for :meth:`Cache.refre
 
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import trio
@@ -19,18 +19,21 @@ from liqod.cluster.context import ClusterContext
 from liqod.consumer.nodes.virtualnodes import SELECTOR
 from liqod.errors import ProtocolError
 from liqod.identity import certificates
+from liqod.kube import times
 from liqod.kube.cache.informer import SharedInformer
-from liqod.kube.cache.nodeindex import node_index
+from liqod.kube.cache.nodeindex import node_index, node_of
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, guest_of
 from liqod.model.peering import capacity, healthsummary
-from liqod.model.view import objectfacts, requests, viewrows
+from liqod.model.view import objectfacts, podwaits, requests, viewrows
 from liqod.model.view.facts import REACHABLE
 from liqod.model.view.objectfacts import SliceFacts
+from liqod.model.view.podwaits import PodWait
 from liqod.model.view.snapshot import Snapshot
 from liqod.model.view.viewrows import CountedPod, counted
+from liqod.provider.slices import freenodes
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -132,13 +135,13 @@ class Cache(Generic[T]):
 
     Args:
         type: type to decode them as.
-        make: gives the part of each to keep.
+        make: gives the part of each to keep; None: nothing of it.
 
     Attributes:
         rows: the parts kept of the objects, by key.
     """
 
-    def __init__(self, type: type[Any], make: Callable[[Any], T]) -> None:
+    def __init__(self, type: type[Any], make: Callable[[Any], T | None]) -> None:
         self.rows: dict[Key, T] = {}
         self._type = type
         self._make = make
@@ -233,6 +236,14 @@ class Placed(Cache[T]):
         self._dirty.add(key)
 
 
+class Unplaced(Cache[T]):
+    """A cache of the pods that have no node yet, from an informer of all pods."""
+
+    def _wanted(self, key: Key) -> bool:
+        assert self._informer is not None
+        return not node_of(self._informer.store.get(key) or b"{}")
+
+
 class CheckedObjects:
     """The objects that the doctor reads, a few fields of each.
 
@@ -241,6 +252,7 @@ class CheckedObjects:
         slices: the fields of each ResourceSlice.
         tenants: the peer's id and the condition of each Tenant.
         nodes: the name of each virtual Node, and the reason that no pod can run there.
+        words: the name of each VirtualNode, and a hash of its provider's word on what is free.
     """
 
     def __init__(self, context: ClusterContext) -> None:
@@ -249,6 +261,7 @@ class CheckedObjects:
         self.slices = Cache[SliceFacts](ResourceSlice, objectfacts.slice_facts)
         self.tenants = Cache[tuple[str, str]](Tenant, _tenant)
         self.nodes = Cache[tuple[str, str]](Node, viewrows.usefulness)
+        self.words = Cache[tuple[str, int]](VirtualNode, _word)
 
     async def refresh_guests(self) -> None:
         """Read the changes that the informer of guests reported."""
@@ -261,7 +274,8 @@ class CheckedObjects:
         self.slices.sit_on(find(RESOURCE_SLICES))
         self.tenants.sit_on(find(TENANTS))
         self.nodes.sit_on(find(NODES, Selection(labels=SELECTOR)))
-        for cache in (self.slices, self.tenants, self.nodes):
+        self.words.sit_on(find(VIRTUAL_NODES))
+        for cache in (self.slices, self.tenants, self.nodes, self.words):
             await cache.refresh()
 
 
@@ -275,11 +289,26 @@ class WatchedObjects:
         self._nodes = Cache[Node](Node, itself)
         self._own_nodes = Cache[Node](Node, itself)
         self._pods = Placed[CountedPod](LivePod, counted)
+        self._unplaced = Unplaced[PodWait](LivePod, podwaits.waiting)
 
     @property
     def pods(self) -> Iterable[CountedPod]:
         """This cluster's pods on virtual nodes."""
         return self._pods.rows.values()
+
+    @property
+    def own_free(self) -> str:
+        """The free resources of this cluster's own nodes, as consumers are told them; empty: not
+        known."""
+        pods = self._context.informers.find(PODS, freenodes.PLACED)
+        free = None if pods is None else freenodes.followed(pods)
+        return free.text.now if free is not None and free.known else ""
+
+    def waits(self, offloadings: Iterable[NamespaceOffloading]) -> Iterator[PodWait]:
+        """The pods that wait: on virtual nodes, and in offloaded namespaces without a node."""
+        namespaces = {each.namespace for each in offloadings}
+        yield from (each.wait for each in self.pods if each.wait is not None)
+        yield from (each for each in self._unplaced.rows.values() if each.namespace in namespaces)
 
     async def refresh(self) -> bool:
         """Read the changes that informers reported; True if any since the last call."""
@@ -288,8 +317,11 @@ class WatchedObjects:
             cache.sit_on(self._context.informers.find(kind, selection))
             changed |= await cache.refresh()
         # The nodes are known now; their pods belong into the first state, too.
-        self._pods.sit_on(self._context.informers.find(PODS, self._context.own_pods.selection))
+        pods = self._context.informers.find(PODS, self._context.own_pods.selection)
+        self._pods.sit_on(pods)
+        self._unplaced.sit_on(pods)
         self._pods.on(each.name for each in self._virtual.rows.values())
+        changed |= await self._unplaced.refresh()
         return await self._pods.refresh() or changed
 
     def release(self) -> None:
@@ -297,6 +329,7 @@ class WatchedObjects:
         for cache, *_ in self._sources():
             cache.release()
         self._pods.release()
+        self._unplaced.release()
 
     def _sources(self) -> list[tuple[Cache[Any], Kind, Selection]]:
         """Each cache, with the kind and the selection of its informer."""
@@ -327,12 +360,18 @@ class WatchedObjects:
             leader_age=0.0,
             webhook=labels.TRUE if webhook == REACHABLE else webhook,
             **listed,
+            now=times.now(),
             nodes=dict(map(viewrows.readiness, self._nodes.rows.values())),
             allocatable=capacity.of_virtual(self._nodes.rows.values()),
             pods=tuple(each.row for each in self.pods),
             policies=policies,
             capacity=capacity.of_nodes(self._own_nodes.rows.values()),
         )
+
+
+def _word(found: VirtualNode) -> tuple[str, int] | None:
+    text = found.metadata.annotations.get(labels.FREE_CAPACITY)
+    return (found.name, hash(text)) if text else None
 
 
 def _tenant(found: Tenant) -> tuple[str, str]:

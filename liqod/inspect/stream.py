@@ -21,13 +21,13 @@ from liqod.inspect import protocol
 from liqod.inspect.memoryfacts import FactsInMemory
 from liqod.inspect.objectcaches import WatchedObjects
 from liqod.inspect.protocol import StateSnapshot, Update
-from liqod.model.view import objectfacts, viewrows
-from liqod.model.view.facts import PeerFacts
+from liqod.model.view import objectfacts, podwaits, roomrows, viewrows
+from liqod.model.view.facts import ClusterFacts, PeerFacts
 from liqod.model.view.overview import Overview, overview
 from liqod.model.view.problems import Problem
 from liqod.model.view.rows import EventRow, Ladder, Line
 from liqod.model.view.snapshot import Snapshot
-from liqod.model.view.state import TABLES, LiveState, diff, empty
+from liqod.model.view.state import TABLES, WHOLE, LiveState, diff, empty
 from liqod.plugins import examination
 from liqod.telemetry.hub import Hub, Published
 
@@ -161,13 +161,14 @@ def portions(state: LiveState, size: int = protocol.PART) -> Iterator[LiveState]
     """Split a state into states that add up to it, with at most ``size`` rows in a table."""
     tables = {name: getattr(state, name) for name in TABLES}
     longest = max((len(rows) for rows in tables.values()), default=0)
+    whole = LiveState(**{name: getattr(state, name) for name in WHOLE})
     for start in range(0, max(longest, 1), size):
         cut = {
             name: dict(list(rows.items())[start : start + size]) if len(rows) > size else rows
             for name, rows in tables.items()
             if start < max(len(rows), 1)
         }
-        yield LiveState(daemon=state.daemon, problems=state.problems, **cut)
+        yield msgspec.structs.replace(whole, **cut)
 
 
 class Collector:
@@ -229,7 +230,21 @@ class Collector:
             incoming={each.name: each for each in snapshot.incoming},
             outgoing={each.name: each for each in snapshot.outgoing},
             problems=self._all_problems(before),
+            **self._room(snapshot, own, view),
         )
+
+    def _room(self, snapshot: Snapshot, own: ClusterFacts, view: Overview) -> dict[str, Any]:
+        """The tables on room, and their sums."""
+        notes = {each.name: each.metadata.annotations for each in snapshot.virtual_nodes}
+        rooms = {
+            roomrows.HOME: roomrows.home_room(snapshot.capacity, self._objects.own_free),
+            **roomrows.rooms(view.nodes, notes, self._facts.words),
+        }
+        peers = {row.name: row.peer for row in view.nodes}
+        waits, sums = podwaits.wait_groups(self._objects.waits(snapshot.offloadings), peers)
+        avoided, marks = podwaits.mark_rows((each.namespace, each.mark) for each in own.returned)
+        room = msgspec.structs.replace(sums, nodes=len(snapshot.virtual_nodes), marks=marks)
+        return {"rooms": rooms, "waits": waits, "avoided": avoided, "room": room}
 
     def _peers(
         self, view: Overview, peers: Iterable[PeerFacts], snapshot: Snapshot

@@ -14,6 +14,7 @@ from liqod.model.crossing import guestrules
 from liqod.model.objects import quantities
 from liqod.model.objects.nodefilters import used_by
 from liqod.model.peering import capacity
+from liqod.model.view.roomrows import ToldRoom, told_room
 from liqod.procedures import spreadwarning
 from liqod.resources import RESOURCE_SLICES, VIRTUAL_NODES, ResourceSlice, VirtualNode
 
@@ -39,6 +40,7 @@ class VirtualNodeAnswer(msgspec.Struct, frozen=True):
         allocatable: of the Node.
         used: the requests of the pods that are bound to it.
         machines: the largest machines of the provider, where it tells them.
+        told: what the provider tells of free resources; None where it tells nothing.
         said: the provider's verdicts.
         warning: of a grant that exceeds what the provider has; empty for none.
         hurt: a warning of workloads here whose pods may wait because of the node; empty for none.
@@ -53,6 +55,7 @@ class VirtualNodeAnswer(msgspec.Struct, frozen=True):
     allocatable: Mapping[str, str]
     used: Mapping[str, str]
     machines: tuple[Mapping[str, int | str], ...]
+    told: ToldRoom | None
     said: tuple[ProviderWord, ...]
     warning: str
     hurt: str
@@ -99,6 +102,7 @@ def _answered(
         **numbers,
         used={each: used.get(each, "0") for each in shown},
         machines=rules.machines if rules is not None else (),
+        told=told_room(virtual.metadata.annotations.get(labels.FREE_CAPACITY, "")),
         said=tuple(
             ProviderWord(each.type, each.status, each.message, each.last_transition_time)
             for each in wanted.status.conditions

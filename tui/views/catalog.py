@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from tui.session import Session
 from tui.table import Place, Table
-from tui.views import guests, inbox, offloaded, others, peer, peers, records, troubles
+from tui.views import guests, inbox, offloaded, others, peer, peers, records, room, troubles
 
 
 def _always(session: Session) -> bool:
@@ -19,7 +19,7 @@ class View:
     Attributes:
         name: what ``:`` calls it.
         aliases: what else it is called.
-        key: the number key that opens it; empty for a view that is entered from another.
+        key: the key that opens it; empty for a view that is entered from another.
         title: its name for people.
         help: what it shows, in a sentence.
         build: makes its table of a session, a place and the time.
@@ -121,6 +121,14 @@ VIEWS: Mapping[str, View] = {
             ("problem", "worst"),
         ),
         View(
+            "room",
+            "r",
+            "Room",
+            "Where room is by the words of peers, which pods wait and why, and which return.",
+            room.build,
+            ("free",),
+        ),
+        View(
             "peer",
             "",
             "Peer",
@@ -146,4 +154,5 @@ def named(word: str) -> View | None:
 
 def parts(place: Place) -> tuple[str, ...]:
     """The tabs of a place, if it has any."""
-    return tuple(peer.PARTS) if place.view == "peer" else ()
+    tabs = {"peer": peer.PARTS, "room": room.PARTS}
+    return tuple(tabs.get(place.view, ()))

@@ -14,6 +14,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.cli import manifests
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
+from liqod.cli.statustext import quantities
 from liqod.cluster.ownid import cluster_id
 from liqod.errors import Misuse
 from liqod.kube.client import Client
@@ -248,8 +249,25 @@ def _of_virtual_node(told: VirtualNodeAnswer) -> Iterable[str]:
         yield f"  largest machine: {printable(sizes)}"
     if not told.machines:
         yield "  largest machine: the provider does not tell"
+    yield from map(printable, _free(told))
     for warning in filter(None, (told.warning, told.hurt)):
         yield f"  {printable(warning)}"
+
+
+def _free(told: VirtualNodeAnswer) -> Iterable[str]:
+    """The provider's word on free resources, in all and for each group of its nodes."""
+    if told.told is None:
+        yield "  free: the provider does not tell"
+        return
+    yield f"  free, by its last word: {quantities(told.told.free)}"
+    for size in told.told.largest:
+        yield f"  largest pod by that: {quantities(size)}"
+    for each in told.told.groups:
+        marks = ", ".join(filter(None, (each.labels, each.taints)))
+        machines = f"{counted(each.nodes, 'machine')}{marks and f' with {marks}'}"
+        yield f"    {machines}: {quantities(each.free)}"
+    if told.told.more:
+        yield f"    and {counted(told.told.more, 'group')} more"
 
 
 def service_text(told: ServiceAnswer) -> Iterable[str]:

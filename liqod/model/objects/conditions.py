@@ -22,6 +22,7 @@ class Condition(msgspec.Struct, frozen=True):
     status: str = ""
     reason: str = ""
     message: str = ""
+    since: str | None = msgspec.field(name="lastTransitionTime", default=None)
 
 
 class Typed(Protocol):

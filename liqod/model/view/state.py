@@ -13,6 +13,7 @@ from liqod.model.view.daemonfacts import PluginFacts, ProcessFacts, ReasonFacts,
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.problems import Problem
 from liqod.model.view.requests import RequestRow
+from liqod.model.view.roomrows import MarkRow, NodeRoom, RoomSums, WaitGroup
 from liqod.model.view.rows import (
     EventRow,
     Ladder,
@@ -50,7 +51,12 @@ class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
         sightings: by ``plugin/cluster`` and the source, where there are several.
         incoming: requests to borrow from this cluster, by the name of the IncomingPeering.
         outgoing: requests of this cluster, by the name of the OutgoingPeering.
+        rooms: room of virtual nodes by name, and of this cluster's own nodes by the empty string.
+        waits: pods that wait, in groups, by ``namespace/name`` of one of them.
+        avoided: peers that could not start pods lately, by namespace, controller and peer.
         problems: those of ``liqod status``, worst first.
+        room: the numbers of all that is in these three tables, which are bounded; None of a daemon
+            that does not tell of room.
     """
 
     daemon: ProcessFacts = ProcessFacts()
@@ -69,14 +75,18 @@ class LiveState(msgspec.Struct, frozen=True, omit_defaults=True):
     sightings: dict[str, SightingFacts] = {}
     incoming: dict[str, RequestRow] = {}
     outgoing: dict[str, RequestRow] = {}
+    rooms: dict[str, NodeRoom] = {}
+    waits: dict[str, WaitGroup] = {}
+    avoided: dict[str, MarkRow] = {}
     problems: tuple[Problem, ...] = ()
+    room: RoomSums | None = None
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """A change of the state: of each table the rows that changed, None for a removed row.
 
-    ``daemon`` and ``problems`` are whole, or None where they did not change. Events and lines are
-    new ones; they are not part of the state.
+    ``daemon``, ``problems`` and ``room`` are whole, or None where they did not change. Events and
+    lines are new ones; they are not part of the state.
     """
 
     daemon: ProcessFacts | None = None
@@ -95,15 +105,19 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     sightings: dict[str, SightingFacts | None] = {}
     incoming: dict[str, RequestRow | None] = {}
     outgoing: dict[str, RequestRow | None] = {}
+    rooms: dict[str, NodeRoom | None] = {}
+    waits: dict[str, WaitGroup | None] = {}
+    avoided: dict[str, MarkRow | None] = {}
     problems: tuple[Problem, ...] | None = None
+    room: RoomSums | None = None
     events: tuple[EventRow, ...] = ()
     lines: tuple[Line, ...] = ()
 
 
-TABLES = tuple(name for name in LiveState.__struct_fields__ if name not in ("daemon", "problems"))
-"""The fields of a state that hold rows by key."""
-WHOLE = ("daemon", "problems")
-"""Those that are replaced as a whole."""
+WHOLE = ("daemon", "problems", "room")
+"""The fields of a state that are replaced as a whole."""
+TABLES = tuple(name for name in LiveState.__struct_fields__ if name not in WHOLE)
+"""Those that hold rows by key."""
 
 
 def apply(state: LiveState, delta: Delta) -> LiveState:
@@ -122,7 +136,7 @@ def apply(state: LiveState, delta: Delta) -> LiveState:
 
 
 def join(whole: LiveState, part: LiveState) -> LiveState:
-    """One state of two parts of a snapshot; ``daemon`` and ``problems`` are the later part's."""
+    """One state of two parts of a snapshot; what is whole (:data:`WHOLE`) is the later part's."""
     tables = {name: {**getattr(whole, name), **getattr(part, name)} for name in TABLES}
     return msgspec.structs.replace(part, **tables)
 

@@ -13,10 +13,12 @@ from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.objects.quantities import Amounts, is_quantity, parse, parse_all, render_all, total
 from liqod.model.peering.quota import pod_cost
+from liqod.model.view import podwaits
 from liqod.model.view.daemonfacts import ReasonFacts, SightingFacts
 from liqod.model.view.facts import PeerFacts, Report, WorkFacts
 from liqod.model.view.headline import first_failing
 from liqod.model.view.networkfacts import NetworkFacts
+from liqod.model.view.podwaits import PodWait
 from liqod.model.view.requests import unix
 from liqod.model.view.rows import (
     Amount,
@@ -41,10 +43,11 @@ REASONS = 100
 
 
 class CountedPod(msgspec.Struct, frozen=True):
-    """A pod's row, and the pod's cost for a quota."""
+    """A pod's row, the pod's cost for a quota, and its wait, where it waits."""
 
     row: PodRow
     cost: Amounts
+    wait: PodWait | None = None
 
 
 def counted(pod: LivePod) -> CountedPod:
@@ -61,7 +64,7 @@ def counted(pod: LivePod) -> CountedPod:
         restarts=restarts,
         ip=status.pod_ip,
     )
-    return CountedPod(row, cost)
+    return CountedPod(row, cost, podwaits.waiting(pod))
 
 
 def readiness(node: Node) -> tuple[str, str]:

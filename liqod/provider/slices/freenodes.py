@@ -188,6 +188,11 @@ def _placed(body: bytes) -> _Placed | None:
 _known: WeakKeyDictionary[SharedInformer, FreeNodes] = WeakKeyDictionary()
 
 
+def followed(pods: SharedInformer) -> FreeNodes | None:
+    """The one of an informer of pods, where it was made."""
+    return _known.get(pods)
+
+
 def free_nodes(
     nodes: SharedInformer, pods: SharedInformer, settings: ProviderSettings
 ) -> FreeNodes:

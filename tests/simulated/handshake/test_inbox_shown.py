@@ -18,7 +18,7 @@ from tests.simulated.members import Member
 
 def viewed(member: Member) -> Collector:
     """The collector of the tables that a viewer of its daemon is shown."""
-    facts: Any = SimpleNamespace(webhook="", missing_policies=())
+    facts: Any = SimpleNamespace(webhook="", missing_policies=(), words={})
     return Collector(member.context, facts, dict)
 
 

@@ -8,6 +8,7 @@ import trio
 from liqod.inspect import protocol
 from liqod.inspect.protocol import StateSnapshot, Update
 from liqod.inspect.stream import Stream, portions
+from liqod.model.view.roomrows import RoomSums
 from liqod.model.view.rows import Line, PodRow
 from liqod.model.view.state import LiveState, apply, join
 from liqod.telemetry.events import HeldUp, LinkChanged, Reflected
@@ -111,7 +112,7 @@ async def test_one_who_comes_back_waits_for_what_is_new(nursery):
 
 def test_a_large_state_comes_in_parts_within_the_limit():
     pods = {f"shop/{n}": PodRow("shop", str(n), "milan", "Running", True) for n in range(9000)}
-    whole = state(peer(), pods=pods)
+    whole = state(peer(), pods=pods, room=RoomSums(here=3))
     parts = list(portions(whole))
     assert len(parts) == 5
     joined = parts[0]

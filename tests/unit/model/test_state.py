@@ -1,11 +1,14 @@
 """The state that the inspector shows: changes apply to it, and make the difference of two."""
 
+from typing import Any
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.problems import Problem
+from liqod.model.view.roomrows import NodeRoom, RoomSums
 from liqod.model.view.rows import Pulse
 from liqod.model.view.state import NOTHING, TABLES, Delta, LiveState, apply, diff, empty, join
 from tests.unit.model.states import peer, state
@@ -22,6 +25,7 @@ STATES = st.builds(
     ),
     peers=PEERS,
     pulses=PULSES,
+    room=st.builds(RoomSums, here=st.integers(0, 3)),
     problems=st.lists(st.builds(Problem, st.integers(0, 3), NAMES), max_size=2).map(tuple),
 )
 
@@ -59,6 +63,23 @@ def test_a_change_shares_the_tables_that_it_does_not_touch():
 
 def test_every_table_of_the_state_is_in_the_delta():
     assert set(TABLES) < set(Delta.__struct_fields__)
+
+
+def test_a_viewer_of_before_the_tables_on_room_reads_the_rest():
+    new = ("rooms", "waits", "avoided", "room")
+    before = [
+        (each.name, each.type, msgspec.field(default_factory=each.type))
+        for each in msgspec.structs.fields(LiveState)
+        if each.name not in new and each.default is msgspec.NODEFAULT
+    ]
+    older: Any = msgspec.defstruct("LiveState", before, frozen=True, omit_defaults=True)
+    sent = state(
+        peer(), rooms={"milan": NodeRoom("milan", told=True)}, room=RoomSums(nodes=1, here=2)
+    )
+    found = msgspec.json.decode(msgspec.json.encode(sent), type=older)
+    assert found.peers == sent.peers
+    assert msgspec.json.decode(msgspec.json.encode(sent), type=LiveState) == sent
+    assert msgspec.json.decode(msgspec.json.encode(found), type=LiveState).room is None
 
 
 def test_fields_of_a_newer_daemon_are_ignored():

@@ -15,6 +15,7 @@ from liqod.model.view.state import LiveState
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.driven import several
 from tests.unit.tui.links import FakeLink
+from tests.unit.tui.rooms import scene
 from tui.app import Top
 
 Compare = Callable[..., bool]
@@ -55,6 +56,19 @@ def test_the_ladder_of_a_peer(snap_compare: Compare) -> None:
 
 def test_pods_and_why_they_wait(snap_compare: Compare) -> None:
     assert look(snap_compare, several(), (100, 14), "2")
+
+
+def test_room_with_a_peer_that_is_gone_and_one_that_tells_nothing(snap_compare: Compare) -> None:
+    of = scene(milan={"link": "down", "since": NOW - 60, "reason": "no answer"})
+    assert look(snap_compare, of, (120, 14), "r")
+
+
+def test_room_on_a_small_terminal(snap_compare: Compare) -> None:
+    assert look(snap_compare, scene(), (80, 24), "r")
+
+
+def test_what_waits_and_why(snap_compare: Compare) -> None:
+    assert look(snap_compare, scene(), (100, 14), "r", "right")
 
 
 @pytest.fixture

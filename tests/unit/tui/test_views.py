@@ -9,6 +9,7 @@ from liqod.inspect.protocol import Tasks
 from liqod.model.view.daemonfacts import PluginFacts, SightingFacts
 from liqod.model.view.problems import HINTS, Problem
 from liqod.model.view.requests import RequestRow
+from liqod.model.view.roomrows import FreeGroup, MarkRow, NodeRoom, RoomSums, WaitGroup
 from liqod.model.view.rows import (
     Amount,
     ConditionRow,
@@ -61,6 +62,10 @@ def test_every_row_has_a_cell_for_each_column() -> None:
                 "shop-milan", "web", "n1", "Running", True, consumer="milan"
             )
         },
+        rooms={"": NodeRoom(), "milan": NodeRoom("milan", told=True, groups=(FreeGroup(),) * 2)},
+        waits={"shop/web": WaitGroup("shop", "web")},
+        avoided={"shop/u/milan": MarkRow("shop", "ReplicaSet web", "milan")},
+        room=RoomSums(nodes=1, here=1, waits=1, marks=1),
     )
     known = after(Tasks(id=1, tasks=(Task("main", 0),)), start=known)
     for view in VIEWS.values():
