@@ -243,6 +243,10 @@ class Unplaced(Cache[T]):
         assert self._informer is not None
         return not node_of(self._informer.store.get(key) or b"{}")
 
+    def _on_change(self, change: StoreChange) -> None:
+        if change.key in self.rows or (change.new is not None and not node_of(change.new)):
+            super()._on_change(change)
+
 
 class CheckedObjects:
     """The objects that the doctor reads, a few fields of each.

@@ -25,6 +25,7 @@ from liqod.model.view.roomrows import (
     clipped,
     read_amounts,
     shown_amounts,
+    written_time,
 )
 
 GATED: Final = "SchedulingGated"
@@ -154,8 +155,8 @@ def mark_rows(found: Iterable[tuple[str, ReturnMark]]) -> tuple[dict[str, MarkRo
             clipped(mark.cluster, WORD),
             clipped(mark.cause, WORD),
             clipped(mark.message, MESSAGE),
-            unix(mark.since),
-            unix(mark.until),
+            written_time(mark.since),
+            written_time(mark.until),
             mark.times,
             shown_amounts(read_amounts(mark.asked)),
         )

@@ -241,7 +241,7 @@ def rooms(
             made,
             peer=row.peer,
             message=clipped(row.message, MESSAGE),
-            not_told_since=_time(known.get(labels.NOT_TOLD_SINCE)),
+            not_told_since=written_time(known.get(labels.NOT_TOLD_SINCE)),
         )
         left -= len(_encode(made.groups))
         if left < 0:
@@ -260,11 +260,11 @@ def home_room(own: Mapping[str, int], text: str) -> NodeRoom:
     return msgspec.structs.replace(_room(text, quantities.render_all(own), None), older=False)
 
 
-def _time(stamp: str | None) -> float:
-    """Unix seconds; of nonsense, which a user may have written, a time long ago."""
+def written_time(stamp: str | None) -> float:
+    """Unix seconds of a time that anybody may have written; of nonsense a time long ago."""
     try:
         return unix(stamp)
-    except ValueError:
+    except (ValueError, OverflowError):
         return 1.0
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 
 from liqod.apimachinery import labels
 from liqod.inspect.protocol import SERVER_LIMIT
+from liqod.model.objects import returnmarks
 from liqod.model.objects.podsight import LivePod
 from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.peering import freecapacity
@@ -235,6 +238,24 @@ def mark(owner: str, **changes: Any) -> ReturnMark:
         "times": 3, "asked": {"cpu": "4", "pods": "1"}, **changes,
     }  # fmt: skip
     return ReturnMark(**values)
+
+
+@pytest.fixture
+def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A time zone in which the last day there is begins before it does in UTC."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "JST-9")
+        time.tzset()
+        yield
+    time.tzset()
+
+
+@pytest.mark.usefixtures("tokyo")
+def test_a_mark_of_the_last_day_there_is_ends_no_view() -> None:
+    late = {"since": "9999-12-31T23:59:59", "until": "9999-12-31T23:59:59"}
+    notes = {labels.RETURNED: returnmarks.render([mark("u", **late)]) or ""}
+    (kept,) = returnmarks.in_force(returnmarks.read(notes), LATER)
+    assert len(podwaits.mark_rows([("shop", kept)])[0]) == 1
 
 
 def test_a_mark_is_bounded_whoever_wrote_it() -> None:
