@@ -42,7 +42,7 @@ MORE = "cluster/test_limits.py"
 def test_a_worker_goes_on_with_the_clusters_it_has_and_starts_no_other_twice():
     nothing = frozenset[str]()
     kept, plane = needed(KEPT), needed(PLANE)
-    assert (kept, plane, needed(OTHER)) == ({"kept_clusters"}, {"control_planes"}, nothing)
+    assert [*kept, *plane, *needed(OTHER)] == ["kept_clusters", "control_planes"]
     assert chosen([KEPT, OTHER], nothing, nothing) == KEPT
     # Another has them: first what needs none, or what nobody has begun.
     assert chosen([MORE, OTHER], nothing, kept) == OTHER
