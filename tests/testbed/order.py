@@ -20,6 +20,7 @@ from xdist.workermanage import WorkerController
 TESTS = Path(__file__).parents[1]
 LONGEST = (
     "node/peered/test_network.py",
+    "node/peered/test_near.py",
     "node/peered/test_worker.py",
     "node/peered/test_takeover.py",
     "node/peered/test_unpeering.py",
