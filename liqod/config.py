@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -288,10 +288,13 @@ ENVIRONMENT: Mapping[str, tuple[str, str]] = {
     "LIQOD_KUBELET_HOST": ("kubelet", "host"),
     "LIQOD_HEALTH_HOST": ("health", "host"),
     "LIQOD_NODE_NAME": ("network", "node"),
+    "LIQOD_NODE_ADDRESS": ("network", "node_address"),
     "LIQOD_DAEMON_USER": ("network", "daemon"),
     "LIQOD_MACHINE": ("network", "machine"),
 }
 """The few values that a container sets by environment, and where they go."""
+_FOUND: Final = frozenset({"LIQOD_KUBELET_HOST"})
+"""Those that a pod is told of itself: what the file says goes before."""
 
 GONE: Mapping[tuple[str, str], str] = {
     ("provider", "direct_pods"): "every guest's pod has a ShadowPod (docs/how-to/upgrades.md)"
@@ -308,7 +311,7 @@ def parse(text: str, environ: Mapping[str, str] | None = None, *, advertise: str
 
     Args:
         text: of the file.
-        environ: variables, which go before the file.
+        environ: variables, which go before the file, but for what a pod is told of itself.
         advertise: ``api_server.advertise`` where neither says one.
 
     Raises:
@@ -321,7 +324,8 @@ def parse(text: str, environ: Mapping[str, str] | None = None, *, advertise: str
     for variable, value in (environ or {}).items():
         if variable in ENVIRONMENT:
             table, key = ENVIRONMENT[variable]
-            raw.setdefault(table, {})[key] = value
+            found = raw.setdefault(table, {})
+            found[key] = found.get(key, value) if variable in _FOUND else value
         elif variable.startswith("LIQOD_") and not _another(variable):
             raise ConfigError(f"unknown variable {variable}{_nearest(variable, ENVIRONMENT)}")
     for (table, key), why in GONE.items():

@@ -11,7 +11,7 @@ from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.kube.http import proxies
 from liqod.model.crossing import allowedkeys
-from liqod.model.crossing.addresses import is_network
+from liqod.model.crossing.addresses import is_network, parse
 from liqod.model.network.rangechecks import malformed
 from liqod.model.objects.quantities import is_quantity
 
@@ -145,6 +145,8 @@ class NetworkSettings(Table, frozen=True):
             their tenant namespace.
         node: name of the Node that the daemon runs on; empty means the one that has this machine's
             address.
+        node_address: IP address of that Node, where the daemon is not in its network, as in a pod;
+            empty means the address at which the daemon itself is reached.
         node_pods: who knows which node has a pod: ``podCIDRs`` (of the Nodes), or ``cni``, where
             those are set and pods are elsewhere; the gateway then goes by the CNI's own routes.
         in_band: ids of peers, or patterns of them (``*``), that may reach this cluster's API server
@@ -172,6 +174,7 @@ class NetworkSettings(Table, frozen=True):
     external_cidr: str = ""
     lendable: tuple[str, ...] = ()
     node: str = ""
+    node_address: str = ""
     node_pods: NodePods = "podCIDRs"
     in_band: tuple[str, ...] = ()
     candidates: str = ""
@@ -198,6 +201,8 @@ def check_network(network: NetworkSettings) -> None:
             f"[network] candidates is {network.candidates!r}: `all`, or a label of nodes such as "
             "`liqod.io/gateway=true`"
         )
+    if network.node_address and parse(network.node_address) is None:
+        raise ConfigError(f"[network] node_address is {network.node_address!r}: no IP address")
     external = (network.external_cidr,) if network.external_cidr else ()
     for field, texts in (
         ("pools", network.pools),

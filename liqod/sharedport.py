@@ -45,8 +45,8 @@ DAEMON: Final = "liqod-peering"
 """The name that daemons call when they dial each other; tunnels call 32 hexadecimal digits."""
 _NAME: Final = re.compile(rf"([0-9a-f]{{32}}|{DAEMON})\..{{1,220}}")
 
-Connect = Callable[[], Awaitable[trio.SocketStream]]
-"""Connects to the program that hands over what calls the daemon. Raises LiqodError."""
+Connect = Callable[[int], Awaitable[trio.SocketStream]]
+"""Connects to the program that hands over what calls the daemon at a port. Raises LiqodError."""
 
 
 def program_of(called: str) -> str | None:

@@ -64,7 +64,7 @@ class ClusterContext:
         endpoint: this cluster's API server as peers reach it.
         version: the API server's ``gitVersion``, such as ``v1.35.4``.
         addressing: this cluster's own networks.
-        node_address: the IP address that virtual nodes show.
+        node_address: the IP address that virtual nodes show: at which the daemon itself is reached.
         kubelet_port: the port that virtual nodes show, never 0.
         in_cluster: whether the daemon runs as a pod of this cluster.
         own_pods: which pods of this cluster are watched.
@@ -90,6 +90,16 @@ class ClusterContext:
             self.hub.publish(KeyFailed(source=topic, key=key, failed=reason))
 
         return report_failures(publish, topic)
+
+    @property
+    def machine_address(self) -> str:
+        """The IP address of the machine that the daemon runs on, as a node."""
+        return self.config.network.node_address or self.node_address
+
+    @property
+    def apart(self) -> bool:
+        """True if the daemon is not in the network of its machine, as a pod is not."""
+        return self.machine_address != self.node_address
 
     @property
     def namespace(self) -> str:

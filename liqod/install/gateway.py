@@ -1,9 +1,9 @@
 """The daemon's pod where networks are joined, and ``liqod node`` beside it on every node. Pure.
 
 Packets of pods go through the node's own network, so ``liqod node``, which has the tunnels, is in
-it, with the capabilities of a gateway on a host. The daemon has none, and is not root: it orders
-``liqod node`` of its node at a socket. Comments give the reason of each right;
-docs/background/security.md says what it opens.
+it, with the capabilities of a gateway on a host. The daemon is in the network of pods, has no
+capability, and is not root: it orders ``liqod node`` of its node at a socket. Comments give the
+reason of each right; docs/background/security.md says what it opens.
 """
 
 from typing import Any, Final
@@ -36,7 +36,7 @@ LOOPBACK: Final = "127.0.0.1"
 PRIORITY: Final = "system-node-critical"
 """Pods of every namespace may depend on the way."""
 STRATEGY: Final[Manifest] = {
-    # Two cannot listen at the same ports of one node.
+    # A second one on another node, ready first, would have the gateway move there and back.
     "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
 }
 ROOM: Final = "1Mi"
@@ -68,15 +68,11 @@ def pod(spec: Manifest) -> Manifest:
     """
     container = spec["containers"][0]
     container["volumeMounts"] += [_mount(*_SOCKET)]
-    container["env"] = [
-        # On the node's own addresses nobody but the kubelet is to ask, by loopback, unless the
-        # configuration says otherwise.
-        *(each for each in container["env"] if each["name"] != "LIQOD_HEALTH_HOST"),
-        {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+    container["env"] += [
+        {"name": "LIQOD_NODE_NAME", "valueFrom": _field("spec.nodeName")},
+        {"name": "LIQOD_NODE_ADDRESS", "valueFrom": _field("status.hostIP")},
     ]
-    container |= probes("health", LOOPBACK)
     return {
-        **_in_the_nodes_network(),
         "securityContext": {**spec["securityContext"], "runAsUser": DAEMON, "runAsGroup": DAEMON},
         "volumes": [*spec["volumes"], _volume(*_SOCKET)],
     }
@@ -112,7 +108,7 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
         "image": image,
         "args": ["node", "--config", f"{NODES_CONFIG}/{CONFIG_FILE}"],
         "env": [
-            {"name": "LIQOD_NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "LIQOD_NODE_NAME", "valueFrom": _field("spec.nodeName")},
             {"name": "LIQOD_NAMESPACE", "value": namespace},
             {"name": "LIQOD_HEALTH_HOST", "value": LOOPBACK},
             {"name": "LIQOD_DAEMON_USER", "value": str(DAEMON)},
@@ -158,7 +154,9 @@ def _everywhere(
             "template": {
                 "metadata": {"labels": {**marks, labels.APP_PART_OF: labels.APP_LIQO}},
                 "spec": {
-                    **_in_the_nodes_network(),
+                    "hostNetwork": True,
+                    "dnsPolicy": "ClusterFirstWithHostNet",
+                    "priorityClassName": PRIORITY,
                     "enableServiceLinks": False,
                     "tolerations": [{"operator": "Exists"}],
                     "affinity": affinity,
@@ -179,12 +177,8 @@ _UNCONFINED: Final[Manifest] = {
 }
 
 
-def _in_the_nodes_network() -> Manifest:
-    return {
-        "hostNetwork": True,
-        "dnsPolicy": "ClusterFirstWithHostNet",
-        "priorityClassName": PRIORITY,
-    }
+def _field(path: str) -> Manifest:
+    return {"fieldRef": {"fieldPath": path}}
 
 
 def _security(capabilities: tuple[str, ...]) -> Manifest:

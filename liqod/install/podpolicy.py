@@ -3,13 +3,11 @@
 Where networks are joined, the daemon's pod mounts the folder of ``liqod node``'s socket. No level
 but ``privileged`` lets a folder of the node in, so that is the level of the namespace, and this
 policy keeps from its pods all else that ``restricted`` forbids: of the node they may have that one
-folder. The daemon's own pod is in the network of its node, too. A change that leaves the spec of a
-pod as it is is not looked at. Pure.
+folder. A change that leaves the spec of a pod as it is is not looked at. Pure.
 """
 
 from typing import Final
 
-from liqod.install.rights import SERVICE_ACCOUNT
 from liqod.provider.policies.cel import WRITES, Manifest, policy, refusal, rule
 
 POLICY: Final = "liqod-restricted-pods"
@@ -37,7 +35,6 @@ _VARIABLES: Final = {
     "spec": "object.spec",
     "containers": "variables.spec.containers + variables.spec.?initContainers.orValue([])"
     " + variables.spec.?ephemeralContainers.orValue([])",
-    "hosts": "variables.spec.?hostNetwork.orValue(false)",
 }
 
 
@@ -84,9 +81,8 @@ def _rules(folder: str) -> list[tuple[str, str]]:
             "has no namespace of its node",
         ),
         (
-            f"!variables.hosts || variables.spec.?serviceAccountName.orValue('')"
-            f" == '{SERVICE_ACCOUNT}'",
-            "is not in the network of its node, unless it is the daemon's",
+            "!variables.spec.?hostNetwork.orValue(false)",
+            "is not in the network of its node",
         ),
         (
             f"variables.spec.?volumes.orValue([]).all(v, {sources}"
@@ -143,13 +139,11 @@ def _rules(folder: str) -> list[tuple[str, str]]:
             "sets no sysctl",
         ),
         (
-            "variables.hosts || variables.containers.all(c,"
-            " c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0))",
+            "variables.containers.all(c, c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0))",
             "has no port of its node",
         ),
         (
-            f"variables.containers.all(c, [{hosts}].all(h,"
-            " h == '' || variables.hosts && h == '127.0.0.1'))",
+            f"variables.containers.all(c, [{hosts}].all(h, h == ''))",
             "has no other host in its probes and hooks",
         ),
     ]

@@ -104,7 +104,7 @@ def around(context: ClusterContext, *, others: bool) -> Surroundings:
         others: whether there may be other candidates for the gateway.
     """
     return Surroundings(
-        address=context.node_address,
+        address=context.machine_address,
         server=context.endpoint.server,
         reached=context.client.server,
         others=others,

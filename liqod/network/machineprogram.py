@@ -30,7 +30,8 @@ from liqod.network.loadedbackends import load_backends, loaded_backends
 from liqod.network.machine import callrelay
 from liqod.network.machine.machineside import MachineSide
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket, deny
-from liqod.network.orders.greeting import CALLS, SOCKET
+from liqod.network.machinesocketdial import calls_socket
+from liqod.network.orders.greeting import SOCKET
 from liqod.network.orders.tunnels import BackendTrouble, Surroundings
 from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
@@ -39,6 +40,7 @@ from liqod.runtime.account import PROXY, Account
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import explain
+from liqod.sharedport import SHARED
 
 RETRIES = Backoff(first=1.0, last=30.0)
 """Seconds until the socket is tried again."""
@@ -115,7 +117,10 @@ class MachineProgram:
         """Listen for the daemon, as often as it takes; what is ordered goes on meanwhile."""
         seldom, failures = Seldom(), 0
         folder = Path(self._settings.machine)
-        faces = {SOCKET: self.side.serve, CALLS: self._hand_calls}
+        faces = {SOCKET: self.side.serve}
+        # Ports of this configuration, not of the daemon's choice: it may be an attacker's.
+        for port in {SHARED, self._config.handshake.port} - {0}:
+            faces[calls_socket(port)] = partial(self._hand_calls, port)
         while True:
             try:
                 await MachineSocket(folder, account_of(self._settings), faces).run()
@@ -125,11 +130,11 @@ class MachineProgram:
             failures += 1
             await trio.sleep(RETRIES.delay(failures))
 
-    async def _hand_calls(self, daemon: trio.SocketStream) -> None:
-        """Hand the daemon what calls it at the port of the tunnels, once they can be had."""
+    async def _hand_calls(self, port: int, daemon: trio.SocketStream) -> None:
+        """Hand the daemon what calls it at a port, once there can be tunnels."""
         found = self._capabilities
         if found is not None and found.process is not None:
-            await callrelay.serve(found.process, daemon)
+            await callrelay.serve(found.process, daemon, port)
         else:
             lacks = UNASKED if found is None else found.lacks
             await deny(daemon, f"no networks can be joined on this machine: {lacks}")

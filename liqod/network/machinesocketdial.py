@@ -10,7 +10,7 @@ from liqod.network.framestream import FrameStream
 from liqod.network.orders import messages
 from liqod.network.orders.greeting import ANSWERS, CALLS, SOCKET, Denied
 from liqod.runtime.unixpeer import unix_peer
-from liqod.sharedport import HANDED
+from liqod.sharedport import HANDED, SHARED
 
 AGREED_WITHIN: Final = 20.0
 """Seconds until the calls of a port are handed over: a process may have to be begun for that."""
@@ -45,16 +45,23 @@ async def dial(folder: Path, name: str = SOCKET) -> trio.SocketStream:
     return stream
 
 
-async def calls(folder: Path) -> trio.SocketStream:
+async def calls(folder: Path, port: int = SHARED) -> trio.SocketStream:
     """A connection by which the calls of this daemon are handed over, as :mod:`liqod.sharedport`.
 
     Args:
         folder: of the machine's sockets.
+        port: at which the daemon is called; the machine's side knows it from its configuration.
 
     Raises:
         NetworkError: there is none; it says why.
     """
-    stream, agreed = await dial(folder, CALLS), False
+    name = calls_socket(port)
+    if not (folder / name).exists() and (folder / SOCKET).exists():
+        raise NetworkError(
+            f"liqod node does not open port {port}: its own configuration has another port under "
+            "[handshake], or it is of a version before"
+        )
+    stream, agreed = await dial(folder, name), False
     try:
         with trio.move_on_after(AGREED_WITHIN):
             # Of what follows this byte each has descriptors beside it.
@@ -69,6 +76,11 @@ async def calls(folder: Path) -> trio.SocketStream:
         if not agreed:
             await trio.aclose_forcefully(stream)
     raise NetworkError(f"liqod node has not answered for {AGREED_WITHIN:.0f} s")
+
+
+def calls_socket(port: int) -> str:
+    """Name of the socket of the machine's for the connections that call the daemon at a port."""
+    return CALLS if port == SHARED else f"calls-{port}.sock"
 
 
 async def _refusal(stream: trio.SocketStream, said: bytes) -> str:

@@ -83,7 +83,7 @@ class YieldedTunnels(Controller[str]):
         settings, client = self._context.config.network, self._context.client
         found = () if settings.node else await client.list(NODES)
         nodes = [members.member(msgspec.json.encode(each)) for each in found]
-        own = (self._context.node_address, *settings.advertise)
+        own = (self._context.machine_address, *settings.advertise)
         return members.local((each for each in nodes if each is not None), settings.node, own)
 
 

@@ -253,6 +253,8 @@ def test_more_objects_come_by_value(helm: Helm) -> None:
         ("ConfigMap", "liqo", "liqod-dashboard"),
         ("NetworkPolicy", "liqo", "liqod"),
     }
+    [let_in] = added["NetworkPolicy", "liqo", "liqod"]["spec"]["ingress"]
+    assert [each["port"] for each in let_in["ports"]] == ["webhook", "kubelet", "health", 6446]
     rules = (CHART.parents[1] / "monitoring.yaml").read_text()
     [wanted] = [one for one in yaml.safe_load_all(rules) if one["kind"] == "PrometheusRule"]
     assert added["PrometheusRule", "liqo", "liqod"]["spec"] == wanted["spec"]
@@ -284,7 +286,6 @@ def test_rights_for_a_plugin_are_those_of_the_command(helm: Helm) -> None:
             "pluginRights.a[0].verbs={*},pluginRights.a[0].apiGroups={b},pluginRights.a[0].resources={c}",
             "pluginRights",
         ),
-        ("monitoring.serviceMonitor=true", "config.health.host"),
     ],
 )
 def test_a_wrong_value_is_refused(helm: Helm, value: str, named: str) -> None:

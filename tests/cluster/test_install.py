@@ -122,8 +122,8 @@ def stricter(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """The daemon's pod with each one thing more than it may have, by the policy's word for it."""
 
     def pod(**fields: Any) -> dict[str, Any]:
-        spec = {key: value for key, value in template["spec"].items() if key != "hostNetwork"}
-        return {"metadata": {**template["metadata"], "name": "liqod"}, "spec": {**spec, **fields}}
+        spec = {**template["spec"], **fields}
+        return {"metadata": {**template["metadata"], "name": "liqod"}, "spec": spec}
 
     [container] = template["spec"]["containers"]
     plain = {key: value for key, value in container.items() if not key.endswith("Probe")}
@@ -141,9 +141,7 @@ def stricter(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     options = {"seLinuxOptions": {"type": "spc_t"}}
     probe = {"livenessProbe": {"httpGet": {"host": "192.0.2.1", "port": 80}}}
     return {
-        "network of its node": pod(
-            containers=[plain], hostNetwork=True, serviceAccountName="default"
-        ),
+        "not the network of its node": pod(hostNetwork=True),
         "no namespace of its node": pod(containers=[plain], hostPID=True),
         "folder /run/liqod-node": volume("/"),
         "the folder /run/liqod-node alone": volume("/run/liqod-node/x"),

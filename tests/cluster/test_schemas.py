@@ -26,7 +26,7 @@ OTHERS = ("ServiceMonitor", "PrometheusRule", "ClusterProfile", "Kustomization")
 EVERY_SWITCH = (
     *("storage=true", "clusterProfiles=true", "replicas=2"),
     *("networkPolicy=true", "monitoring.dashboard=true", "monitoring.serviceMonitor=true"),
-    *("monitoring.prometheusRule=true", "config.health.host=0.0.0.0"),
+    "monitoring.prometheusRule=true",
 )
 RELEASES = {
     "nothing": (),

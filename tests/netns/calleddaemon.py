@@ -1,6 +1,6 @@
-"""A daemon without any right that is called at port 443, as a process of its own.
+"""A daemon without any right that is called at a port of its machine, as a process of its own.
 
-    python -m tests.netns.calleddaemon FOLDER USER
+    python -m tests.netns.calleddaemon FOLDER USER PORT
 
 It says ``ready`` each time that calls are handed over, and answers each with its user's id and its
 effective capabilities.
@@ -56,11 +56,11 @@ async def order(folder: Path) -> None:
             await trio.sleep(AGAIN)
 
 
-async def be_called(folder: Path, nursery: trio.Nursery) -> None:
+async def be_called(folder: Path, port: int, nursery: trio.Nursery) -> None:
     """Answer what calls, as often as the machine begins anew."""
     while True:
         try:
-            stream = await machinesocketdial.calls(folder)
+            stream = await machinesocketdial.calls(folder, port)
         except NetworkError as error:
             print(f"no calls: {error}", flush=True)
             await trio.sleep(AGAIN)
@@ -89,13 +89,13 @@ def mark_of(came: trio.socket.SocketType) -> int:
     return found
 
 
-async def main(folder: Path) -> None:
+async def main(folder: Path, port: int) -> None:
     """Until it is killed."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(order, folder)
-        nursery.start_soon(be_called, folder, nursery)
+        nursery.start_soon(be_called, folder, port, nursery)
 
 
 if __name__ == "__main__":
     give_up(int(sys.argv[2]))
-    trio.run(main, Path(sys.argv[1]))
+    trio.run(main, Path(sys.argv[1]), int(sys.argv[3]))

@@ -1,4 +1,4 @@
-"""A daemon without a right is called at port 443, by the real programs of its machine."""
+"""A daemon without a right is called at a port of its machine, by that one's real programs."""
 
 from __future__ import annotations
 
@@ -35,14 +35,21 @@ class Called:
     Args:
         node: name of its network namespace.
         folder: below /run, as others pass through no folder of pytest's.
+        port: where the daemon is called.
     """
 
-    def __init__(self, node: str, folder: Path) -> None:
-        self.node, self.folder = node, folder
+    def __init__(self, node: str, folder: Path, port: int) -> None:
+        self.node, self.folder, self.port = node, folder, port
         folder.mkdir(mode=0o755)
         self.program = NodeProgram(node, "192.0.2.5", "", folder / "node", daemon=str(USER))
         self.program.start()
-        words = ("-m", "tests.netns.calleddaemon", str(folder / "node" / "machine"), str(USER))
+        words = (
+            "-m",
+            "tests.netns.calleddaemon",
+            str(folder / "node" / "machine"),
+            str(USER),
+            str(port),
+        )
         self.log = folder / "daemon.log"
         environment = {**plain_environment(), "PYTHONPATH": str(Path(__file__).parents[2])}
         self.daemon = Child("a daemon", [sys.executable, *words], self.log, environment=environment)
@@ -60,8 +67,8 @@ class Called:
             raise
 
     async def call(self, name: str = f"{DAEMON}.milan.example") -> socket.socket:
-        """A connection to port 443 that has called a name."""
-        made = await trio.to_thread.run_sync(enter, self.node, connected)
+        """A connection to the port that has called a name."""
+        made = await trio.to_thread.run_sync(enter, self.node, partial(connected, self.port))
         made.sendall(hello(name))
         return made
 
@@ -70,8 +77,8 @@ class Called:
         return await uapi.process(Path(FOLDER) / f"tunnels-{self.node}.socket")
 
 
-def connected() -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", 443), 10)
+def connected(port: int) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", port), 10)
     made.settimeout(10)
     return made
 
@@ -83,12 +90,12 @@ def heard(connection: socket.socket) -> bytes:
         return b""
 
 
-@pytest.fixture
-def called(networks: Networks) -> Iterator[Called]:
+@pytest.fixture(params=[443, 6446])
+def called(networks: Networks, request: pytest.FixtureRequest) -> Iterator[Called]:
     node = networks.make("called")
     inside(node, "ip link set lo up")
     folder = Path(f"/run/liqod-test-{os.urandom(4).hex()}")
-    made = Called(node, folder)
+    made = Called(node, folder, request.param)
     yield made
     made.daemon.kill()
     trio.run(made.program.close)

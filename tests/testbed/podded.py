@@ -56,9 +56,13 @@ class Podded(Joined):
         super()._start_one(cluster)
         if cluster.name == self._second:
             worker = self.add_worker(cluster.name)
+            worker.masquerade()
             cluster.plane.kubectl("cordon", worker.name)
 
     def _settle(self, cluster: NodeCluster) -> None:
+        # From the network of pods a daemon reaches other clusters' API servers, and no route leads
+        # back there.
+        cluster.masquerade()
         for archive in self._images:
             cluster.load(archive)
         member = Member(cluster.plane)

@@ -55,6 +55,19 @@ def test_the_environment_wins_over_the_file():
     assert parsed.cluster.namespace == "b"
 
 
+def test_the_file_goes_before_what_a_pod_is_told_of_its_own_address():
+    told = {"LIQOD_KUBELET_HOST": "10.0.0.7"}
+    assert config.parse("", told).kubelet.host == "10.0.0.7"
+    assert config.parse("[kubelet]\nhost = '192.0.2.10'", told).kubelet.host == "192.0.2.10"
+
+
+def test_an_address_of_the_node_that_is_none_is_refused():
+    told = {"LIQOD_NODE_ADDRESS": "192.0.2.5"}
+    assert config.parse("", told).network.node_address == "192.0.2.5"
+    with pytest.raises(ConfigError, match="node_address is 'rome': no IP address"):
+        config.parse("[network]\nnode_address = 'rome'")
+
+
 def test_what_the_deployment_says_of_its_server_comes_last():
     said = config.parse("", {}, advertise="https://a")
     assert said.api_server.advertise == "https://a"

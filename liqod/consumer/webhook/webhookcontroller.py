@@ -123,7 +123,7 @@ class WebhookController(Controller[str]):
         if "url" in self._called:
             return [urlsplit(self._called["url"]).hostname or self._context.node_address]
         base = f"{SERVICE}.{self._context.namespace}"
-        return [f"{base}.svc", f"{base}.svc.cluster.local"]
+        return [f"{base}{webhook.OF_SERVICES}", f"{base}.svc.cluster.local"]
 
     async def _keep_certificate(self) -> float | None:
         """Make or renew the certificate in the Secret; the seconds until it is due again."""

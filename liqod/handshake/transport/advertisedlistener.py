@@ -6,8 +6,9 @@ invitations read.
 
 import logging
 import math
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Final, NoReturn
 
 import trio
@@ -32,8 +33,9 @@ class AdvertisedListener:
     """Listens for other clusters' daemons, and publishes the addresses where it does.
 
     Args:
-        connect: connects to the program that has the port :data:`SHARED` for tunnels, too, and
-            hands over what calls this daemon there; None where it is this daemon's.
+        connect: connects to the program that hands over what calls this daemon at a port of its
+            machine: at :data:`SHARED`, which tunnels have, too, and at any where the daemon is not
+            in the machine's network; None where there is no such program.
 
     Attributes:
         port: that is listened on; 0 where none is.
@@ -82,8 +84,10 @@ class AdvertisedListener:
 
     async def _listen(self, listener: PeerListener, task_status: trio.TaskStatus[None]) -> NoReturn:
         settings = self._context.config.handshake
-        if self._connect is not None and settings.port == SHARED and not settings.host:
-            await self._share(self._connect, listener, task_status)
+        elsewhere = settings.port == SHARED or (self._context.apart and settings.port != 0)
+        if self._connect is not None and elsewhere and not settings.host:
+            connect = partial(self._connect, settings.port)
+            await self._share(settings.port, connect, listener, task_status)
         while True:
             try:
                 sockets = await trio.open_tcp_listeners(settings.port, host=settings.host or None)
@@ -104,7 +108,11 @@ class AdvertisedListener:
                     each.socket.close()
 
     async def _share(
-        self, connect: Connect, listener: PeerListener, task_status: trio.TaskStatus[None]
+        self,
+        port: int,
+        connect: Callable[[], Awaitable[trio.SocketStream]],
+        listener: PeerListener,
+        task_status: trio.TaskStatus[None],
     ) -> NoReturn:
         """Be handed what calls this daemon, by the program that has the port."""
         lost = -math.inf
@@ -113,14 +121,14 @@ class AdvertisedListener:
                 try:
                     stream = await connect()
                 except LiqodError as error:
-                    self._fail(SHARED, str(error))
+                    self._fail(port, str(error))
                     # A program that begins anew has it again in a moment.
                     if trio.current_time() - lost > AGAIN:
                         await self._withdraw_addresses()
                     task_status.started()
                 else:
                     async with stream:
-                        with self._listening_at(SHARED):
+                        with self._listening_at(port):
                             await self._publish_addresses()
                             task_status.started()
                             await listener.share(stream, taken)
@@ -146,7 +154,7 @@ class AdvertisedListener:
             self.port = 0
 
     def _host(self) -> str:
-        address = self._context.config.handshake.host or self._context.node_address
+        address = self._context.config.handshake.host or self._context.machine_address
         return f"[{address}]" if ":" in address else address
 
     async def _publish_addresses(self) -> None:

@@ -26,6 +26,8 @@ CLOSED_PATH: Final = "/mutate-pod-or-refuse"
 """The path that is called for pods of namespaces that fail closed."""
 NO_ENDPOINT: Final = "no pod of the Service it is called by is ready"
 """Verdict where the webhook's Service has no ready endpoint."""
+OF_SERVICES: Final = ".svc"
+"""End of the name by which the API server calls a Service."""
 SYSTEM: Final = ("kube-system", "kube-public", "kube-node-lease")
 """Namespaces of Kubernetes itself."""
 CHOSEN: Final = (labels.SCHEDULING_ENABLED, labels.FAIL_CLOSED)
@@ -225,4 +227,9 @@ def remedy(verdict: str) -> str:
     """The remedy where the API server does not reach the webhook, by the reason for it."""
     if verdict == NO_ENDPOINT:
         return "see why the daemon's pod is not ready (`kubectl get pods -n liqo`)"
+    if verdict.endswith(OF_SERVICES):
+        return (
+            "let the control plane reach pods, or say webhook.advertise and kubelet.host "
+            "(docs/how-to/in-cluster.md); until then `kubectl logs` does not reach peers either"
+        )
     return "set webhook.advertise to an address that the API server reaches"

@@ -195,7 +195,7 @@ async def local_candidate(context: ClusterContext) -> LocalCandidate:
     settings = context.config.network
     found = [members.member(msgspec.json.encode(each)) for each in await context.client.list(NODES)]
     nodes = [each for each in found if each is not None]
-    own = (context.node_address, *own_addresses(context.node_address))
+    own = (context.machine_address, *own_addresses(context.machine_address))
     name = members.local(nodes, settings.node, own)
     if not name:
         raise ConfigError(

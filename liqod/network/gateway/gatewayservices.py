@@ -113,7 +113,7 @@ class GatewayServices(Controller[str]):
         wanted = exposure.service(peer, place, server, gateway, allowed=allowed, live=found)
         await ensure(self._client, SERVICES, wanted, live=live)
         # The node's own: the advertised address may be a load balancer's, or a name.
-        candidates = (*self._role.now.addresses, self._peer.context.node_address)
+        candidates = (*self._role.now.addresses, self._peer.context.machine_address)
         address = next(each for each in candidates if parse(each) is not None)
         slice_ = exposure.endpoint_slice(peer, place, gateway, address)
         await ensure(self._client, ENDPOINT_SLICES, slice_, live=self._slices.store.get(key))

@@ -1,4 +1,6 @@
-"""Hands the connections to port 443 that call the daemon from the tunnels' process on to it.
+"""Hands the connections that call the daemon at a port of this machine on to it.
+
+They come from the tunnels' process.
 
 No byte of a connection is read here, and none of the daemon's. Of descriptors only TCP connections
 pass, without the firewall mark of tunnels, which neither of the two may take off.
@@ -15,13 +17,12 @@ from liqod.sharedport import (
     HANDED,
     MOST_HANDED,
     MOST_REPORTED,
-    SHARED,
     as_connection,
     received,
 )
 
 
-async def serve(process: MachineProcess, daemon: trio.SocketStream, port: int = SHARED) -> None:
+async def serve(process: MachineProcess, daemon: trio.SocketStream, port: int) -> None:
     """Hand over what calls the daemon at a port, for as long as it wants that.
 
     Args:

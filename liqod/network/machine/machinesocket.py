@@ -1,7 +1,7 @@
 """Listens for daemons at Unix sockets, for the machine's side of joined networks.
 
     folder (root's, 0750, the daemon's group) ┬ machine.sock (0660) ─ MachineServer
-                                              └ calls.sock (0660) ─ CallRelay
+                                              └ calls.sock, calls-PORT.sock (0660) ─ callrelay
                                                 if root or the daemon's user connects
 
 A program holds the lock beside the sockets for as long as it listens. The holder of the lock

@@ -22,7 +22,8 @@ FOLDER: Final = "/run/liqod-node"
 """Of the socket at which the machine's side listens, where no other is configured."""
 SOCKET: Final = "machine.sock"
 CALLS: Final = "calls.sock"
-"""The socket in that folder by which the daemon is handed the connections that call it."""
+"""The socket in that folder by which the daemon is handed the connections that call it at the port
+of the tunnels."""
 FENCED: Final = SILENT_AFTER
 """Seconds for which a generation counts after the connection of its daemon has ended."""
 TELL_EVERY: Final = 5.0

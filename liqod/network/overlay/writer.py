@@ -133,7 +133,7 @@ class OverlayWriter(Controller[str]):
         mine = members.local(
             self._members.values(),
             self._context.config.network.node,
-            (self._context.node_address, *self._machine.facts.now.addresses),
+            (self._context.machine_address, *self._machine.facts.now.addresses),
         )
         wanted = await self._desired(mine, self._members.values(), *self._stored())
         if self._takes_away(wanted):

@@ -64,7 +64,7 @@ async def test_its_port_is_free_where_it_ends_before_it_is_said_where_it_is_met(
     client = Silent()
     handshake = SimpleNamespace(port=0, host="127.0.0.1", advertise=())
     config = SimpleNamespace(handshake=handshake)
-    context: Any = SimpleNamespace(client=client, namespace="liqo", config=config)
+    context: Any = SimpleNamespace(client=client, namespace="liqo", config=config, apart=False)
     room = AdvertisedListener(context)
     nursery.start_soon(room.run, cast("PeerListener", None))
     await client.asked.wait()
@@ -83,8 +83,10 @@ class Sharing:
     def __init__(self) -> None:
         self.problem = ""
         self.given: list[socket.socket] = []
+        self.ports: list[int] = []
 
-    async def connect(self) -> trio.SocketStream:
+    async def connect(self, port: int) -> trio.SocketStream:
+        self.ports.append(port)
         if self.problem:
             raise NetworkError(self.problem)
         own, other = socket.socketpair()
@@ -112,10 +114,14 @@ class Met(PeerListener):
         await stream.receive_some(1)
 
 
-def shared(client: Any, sharing: Sharing, **handshake: object) -> AdvertisedListener:
+def shared(
+    client: Any, sharing: Sharing, *, apart: bool = False, **handshake: object
+) -> AdvertisedListener:
     settings = {"port": SHARED, "host": "", "advertise": ("rome.example:443",), **handshake}
     config = SimpleNamespace(handshake=SimpleNamespace(**settings))
-    context: Any = SimpleNamespace(client=client, namespace="liqo", config=config)
+    context: Any = SimpleNamespace(
+        client=client, namespace="liqo", config=config, apart=apart, machine_address="192.0.2.5"
+    )
     return AdvertisedListener(context, sharing.connect)
 
 
@@ -160,11 +166,23 @@ async def test_a_program_that_begins_anew_changes_nothing_of_where_it_is_said_to
     assert said_at(client) == ["rome.example:443", None]
 
 
+async def test_a_daemon_in_a_pod_is_met_at_its_node(
+    nursery: trio.Nursery, sharing: Sharing, autojump_clock: Any
+):
+    client, met = Client(), Met()
+    room = shared(client, sharing, apart=True, port=6446, advertise=())
+    await nursery.start(room.run, met)
+    assert (room.port, room.problem, met.sharing) == (6446, "", 1)
+    assert sharing.ports == [6446]
+    assert said_at(client) == ["192.0.2.5:6446"]
+
+
+@pytest.mark.parametrize("apart", [False, True])
 @pytest.mark.parametrize("handshake", [{"port": 0}, {"host": "127.0.0.1", "port": 0}])
 async def test_another_port_is_the_daemon_s_own(
-    nursery: trio.Nursery, sharing: Sharing, handshake: Any
+    nursery: trio.Nursery, sharing: Sharing, handshake: Any, apart: bool
 ):
-    room = shared(Client(), sharing, **{"host": "127.0.0.1", **handshake})
+    room = shared(Client(), sharing, apart=apart, **{"host": "127.0.0.1", **handshake})
     nursery.start_soon(room.run, cast("PeerListener", Listening()))
     with trio.fail_after(5):
         while not room.port:  # noqa: ASYNC110

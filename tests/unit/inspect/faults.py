@@ -484,6 +484,14 @@ FAULTS = [
         alone=("nothing answers it at 10.0.0.1", "set webhook.advertise"),
     ),
     Fault(
+        "the control plane reaches no pod",
+        objects={"webhook": "nothing answers it at liqod.liqo.svc"},
+        here={"webhook": "nothing answers it at liqod.liqo.svc", "proved": 5.0},
+        says=("nothing answers it at liqod.liqo.svc", "let the control plane reach pods"),
+        alone=("nothing answers it at liqod.liqo.svc", "let the control plane reach pods"),
+        never=("to an address that the API server reaches",),
+    ),
+    Fault(
         "no pod of its Service is ready",
         objects={"webhook": NO_ENDPOINT},
         here={"webhook": NO_ENDPOINT, "proved": 5.0},

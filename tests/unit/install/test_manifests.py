@@ -141,11 +141,14 @@ def test_a_daemon_that_joins_networks_has_no_right_and_of_its_node_a_socket():
     assert "appArmorProfile" not in said
     assert not {"hostPID", "hostIPC", "shareProcessNamespace"} & spec.keys()
     assert folders_of(spec) == {"/run/liqod-node"}
+    assert not {"hostNetwork", "dnsPolicy"} & spec.keys()
+    # By these it knows the machine whose `liqod node` it orders, and that it is not in its network.
+    told = {each["name"]: each["valueFrom"] for each in container["env"] if "valueFrom" in each}
+    assert told["LIQOD_NODE_NAME"] == {"fieldRef": {"fieldPath": "spec.nodeName"}}
+    assert told["LIQOD_NODE_ADDRESS"] == {"fieldRef": {"fieldPath": "status.hostIP"}}
+    assert told["LIQOD_KUBELET_HOST"] == {"fieldRef": {"fieldPath": "status.podIP"}}
     environ = {each["name"]: each.get("value", "") for each in container["env"]}
-    # It is the node's own addresses that it would listen at, if nobody says so.
-    assert parse("", environ).health.host == "127.0.0.1"
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        assert container[probe]["httpGet"]["host"] == "127.0.0.1"
+    assert parse("", environ).health.host == "0.0.0.0"
 
 
 @pytest.mark.parametrize("network", [True, False])
@@ -183,10 +186,10 @@ def test_replicas_are_spread_and_leave_one_at_a_time(network: bool):
 def test_each_workload_has_its_probes_priority_time_and_requests():
     """None has a limit: of memory the daemon takes what its peers need, and all share the CPU."""
     options = Options(cluster_id="milan", in_cluster=True)
-    for kind, name in (("Deployment", "liqod"), ("DaemonSet", "liqod-node")):
+    for kind, name, of in (("Deployment", "liqod", "cluster"), ("DaemonSet", "liqod-node", "node")):
         spec = named(kind, name, options)["spec"]["template"]["spec"]
         [container] = spec["containers"]
-        assert spec["priorityClassName"] == "system-node-critical"
+        assert spec["priorityClassName"] == f"system-{of}-critical"
         assert spec["terminationGracePeriodSeconds"] in (5, 15)
         assert container["resources"].keys() == {"requests"}
         probes = {each for each in container if each.endswith("Probe")}

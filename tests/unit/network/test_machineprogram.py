@@ -105,6 +105,18 @@ async def test_what_it_lacks_is_told_to_the_daemon_each_time_that_it_asks(
         assert not (await found(daemon)).problem.startswith("missing: /dev/net/tun")
 
 
+async def test_calls_come_at_the_ports_of_its_own_configuration_alone(tmp_path: Path, lacks: Lacks):
+    lacks("missing: nft")
+    made = program(tmp_path / "m")
+    async with ordered(made, tmp_path / "m") as daemon:
+        assert (await found(daemon)).problem == "missing: nft"
+        for port in (443, 6446):
+            with pytest.raises(NetworkError, match="missing: nft"):
+                await machinesocketdial.calls(tmp_path / "m", port)
+        with pytest.raises(NetworkError, match="does not open port 22"):
+            await machinesocketdial.calls(tmp_path / "m", 22)
+
+
 async def test_networks_that_its_configuration_turns_off_are_told(tmp_path: Path, lacks: Lacks):
     lacks(None)
     made = program(tmp_path / "m", enabled=False)

@@ -36,7 +36,7 @@
 {{/* Of it the part that `liqod node` goes by. */}}
 {{- define "liqod.nodeConfiguration" -}}
 {{- $network := pick (.Values.config.network | default dict) "enabled" "advertise" "backends" -}}
-{{- $handshake := pick (.Values.config.handshake | default dict) "stream_idle" -}}
+{{- $handshake := pick (.Values.config.handshake | default dict) "port" "stream_idle" -}}
 {{- $told := dict "network" $network "handshake" $handshake -}}
 {{- with .Values.config.plugins }}{{ $_ := set $told "plugins" . }}{{ end -}}
 {{- include "liqod.tables" $told -}}
