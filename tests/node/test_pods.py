@@ -30,9 +30,10 @@ from tests.node.replicas import (
 from tests.testbed import image, inventory, ownimages
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
-from tests.testbed.federation import is_true
+from tests.testbed.federation import Member, is_true
 from tests.testbed.fixtures import give_up
 from tests.testbed.joined import traces
+from tests.testbed.node import node_pod
 from tests.testbed.podded import LEFT_DEADLINE, Podded
 from tests.testbed.registry import Registry
 from tests.testbed.workloads import core, group
@@ -51,6 +52,8 @@ MOVES = 30.0
 """Seconds; docs/background/failures.md says ten, and a machine that tests share is slower."""
 ASKING = "asking"
 WAITING = "waiting"
+SAYING = "saying"
+WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/liqod-webhook"
 COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
 FORWARD_NOTHING = "open('/proc/sys/net/ipv4/ip_forward', 'w').write('0')"
 
@@ -344,6 +347,34 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     lost = pinged.lost / 10
     print(f"drained: it leads after {led:.1f} s, answers after {passed:.1f} s; {lost} s lost")
     assert passed < MOVES
+
+
+def is_reached_at_its_pod(member: Member, peer: str) -> bool:
+    """True if the API server has the webhook and the virtual node at the leading daemon's pod."""
+    [leader] = [each for each in replicas(member) if leads(member, each)]
+    address = member.pods("liqo")[leader]["status"]["podIP"]
+    shown = member.api.get(f"/api/v1/nodes/{peer}")["status"]["addresses"]
+    webhook = member.api.get(WEBHOOK)["metadata"]["annotations"]["liqod.io/webhook-reachable"]
+    return webhook == "true" and {"type": "InternalIP", "address": address} in shown
+
+
+def test_the_api_server_reaches_a_daemon_at_its_pod_and_the_one_that_replaces_it(
+    clusters: Podded,
+) -> None:
+    """By the address of the virtual node, which follows, and by the Service of the webhook."""
+    rome = clusters.members["rome"]
+    rome.create("/api/v1/namespaces", {"metadata": {"name": SAYING}})
+    rome.liqod("offload", "namespace", SAYING, "--pod-offloading-strategy", "Remote")
+    rome.create(core(SAYING, "pods"), node_pod("saying", "echo said; sleep 1000000"))
+    wait_until("the pod", lambda: "saying" in rome.ready_pods(SAYING), 60)
+    for _ in range(2):
+        wait_until("its pod", lambda: is_reached_at_its_pod(rome, "milan"), 60)
+        assert "said" in rome.plane.kubectl("logs", "--namespace", SAYING, "saying")
+        rome.plane.kubectl("rollout", "restart", "deployment/liqod", "--namespace", "liqo")
+        rome.plane.kubectl("rollout", "status", "deployment/liqod", "--namespace", "liqo")
+    rome.liqod("unoffload", "namespace", SAYING, "--yes")
+    rome.api.call("DELETE", f"/api/v1/namespaces/{SAYING}")
+    rome.goes(f"/api/v1/namespaces/{SAYING}")
 
 
 def test_of_two_replicas_a_drain_takes_one_at_a_time(clusters: Podded) -> None:

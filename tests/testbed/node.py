@@ -198,12 +198,12 @@ class NodeCluster:
 
     def masquerade(self) -> None:
         """Gives packets of its pods to hosts of no cluster the node's address, as CNIs do."""
-        rules = "table inet cni { chain out { type nat hook postrouting priority srcnat;"
+        rules = ["type nat hook postrouting priority srcnat;"]
         own = {"ip": self.settings.pod_cidr, "ip6": self.settings.pod_cidr6}
         for family, prefix in own.items():
             if prefix:
-                rules += f" {family} saddr {prefix} {family} daddr != {prefix} masquerade;"
-        self.machine.run("nft", f"{rules} }} }}")
+                rules.append(f"{family} saddr {prefix} {family} daddr != {prefix} masquerade")
+        self.machine.run("nft", "\n".join(("table inet cni {", "chain out {", *rules, "}", "}")))
 
     def subnets(self) -> list[str]:
         """The ranges of its pods, by family: the first, as the controller manager cuts them."""
