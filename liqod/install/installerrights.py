@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery.kinds import (
+    ACCESS_REVIEWS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -27,11 +28,12 @@ from liqod.apimachinery.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
-from liqod.install import rights
+from liqod.install import clustersetdns, rights
 from liqod.install.manifests import KINDS, PRUNED, Manifest, Options
 from liqod.kube.client import Client
 from liqod.model import ids
-from liqod.resources import DEFINITIONS
+from liqod.procedures import clusterdns
+from liqod.resources import DEFINITIONS, exchanges
 from liqod.runtime.gather import gather
 
 ALL: Final = "*"
@@ -98,6 +100,12 @@ def needed(wanted: Sequence[Manifest], options: Options) -> set[InstallerRight]:
         if not options.nodes_namespace:
             found.add(_right("delete", NAMESPACES))
     found |= _giving(wanted)
+    if options.services:
+        found.add(_right("list", exchanges.SERVICE_EXCHANGES))
+    if options.services_dns is not None:
+        for kind in (CONFIG_MAPS, DEPLOYMENTS):
+            found |= {_right(verb, kind, clusterdns.SYSTEM) for verb in ("get", "list", "patch")}
+        found |= {_right("create", ACCESS_REVIEWS), _right("list", clustersetdns.READ)}
     if options.kubeconfig:
         found.add(_right("create", SECRETS, namespace))
     return found

@@ -128,6 +128,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         cluster_profiles: whether the daemon may work with ClusterProfiles.
         storage: whether it provisions volumes of the virtual StorageClass.
         services: whether it shares Services with peers (Multi-Cluster Services API).
+        services_dns: whether CoreDNS serves their names; None keeps that as it is.
+        dns_account: the ServiceAccount of CoreDNS, where it gets the rights for that.
         plugins: what is granted for reflectors of packages (:mod:`liqod.install.plugingrants`).
         kubeconfig: whether a kubeconfig for a daemon outside is made with it.
         clock: whether a clock that differs from the API server's is a reason to refuse.
@@ -146,6 +148,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     cluster_profiles: bool = False
     storage: bool = False
     services: bool = False
+    services_dns: bool | None = None
+    dns_account: str = ""
     plugins: tuple[Manifest, ...] = ()
     kubeconfig: bool = False
     clock: bool = True
@@ -206,6 +210,8 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         ]
     if options.services:
         made += rights.services(options.namespace)
+    if options.dns_account:
+        made += rights.coredns(options.dns_account)
     made += options.plugins
     if not options.in_cluster:
         made.append(workload.stand_in(options.namespace, options.server))

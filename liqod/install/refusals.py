@@ -23,7 +23,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden
-from liqod.install import installerrights, rights
+from liqod.install import clustersetdns, installerrights, rights
 from liqod.install.installerrights import InstallerRight
 from liqod.install.manifests import HELM, OF_LIQO, OF_LIQOD, SELECTOR, Manifest, Options
 from liqod.kube import times
@@ -42,7 +42,7 @@ RELEASE: Final = "meta.helm.sh/release-name"
 RESERVED: Final = ("default", *SYSTEM)
 """Namespaces that no uninstallation could delete."""
 
-Reason = Literal["version", "rights", "liqo", "helm", "installed", "namespace", "clock"]
+Reason = Literal["version", "rights", "liqo", "helm", "installed", "namespace", "clock", "dns"]
 
 
 class InstallRefusal(msgspec.Struct, frozen=True):
@@ -98,6 +98,7 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
     if not lacking:
         places = [options.namespace, options.nodes_namespace]
         found.append(await _of_place(client, *filter(None, places)))
+        found.append(await _of_dns(client) if options.services_dns else None)
     refusals = [each for each in found if each is not None]
     if refusals:
         raise InstallRefused(refusals)
@@ -171,6 +172,15 @@ async def _of_place(client: Client, namespace: str, *others: str) -> InstallRefu
     for each in (namespace, *others):
         found = found or await _in_namespace(client, each)
     return found
+
+
+async def _of_dns(client: Client) -> InstallRefusal | None:
+    """The refusal of a DNS server that is not given the names of the set."""
+    try:
+        await clustersetdns.look(client)
+    except clustersetdns.DnsRefused as error:
+        return InstallRefusal("dns", error.problem, error.remedy)
+    return None
 
 
 async def _beside_liqo(client: Client) -> InstallRefusal | None:

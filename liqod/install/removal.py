@@ -38,7 +38,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, NotFound
 from liqod.identity import signingrequests
-from liqod.install import refusals, rights
+from liqod.install import clustersetdns, refusals, rights
 from liqod.install.manifests import OF_LIQOD, SELECTOR
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.verbs import POLL
@@ -112,11 +112,12 @@ async def uninstall(
         The names of nodes on which something may be left, since they did not answer.
 
     Raises:
-        ConfigError: Helm has installed it, the cluster is peered, the daemon still runs, or
-            something does not go.
+        ConfigError: Helm has installed it, the cluster is peered, CoreDNS would lose what it
+            reads, the daemon still runs, or something does not go.
     """
     progress("looking for peers")
     await refuse(client, forget=forget)
+    await clustersetdns.take_back(client, progress, purge=purge)
     progress("stopping the daemon")
     await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
     await daemon_stopped(client, namespace, progress)

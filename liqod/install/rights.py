@@ -60,6 +60,8 @@ REMOTE_STREAMS_ROLE: Final = f"{labels.REMOTE_ROLE}-streams"
 """The role by which consumers may also enter their pods here, by ``kubectl exec`` and the like."""
 STORAGE_ROLE: Final = "liqod-storage"
 SERVICES_ROLE: Final = "liqod-services"
+COREDNS_ROLE: Final = "liqod-coredns"
+"""Role by which CoreDNS reads ServiceImports, and its binding."""
 PLUGINS_ROLE: Final = "liqod-plugins"
 SUMS: Final = (PLUGINS_ROLE, labels.REMOTE_ROLE)
 """The roles whose rules the cluster sums up."""
@@ -207,6 +209,15 @@ def services(namespace: str) -> list[Manifest]:
     return [
         *(role.manifest() for role in service_roles()),
         _binding("ClusterRoleBinding", SERVICES_ROLE, "ClusterRole", subject),
+    ]
+
+
+def coredns(account: str) -> list[Manifest]:
+    """The role by which CoreDNS reads ServiceImports, bound to its account in ``kube-system``."""
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": "kube-system"}
+    return [
+        _role("ClusterRole", COREDNS_ROLE, [rule((GROUP,), ("serviceimports",), READ[1:])]),
+        _binding("ClusterRoleBinding", COREDNS_ROLE, "ClusterRole", subject),
     ]
 
 

@@ -9,13 +9,12 @@ import re
 import tomllib
 from base64 import b64decode
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from liqod.errors import ConfigError, LiqodError
-from liqod.install.verbs import POLL
 from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import check_url
@@ -25,6 +24,7 @@ from liqod.runtime.progress import Progress, Step
 
 Json = dict[str, Any]
 
+POLL: Final = 0.5
 FOR_ANOTHER = "; the image is not for this node's machine: build it for its architecture, too"
 _OTHER_MACHINE = re.compile(
     "no match for platform|no matching manifest for|for architecture|exec format error"
@@ -110,7 +110,7 @@ async def wait_rolled_out(client: Client, namespace: str, progress: Progress) ->
         progress(Step(step, reason))
         return False
 
-    await poll_until(rolled_out, longest_pause=5 * POLL)
+    await poll_until(rolled_out, longest_pause=POLL)
 
 
 def is_rolled_out(deployment: Json) -> bool:

@@ -14,6 +14,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
+    CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
@@ -28,7 +29,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import original_id
 from liqod.errors import ConfigError, NotFound, TransientError
-from liqod.install import gateway, refusals, rights, workload
+from liqod.install import clustersetdns, gateway, refusals, rights, workload
 from liqod.install.manifests import (
     KINDS,
     MANAGED,
@@ -86,7 +87,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
 
     Raises:
         InstallRefused: the cluster cannot take it; nothing was changed.
-        ConfigError: the cluster id is missing, wrong or another one.
+        ConfigError: the cluster id is missing, wrong or another one; or CoreDNS does not come up.
     """
     progress("looking at what is installed")
     asked = msgspec.structs.replace(options, cluster_id=options.cluster_id or UNNAMED)
@@ -106,13 +107,20 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     apart = ids.nodes_namespace(options.namespace)
     if await client.find(DAEMON_SETS, gateway.NODES, apart, decode=Partial) is not None:
         known = msgspec.structs.replace(known, nodes_in_pods=not options.in_cluster)
-    wanted = manifests(known, crd_manifests())
     kept: list[tuple[Kind, str, str]] = []
+    if options.services_dns:
+        coredns, _ = await clustersetdns.look(client)
+        known = msgspec.structs.replace(known, services=True, dns_account=coredns.account)
+    elif options.services_dns is False:
+        await clustersetdns.take_back(client, progress)  # before its rights go
+    elif await clustersetdns.is_given(client):
+        kept = [(kind, "", rights.COREDNS_ROLE) for kind in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)]
+    wanted = manifests(known, crd_manifests())
     if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:
         # An upgrade from outside leaves the daemon where it runs: one Deployment is the daemon's.
         wanted = [one for one in wanted if one["metadata"]["name"] != workload.STAND_IN]
         if not options.in_cluster:
-            kept = [
+            kept += [
                 (DEPLOYMENTS, options.namespace, workload.NAME),
                 *((DAEMON_SETS, each, gateway.NODES) for each in (options.namespace, apart)),
             ]
@@ -129,6 +137,8 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
     await _served(client, (*DEFINITIONS, *([exchanges.DEFINITION] if known.services else [])))
     for manifest in later:
         await _apply(client, manifest)
+    if options.services_dns:
+        await clustersetdns.give(client, progress)
     progress("taking away what an older installation left")
     await _prune(client, wanted, kept, options.namespace, apart)
     if options.in_cluster:

@@ -14,7 +14,7 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
-from liqod.install import plugingrants, rollout, verbs
+from liqod.install import clustersetdns, plugingrants, rollout, verbs
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, added_in_cluster, printable, render
 from liqod.install.refusals import InstallRefused
@@ -68,6 +68,14 @@ Services = Annotated[
         help="With the kinds ServiceExport and ServiceImport, and the rights to share Services.",
     ),
 ]
+ServicesDns = Annotated[
+    bool | None,
+    typer.Option(
+        "--services-dns/--no-services-dns",
+        help="With --services, and the cluster's CoreDNS serves their names; or no longer.",
+        show_default="as it is",
+    ),
+]
 Plugin = Annotated[
     list[str] | None,
     typer.Option(
@@ -82,6 +90,12 @@ Lend = Annotated[
         "--lend",
         help="Let consumers have the kinds of this plugin's reflectors here, within what they "
         "declare. Several may be named.",
+    ),
+]
+AnyClock = Annotated[
+    bool,
+    typer.Option(
+        "--any-clock", help="Go on though this machine's clock differs from the API server's."
     ),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before granting to plugins.")]
@@ -103,6 +117,7 @@ async def install(
     networking_disabled: NetworkingDisabled = False,
     storage: Storage = False,
     services: Services = False,
+    services_dns: ServicesDns = None,
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     cluster_profiles: ClusterProfiles = False,
@@ -119,13 +134,7 @@ async def install(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print every manifest and change nothing.")
     ] = False,
-    any_clock: Annotated[
-        bool,
-        typer.Option(
-            "--any-clock",
-            help="Go on though this machine's clock differs from the API server's.",
-        ),
-    ] = False,
+    any_clock: AnyClock = False,
     liqo_namespace: LiqoNamespace = labels.LIQO_NAMESPACE,
 ) -> None:
     """Put what the daemon needs into a cluster, or upgrade it.
@@ -146,6 +155,10 @@ async def install(
     With --services the daemon may share exported Services with peers, once [services] of its
     configuration says enabled = true; kinds that another program has installed stay as they are,
     and an upgrade keeps what there is.
+
+    With --services-dns CoreDNS (1.12.2 or newer, and kept by nobody else) serves their names: it
+    gets the right to read ServiceImports, and its Corefile in kube-system the zone, which --dry-run
+    prints. Its pods are made anew. An upgrade keeps it; `liqod uninstall` takes it back first.
 
     With --in-cluster -o yaml only the manifests are printed that a daemon in the cluster adds to
     an installation (workloads, their namespaces and policy); with --dry-run -o yaml all of them,
@@ -177,7 +190,8 @@ async def install(
         server=advertise,
         cluster_profiles=cluster_profiles,
         storage=storage,
-        services=services,
+        services=services or services_dns is True,
+        services_dns=services_dns,
         plugins=_granted(plugin or (), lend or ()),
         kubeconfig=write_kubeconfig is not None,
         clock=not any_clock,
@@ -188,6 +202,8 @@ async def install(
     if dry_run or (in_cluster and frame.output != "text"):
         await _print(frame, options, whole=dry_run)
         return
+    if services_dns is not None:
+        frame.allow(frame.timeout + clustersetdns.ROLLED_WITHIN)
     if options.plugins:
         frame.confirm(f"grants {'; '.join(plugingrants.shown(options.plugins))}", yes=yes)
     found = await credentials.load(frame.kubeconfig, frame.context or None)
@@ -245,17 +261,25 @@ async def _addressed(client: Client, options: Options, ca: bytes | None) -> Opti
 
 
 async def _print(frame: Frame, options: Options, *, whole: bool) -> None:
-    """Print manifests; the cluster is asked for its id only where none is given.
+    """Print manifests; the cluster is asked only for an id that is not given, and its CoreDNS.
 
     Raises:
         Misuse: manifests cannot be made of these options.
+        DnsRefused: CoreDNS is not given the names of the set.
     """
+    more: list[Manifest] = []
     if whole and not options.cluster_id:
         async with frame.client() as client:
             chosen = await verbs.choose_cluster_id(client, options)
         options = msgspec.structs.replace(options, cluster_id=chosen)
+    if whole and options.services_dns:
+        async with frame.client() as client:
+            coredns, wanted = await clustersetdns.look(client)
+        options = msgspec.structs.replace(options, dns_account=coredns.account)
+        more = clustersetdns.changed(coredns, wanted)
     try:
         made = printable(options, crd_manifests()) if whole else added_in_cluster(options)
+        made += more
     except ConfigError as error:
         raise Misuse(str(error)) from error
     if frame.output == "json":

@@ -10,13 +10,15 @@ from typing import Final
 
 import msgspec
 
+from liqod.model.clusterset import corefiletext
+
 ZONE: Final = "clusterset.local"
 OPTION: Final = "multicluster"
 LEAST: Final = (1, 12, 2)
 """The first CoreDNS whose plugin ``kubernetes`` has the option."""
-_PLUGIN: Final = "kubernetes"
+PLUGIN: Final = "kubernetes"
 _HOME: Final = "cluster.local"
-_REVERSE: Final = ".arpa"
+REVERSE: Final = ".arpa"
 _VERSION: Final = re.compile(r":v?(\d+)\.(\d+)\.(\d+)")
 
 
@@ -35,33 +37,36 @@ class Names(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """The first line of the plugin as it is."""
-        return " ".join((_PLUGIN, *self.zones))
+        return " ".join((PLUGIN, *self.zones))
 
     @property
     def wanted(self) -> str:
         """The same with the zone behind the cluster's own, which has to stay the first."""
-        zones = [each for each in self.zones or (_HOME,) if not _is_zone(each)]
-        own = [each for each in zones if not each.endswith(_REVERSE)]
-        reverse = [each for each in zones if each.endswith(_REVERSE)]
-        return " ".join((_PLUGIN, *own, ZONE, *reverse))
+        zones = [each for each in self.zones or (_HOME,) if not is_zone(each)]
+        own = [each for each in zones if not each.endswith(REVERSE)]
+        reverse = [each for each in zones if each.endswith(REVERSE)]
+        return " ".join((PLUGIN, *own, ZONE, *reverse))
 
 
 def read(corefile: str) -> Names:
     """The treatment of the names of the set by a Corefile."""
-    zones: tuple[str, ...] = ()
-    served, inside = False, False
+    found: list[Names] = []
+    inside = False
     others: list[str] = []
     for words, depth, opens in _lines(corefile):
-        if words[0] == _PLUGIN:
-            zones, inside = zones or tuple(words[1:]), opens
+        if words[0] == PLUGIN:
+            found.append(Names("", tuple(words[1:])))
+            inside = opens
         elif inside and depth == _INNER:
-            served |= words[0] == OPTION and any(map(_is_zone, words[1:]))
-        elif any(ZONE in each for each in words):
+            if words[0] == OPTION and any(map(is_zone, words[1:])):
+                found[-1] = Names(OPTION, found[-1].zones)
+        elif any(ZONE in each.lower() for each in words):
             others.append(_named(words[0], depth))
-        inside &= words[0] == _PLUGIN or depth >= _INNER
-    if served and any(map(_is_zone, zones)):
-        return Names(OPTION, zones)
-    return Names(others[0] if others else "", zones)
+        inside &= words[0] == PLUGIN or depth >= _INNER
+    serving = [each for each in found if each.directive and any(map(is_zone, each.zones))]
+    if serving:
+        return serving[0]
+    return Names(others[0] if others else "", found[0].zones if found else ())
 
 
 _INNER: Final = 2
@@ -71,13 +76,13 @@ _INNER: Final = 2
 def _lines(corefile: str) -> Iterator[tuple[list[str], int, bool]]:
     """The words of each line, the blocks around it, and True where it opens another."""
     depth = 0
-    for line in corefile.splitlines():
-        words = line.partition("#")[0].split()
-        opens = bool(words) and words[-1] == "{"
-        if words == ["}"]:
+    for line in corefiletext.lines(list(corefiletext.words(corefile))):
+        found = [word.text for word in line]
+        opens = found[-1] == corefiletext.OPENS
+        if found == [corefiletext.CLOSES]:
             depth -= 1
-        elif words:
-            kept = [each.rstrip(",") for each in words if each != "{"]
+        else:
+            kept = [each.rstrip(",") for each in found if each != corefiletext.OPENS]
             if kept:
                 yield kept, depth, opens
         depth += opens
@@ -90,7 +95,8 @@ def _named(word: str, depth: int) -> str:
     return "multicluster plugin" if word == OPTION else word
 
 
-def _is_zone(word: str) -> bool:
+def is_zone(word: str) -> bool:
+    """True for the zone of the set, however it is written."""
     return word.rstrip(".").lower() == ZONE
 
 

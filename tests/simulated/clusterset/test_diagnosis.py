@@ -19,7 +19,7 @@ from liqod.cli.snapshotreader import take
 from liqod.kube.definitions import name_of
 from liqod.model.view.serviceanswer import PeerShare, ServicesRow
 from liqod.plugins.checks import services as layers
-from liqod.procedures import sharedservices
+from liqod.procedures import clusterdns, sharedservices
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.clusterset.sets import (
     EXPORTS,
@@ -192,7 +192,7 @@ async def test_the_dns_server_is_read_as_it_is_and_not_changed():
         for kind, made in zip((CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS), page_rights(), strict=True):
             await rome.admin.create(kind, made)
         await until(rome, "names", "ok")
-        found = await sharedservices.name_server(rome.admin)
+        found = await clusterdns.name_server(rome.admin)
         assert (found.place, found.version, found.lists) == (
             *("kube-system/coredns", (1, 13, 1)),
             True,
