@@ -77,6 +77,11 @@ The daemon then also writes EndpointSlices of imports in any namespace, which a 
 their label `endpointslice.kubernetes.io/managed-by`, and consumers write ServiceExchanges in their
 tenant namespaces. EndpointSlices of a Service that is not an import's stay out of its reach.
 """
+COREDNS: Final = """\
+### With `liqod install --services-dns`
+
+CoreDNS has these beside its own, in the ServiceAccount of its Deployment in `kube-system`.
+"""
 PURPOSES: Final = {
     labels.CONTROL_PLANE_ROLE: "a consumer's daemon, in its tenant namespace here",
     rights.REMOTE_BASE_ROLE: "a consumer's slices, in the namespaces that it has here: summed up "
@@ -105,6 +110,8 @@ def render() -> str:
     parts += [PROFILES, _daemon(rights.CLUSTER_PROFILES_ROLE)]
     parts += [STORAGE, *map(_daemon, rights.storage_roles())]
     parts += [SERVICES, *map(_daemon, rights.service_roles())]
+    role, _ = rights.coredns("coredns")
+    parts += [COREDNS, _rules_of(role)]
     parts += [NODES, *map(_daemon, rights.node_roles(labels.LIQO_NAMESPACE))]
     parts += [LEAVING, *map(_daemon, rights.departure_roles(labels.LIQO_NAMESPACE)), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]
@@ -137,10 +144,13 @@ def _rare() -> str:
 
 
 def _other(role: Manifest, purpose: str) -> str:
-    rows = [f"| {_what(rule)} | {_verbs(rule)} |" for rule in role["rules"]]
     title = f"### {role['kind']} `{role['metadata']['name']}`"
-    table = ["| what | verbs |", "| --- | --- |", *rows, ""]
-    return "\n".join([title, "", f"For {purpose}.", "", *table])
+    return "\n".join([title, "", f"For {purpose}.", "", _rules_of(role)])
+
+
+def _rules_of(role: Manifest) -> str:
+    rows = [f"| {_what(rule)} | {_verbs(rule)} |" for rule in role["rules"]]
+    return "\n".join(["| what | verbs |", "| --- | --- |", *rows, ""])
 
 
 def _what(rule: Manifest) -> str:

@@ -3,8 +3,8 @@
 The order is the one that no name of the cluster suffers from: the kinds are served, CoreDNS may
 read them, and only then its Corefile has the zone; the way back is the reverse. Each change of the
 Corefile is followed by a rollout of CoreDNS, so that nothing is taken away that pods still use, and
-one that does not come up is taken back. All of it is the administrator's: the daemon has no right
-in ``kube-system``.
+one that does not come up is taken back. All of it is the administrator's: the daemon writes
+nothing in ``kube-system``.
 """
 
 import hashlib
@@ -183,7 +183,7 @@ async def give(client: Client, progress: Progress) -> None:
         again = await clusterdns.find(client)
         if again is None or again.corefile != wanted.text:
             raise
-        await _write(client, again, corefileedit.taken(wanted.text, put), _marked(None))
+        await _write(client, again, corefileedit.removed(wanted.text, put), _marked(None))
         await _annotate(client, found, None)
         raise ConfigError(f"{error}; its Corefile is as it was before") from error
 
@@ -215,7 +215,7 @@ async def take_back(client: Client, progress: Progress, *, purge: bool = False) 
     put, text = _put(found), found.corefile
     if put is not None:
         try:
-            text = corefileedit.taken(text, put)
+            text = corefileedit.removed(text, put)
         except CorefileUnclear as error:
             raise ConfigError(f"{_by_hand(found)} ({error})") from error
         progress(f"taking {ZONE} out of {found.place}")

@@ -12,7 +12,7 @@ from liqod.cli.frame import Frame, command
 from liqod.cli.options import LiqoNamespace, Yes
 from liqod.cluster.ownid import cluster_id
 from liqod.errors import ConfigError, NotFound
-from liqod.install import removal
+from liqod.install import clustersetdns, removal
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 
@@ -44,11 +44,12 @@ async def uninstall(
         mine = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
         found = await client.list(NAMESPACES, Selection(labels=mine), decode=Partial)
         own_id = await _own_id(client, liqo_namespace)
+        dns = ", and the names of the set from CoreDNS" * await clustersetdns.is_given(client)
     doomed = [liqo_namespace, *(each.metadata.name for each in found)]
     namespaces = f"namespace{'s' if len(doomed) > 1 else ''} {', '.join(doomed)}"
     crds = ", and the custom resource definitions with every object of theirs" if purge else ""
     frame.confirm(
-        f"removes the {namespaces}, and liqod's roles, policies and webhook{crds}", yes=yes
+        f"removes the {namespaces}, and liqod's roles, policies and webhook{dns}{crds}", yes=yes
     )
     async with frame.client() as client:
         silent = await removal.uninstall(

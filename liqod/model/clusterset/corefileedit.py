@@ -67,12 +67,12 @@ def added(text: str, imported: Iterable[str] = ()) -> Added:
     if not own:
         raise CorefileUnclear(f"the plugin {PLUGIN} names no zone of the cluster")
     put, changed = _put(text, plugin, own[-1].end)
-    if corefile.read(changed).directive != OPTION or taken(changed, put) != text:
+    if corefile.read(changed).directive != OPTION or removed(changed, put) != text:
         raise CorefileUnclear("it could not be taken back")
     return Added(changed, put)
 
 
-def taken(text: str, put: Put) -> str:
+def removed(text: str, put: Put) -> str:
     """A Corefile without the zone of the set that :func:`added` put in; the same where it is gone.
 
     Raises:

@@ -160,12 +160,13 @@ def _served(dns: NameServer) -> Finding:
 
 
 def remedy(dns: NameServer) -> str:
-    """The step that has CoreDNS serve the names: the exact lines of its Corefile."""
+    """The step that has CoreDNS serve the names, and the exact lines of its Corefile by hand."""
     if dns.version and dns.version < LEAST:
         return f"{_too_old(dns)}: update it, or rewrite each name: {PAGE} has both"
     return (
-        f"give it the rights in {PAGE} first; then in {dns.place} make the line `{dns.names.line}`"
-        f" to `{dns.names.wanted}`, and add in its block `{OPTION} {ZONE}`"
+        f"`liqod install --services-dns`, or by hand: give it the rights in {PAGE} first; then in"
+        f" {dns.place} make the line `{dns.names.line}` to `{dns.names.wanted}`, and add in its"
+        f" block `{OPTION} {ZONE}`"
     )
 
 

@@ -164,6 +164,7 @@ def coredns(corefile: str, image: str = "registry.k8s.io/coredns/coredns:v1.13.1
     }
     marks = {"labels": {"k8s-app": "kube-dns"}}
     spec = {
+        "replicas": 0,
         "selector": {"matchLabels": {"k8s-app": "kube-dns"}},
         "template": {"metadata": marks, "spec": pod},
     }
@@ -199,6 +200,21 @@ async def test_the_dns_server_is_read_as_it_is_and_not_changed():
         )
         left = await rome.admin.get(CONFIG_MAPS, "coredns", "kube-system")
         assert left["data"]["Corefile"] == served
+
+
+async def test_the_step_that_is_printed_gives_coredns_the_names(tmp_path: Path):
+    async with sharing("rome", leads=True) as [rome]:
+        await share(rome, "*")
+        await export(rome, "10.71.0.1")
+        await imported(rome, "rome")
+        configuration, deployment = coredns(KUBEADM)
+        await rome.admin.create(CONFIG_MAPS, configuration, "kube-system")
+        await rome.admin.create(DEPLOYMENTS, deployment, "kube-system")
+        await until(rome, "names", "failing", "CoreDNS (kube-system/coredns) does not serve clus")
+        said = await run(rome, tmp_path, "doctor")
+        given = await run(rome, tmp_path, *taken(said.out, "install --services-dns"))
+        assert given.status == 0, given.err
+        await until(rome, "names", "ok")
 
 
 async def test_the_commands_name_the_reason_and_end_by_it(tmp_path: Path):

@@ -23,6 +23,7 @@ from liqod.install import clustersetdns, installerrights
 from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.reviews import AuthenticatedUser, may
 from liqod.procedures import clusterdns
 from simulator import EmbeddedCluster
 from tests.simulated.clusterset.test_diagnosis import coredns
@@ -58,7 +59,7 @@ async def admin(cluster):
 
 async def made(admin: Client, corefile: str = KUBEADM, replicas: int = 0, **image: str) -> None:
     configuration, deployment = coredns(corefile, **image)
-    deployment["spec"]["replicas"] = replicas
+    deployment["spec"]["replicas"] = replicas  # with none the controller has nothing to wait for
     await admin.create(CONFIG_MAPS, configuration, KUBE)
     await admin.create(DEPLOYMENTS, deployment, KUBE)
 
@@ -145,6 +146,10 @@ async def test_the_daemon_gets_no_right_to_it(admin):
         ("ClusterRole", "liqod-coredns"),
         ("ClusterRoleBinding", "liqod-coredns"),
     ]
+    daemon = AuthenticatedUser("system:serviceaccount:liqo:liqod", ("system:authenticated",))
+    for verb in ("create", "patch", "update", "delete"):
+        asked = {"verb": verb, "resource": "configmaps", "namespace": KUBE}
+        assert not await may(admin, daemon, **asked)
     role, bound = more
     theirs, _ = page_rights()
     assert role["rules"] == theirs["rules"]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from liqod.model.clusterset import corefile, corefiletext
-from liqod.model.clusterset.corefileedit import Added, added, taken
+from liqod.model.clusterset.corefileedit import Added, added, removed
 from liqod.model.clusterset.corefiletext import CorefileUnclear
 from tests.unit.model.test_corefile import KUBEADM, LINE, OPTION, WANTED
 
@@ -70,7 +70,7 @@ def test_it_serves_the_zone_and_comes_back_to_the_byte(text: str):
     found = added(text)
     assert corefile.read(found.text).directive == corefile.OPTION
     assert found.put is not None
-    assert taken(found.text, found.put) == text
+    assert removed(found.text, found.put) == text
     kept = iter(found.text)
     assert all(char in kept for char in text), "something is written anew"
 
@@ -79,7 +79,7 @@ def test_it_serves_the_zone_and_comes_back_to_the_byte(text: str):
 def test_a_second_time_changes_nothing(text: str):
     found = added(text)
     assert added(found.text) == Added(found.text, None)
-    assert taken(text, "block") == taken(text, "option") == text
+    assert removed(text, "block") == removed(text, "option") == text
 
 
 def test_it_goes_to_the_server_that_is_asked():
@@ -137,23 +137,23 @@ def test_a_file_that_is_imported_may_have_given_the_zone_away():
 def test_what_others_have_changed_meanwhile_stays():
     found = added(SEVERAL)
     more = found.text.replace("    reload\n", "    reload\n    cache 30\n")
-    assert taken(more, "block") == SEVERAL.replace("    reload\n", "    reload\n    cache 30\n")
+    assert removed(more, "block") == SEVERAL.replace("    reload\n", "    reload\n    cache 30\n")
     option = "\t    multicluster clusterset.local\n"
     with_another = found.text.replace(option, f"{option}\t    ttl 5\n")
-    left = taken(with_another, "block")
+    left = removed(with_another, "block")
     assert "ttl 5" in left
     assert "clusterset" not in left
     assert added(left).put == "option"  # its block is not ours any more
 
 
 def test_half_of_it_is_taken_out_too():
-    assert taken(SERVED.replace(OPTION, ""), "option") == KUBEADM
-    assert taken(SERVED.replace(WANTED, LINE), "option") == KUBEADM
+    assert removed(SERVED.replace(OPTION, ""), "option") == KUBEADM
+    assert removed(SERVED.replace(WANTED, LINE), "option") == KUBEADM
 
 
 def test_one_that_became_unclear_is_not_taken_apart():
     with pytest.raises(CorefileUnclear):
-        taken(f"{SERVED}}}\n", "option")
+        removed(f"{SERVED}}}\n", "option")
 
 
 WORDS = st.sampled_from(
@@ -173,7 +173,7 @@ def test_whatever_the_text_it_is_refused_or_comes_back(text: str, framed: bool):
     except CorefileUnclear:
         return
     if found.put is not None:
-        assert taken(found.text, found.put) == whole
+        assert removed(found.text, found.put) == whole
 
 
 @given(st.text(alphabet='ab{}#"\\ \n\r\t,', max_size=60))
