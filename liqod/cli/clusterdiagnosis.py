@@ -27,6 +27,7 @@ from liqod.model.view.problems import Problem, merged, of_peer
 from liqod.model.view.rows import Ladder
 from liqod.model.view.snapshot import Snapshot
 from liqod.plugins.examination import ladder
+from liqod.procedures import askingnames
 
 ANSWERED = Trip(0.0, 0.0)
 READING = 15.0
@@ -106,6 +107,8 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
         error = TransientError(f"it has not answered within {READING:g} s")
     if error is not None:
         return await _unread(client, error, ask)
+    shared = await askingnames.with_answer(client, snapshot.services)
+    snapshot = msgspec.structs.replace(snapshot, services=shared)
     if inspectorclient.here(snapshot.cluster_id):
         try:
             near = await inspectorclient.of_cluster(snapshot.cluster_id, snapshot.cluster_uid)

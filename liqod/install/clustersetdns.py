@@ -143,13 +143,33 @@ async def is_given(client: Client) -> bool:
     return found is not None and MANAGED.items() <= found.metadata.labels.items()
 
 
-def changed(found: CoreDns, wanted: corefileedit.Added) -> list[Manifest]:
-    """The ConfigMap as it would be, for a trial; none where it serves the names already."""
+def given(found: CoreDns, wanted: corefileedit.Added) -> list[Manifest]:
+    """The ConfigMap as :func:`give` would leave it; none where it serves the names already."""
     if wanted.put is None:
         return []
-    metadata = {"name": found.name, "namespace": SYSTEM, **_marked(wanted.put)}
-    head = {"apiVersion": CONFIG_MAPS.api_version, "kind": CONFIG_MAPS.name, "metadata": metadata}
-    return [{**head, "data": {COREFILE: wanted.text}}]
+    return [_configuration(found, wanted.text, _marked(wanted.put))]
+
+
+async def taken_back(client: Client) -> list[Manifest]:
+    """The ConfigMap as :func:`take_back` would leave it; none where that leaves it alone.
+
+    Raises:
+        CorefileUnclear: its Corefile is not understood.
+    """
+    found = await clusterdns.find(client)
+    put = _put(found) if found is not None else None
+    if found is None or put is None:
+        return []
+    return [_configuration(found, corefileedit.removed(found.corefile, put), {})]
+
+
+def _configuration(found: CoreDns, text: str, marked: Manifest) -> Manifest:
+    return {
+        "apiVersion": CONFIG_MAPS.api_version,
+        "kind": CONFIG_MAPS.name,
+        "metadata": {"name": found.name, "namespace": SYSTEM, **marked},
+        "data": {COREFILE: text},
+    }
 
 
 async def give(client: Client, progress: Progress) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.federation import Federation, Member
 from tests.testbed.processes import Child, free_ports
 from tests.testbed.workloads import core, deployments
-from tests.unit.model.test_corefile import page_rights
+from tests.unit.model.test_corefile import page_blocks, page_rights
 
 pytestmark = pytest.mark.cluster
 
@@ -53,6 +55,7 @@ USUAL: dict[str, Any] = {
     ],
 }
 """The rights that CoreDNS has in every cluster."""
+LOOPBACK = "127.0.0.1"
 NOTHING = "web.shop.svc.cluster.local.shop.svc.cluster.local"
 HOME = "kubernetes.default.svc.cluster.local"
 NAME = "web.shop.svc.clusterset.local"
@@ -65,15 +68,17 @@ class NameServers:
         self._rome, self._program = rome, program
         self._children: list[Child] = []
 
-    def start(self, corefile: str) -> int:
+    def start(self, corefile: str, address: str = LOOPBACK, port: int = 0) -> int:
         """Start one with a Corefile as it is in the cluster; its port."""
-        (port,) = free_ports(1)
+        port = port or free_ports(1)[0]
         folder = self._rome.folder
         kubeconfig = folder / "coredns.kubeconfig"
         pair = self._rome.plane.authority.client("coredns", ACCOUNT, ["system:serviceaccounts"])
         kubeconfig.write_text(self._rome.plane.kubeconfig_of(pair))
-        here = corefile.replace(".:53 {", f".:{port} {{\n    bind 127.0.0.1")
-        here = here.replace("       pods insecure\n", f"       kubeconfig {kubeconfig}\n")
+        here = re.sub(r":53 \{", f":{port} {{\n    bind {address}", corefile)
+        here = re.sub(
+            r"^( +kubernetes .+)$", rf"\1\n       kubeconfig {kubeconfig}", here, flags=re.M
+        )
         path = folder / f"Corefile-{port}"
         path.write_text(here)
         log = Path(f"{path}.log")
@@ -86,11 +91,11 @@ class NameServers:
             each.kill()
 
 
-def asked(port: int, name: str) -> tuple[str, set[str]]:
+def asked(port: int, name: str, where: str = LOOPBACK) -> tuple[str, set[str]]:
     """The code of the answer about a name, and its addresses."""
     query = dns.message.make_query(name, RdataType.A)
     try:
-        answer = dns.query.udp(query, "127.0.0.1", timeout=5, port=port)
+        answer = dns.query.udp(query, where, timeout=5, port=port)
     except (dns.exception.DNSException, OSError):
         return "", set()
     found = {item.address for one in answer.answer for item in one if item.rdtype == RdataType.A}
@@ -194,5 +199,85 @@ def test_coredns_answers_by_what_is_printed(rome: Member, coredns: str) -> None:
         port = servers.start(older)
         wait_until("an answer", lambda: asked(port, HOME)[0] == "NOERROR", 30)
         assert asked(port, NAME) == ("NOERROR", ips)
+    finally:
+        servers.stop()
+
+
+SERVICE: dict[str, Any] = {
+    "metadata": {"name": "kube-dns", "labels": MARKS},
+    "spec": {"selector": MARKS, "ports": [{"name": "dns", "protocol": "UDP", "port": 53}]},
+}
+CONFIGURATION = core("kube-system", "configmaps", "coredns")
+
+
+@contextmanager
+def on_this_machine(address: str) -> Iterator[None]:
+    """An address of the cluster is one of this machine's, as it is reached on a node."""
+    place = (f"{address}/32", "dev", "lo")
+    subprocess.run(["ip", "address", "add", *place], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["ip", "address", "del", *place], check=True)
+
+
+def test_an_installation_gives_them_to_coredns_and_takes_them_back(
+    rome: Member, coredns: str
+) -> None:
+    found = rome.comes_to(IMPORT, lambda one: bool(one["spec"].get("ips")))
+    ips = set(found["spec"]["ips"])
+    servers = NameServers(rome, coredns)
+    address = str(rome.create(core("kube-system", "services"), SERVICE)["spec"]["clusterIP"])
+    before = rome.api.get(CONFIGURATION)["data"]["Corefile"]
+    pods = rome.api.get(deployments("kube-system", "coredns"))["spec"]["template"]
+
+    def answers(name: str) -> tuple[str, set[str]]:
+        return asked(53, name, address)
+
+    with on_this_machine(address):
+        try:
+            rome.liqod("install", "--services-dns")
+            changed = rome.api.get(CONFIGURATION)["data"]["Corefile"]
+            assert changed != before
+            assert layer(rome).startswith("?"), layer(rome)  # nothing answers yet
+            servers.start(changed, address, 53)
+            wait_until("the import", lambda: answers(NAME) == ("NOERROR", ips), 60)
+            assert (answers(NOTHING)[0], answers(HOME)[0]) == ("NXDOMAIN", "NOERROR")
+            wait_until("its answer", lambda: f"{address} answers {NAME}" in layer(rome), 30)
+            assert layer(rome).startswith("✓")
+            said = rome.liqod("install", "--services-dns").stderr
+            assert f"names of the set: {address} answers {NAME}" in said
+            assert rome.api.get(CONFIGURATION)["data"]["Corefile"] == changed
+
+            # One that does not have what the ConfigMap says is not taken for one that has.
+            servers.stop()
+            servers.start(before, address, 53)
+            wait_until("an answer", lambda: answers(HOME)[0] == "NOERROR", 30)
+            assert layer(rome).startswith("✗"), layer(rome)
+
+            rome.liqod("install", "--no-services-dns")
+            assert rome.api.get(CONFIGURATION)["data"]["Corefile"] == before
+            assert rome.api.get(deployments("kube-system", "coredns"))["spec"]["template"] == pods
+            assert "does not serve clusterset.local" in layer(rome)
+            assert answers(NOTHING)[0] == "NXDOMAIN"
+        finally:
+            servers.stop()
+
+
+def test_a_server_of_the_zone_alone_answers_it_and_ends_no_other_name(
+    rome: Member, coredns: str
+) -> None:
+    found = rome.comes_to(IMPORT, lambda one: bool(one["spec"].get("ips")))
+    ips = set(found["spec"]["ips"])
+    (beside,) = (each for each in page_blocks() if each.startswith("clusterset.local:53"))
+    servers = NameServers(rome, coredns)
+    try:
+        port = servers.start(f"{COREFILE}{beside}")
+        wait_until("an answer", lambda: asked(port, HOME)[0] == "NOERROR", 30)
+        # Without the rights, too.
+        assert (asked(port, NOTHING)[0], asked(port, NAME)[0]) == ("NXDOMAIN", "SERVFAIL")
+        for path, made in zip(("clusterroles", "clusterrolebindings"), page_rights(), strict=True):
+            rome.create(f"{RBAC}/{path}", made)
+        wait_until("the import", lambda: asked(port, NAME) == ("NOERROR", ips), 90)
     finally:
         servers.stop()

@@ -42,7 +42,8 @@ async def doctor(
 
     Exit status 1 where one does, or where `liqod status` names a problem that no layer has:
     both go by one list. It is of the cluster that the kubeconfig leads to: the API server is asked
-    first, and then that cluster's daemon, where it runs on this machine.
+    first, and then that cluster's daemon, where it runs on this machine. Where Services are shared,
+    its DNS server is asked for a name of the set, which takes a node or a pod of it.
 
     \b
     Examples:

@@ -20,6 +20,9 @@ from liqod.install.manifests import Manifest, Options, added_in_cluster, printab
 from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
+from liqod.plugins.checks.services import names
+from liqod.plugins.diagnosis import ClusterFacts
+from liqod.procedures import askingnames, sharedservices
 from liqod.resources.crdmanifests import crd_manifests
 
 DEFAULT = Options()
@@ -92,6 +95,13 @@ Lend = Annotated[
         "declare. Several may be named.",
     ),
 ]
+Restored = Annotated[
+    bool,
+    typer.Option(
+        "--restored",
+        help="This is the cluster that its key comes from, restored; that one is gone.",
+    ),
+]
 AnyClock = Annotated[
     bool,
     typer.Option(
@@ -121,13 +131,7 @@ async def install(
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     cluster_profiles: ClusterProfiles = False,
-    restored: Annotated[
-        bool,
-        typer.Option(
-            "--restored",
-            help="This is the cluster that its key comes from, restored; that one is gone.",
-        ),
-    ] = False,
+    restored: Restored = False,
     plugin: Plugin = None,
     lend: Lend = None,
     yes: Yes = False,
@@ -217,11 +221,21 @@ async def install(
         if write_kubeconfig is not None:
             data = await daemon_kubeconfig(client, found, liqo_namespace, name, frame.progress)
             files.write_private(write_kubeconfig, data)
+        if services_dns:
+            terminal.note(await _names(client, name))
     if frame.show({"clusterID": name}):
         return
     frame.print_text(f"liqod is installed in the cluster {name}")
     if write_kubeconfig is not None:
         frame.print_text(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+
+
+async def _names(client: Client, cluster_id: str) -> str:
+    """A sentence on the names of the set, by an answer of the DNS server where it is reached."""
+    known = await sharedservices.read(client, cluster_id)
+    found = names(ClusterFacts(services=await askingnames.with_answer(client, known)))
+    told = found.evidence if found is not None else "`liqod doctor` shows them"
+    return f"names of the set: {told}"
 
 
 async def _install(frame: Frame, client: Client, options: Options) -> str:
@@ -265,7 +279,7 @@ async def _print(frame: Frame, options: Options, *, whole: bool) -> None:
 
     Raises:
         Misuse: manifests cannot be made of these options.
-        DnsRefused: CoreDNS is not given the names of the set.
+        ConfigError: CoreDNS is not given the names of the set, or its Corefile is not understood.
     """
     more: list[Manifest] = []
     if whole and not options.cluster_id:
@@ -276,7 +290,10 @@ async def _print(frame: Frame, options: Options, *, whole: bool) -> None:
         async with frame.client() as client:
             coredns, wanted = await clustersetdns.look(client)
         options = msgspec.structs.replace(options, dns_account=coredns.account)
-        more = clustersetdns.changed(coredns, wanted)
+        more = clustersetdns.given(coredns, wanted)
+    if whole and options.services_dns is False:
+        async with frame.client() as client:
+            more = await clustersetdns.taken_back(client)
     try:
         made = printable(options, crd_manifests()) if whole else added_in_cluster(options)
         made += more

@@ -40,6 +40,12 @@ class Names(msgspec.Struct, frozen=True):
         return " ".join((PLUGIN, *self.zones))
 
     @property
+    def home(self) -> str:
+        """The cluster's own zone."""
+        own = (each for each in self.zones if not each.endswith(REVERSE) and not is_zone(each))
+        return next(own, _HOME).rstrip(".")
+
+    @property
     def wanted(self) -> str:
         """The same with the zone behind the cluster's own, which has to stay the first."""
         zones = [each for each in self.zones or (_HOME,) if not is_zone(each)]

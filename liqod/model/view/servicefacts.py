@@ -6,7 +6,7 @@ The doctor's checks (:mod:`liqod.plugins.checks.services`) and ``liqod explain``
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -111,6 +111,21 @@ class ExchangeFacts(msgspec.Struct, frozen=True):
     heard: dict[str, Endpoints] = {}
 
 
+class Asked(msgspec.Struct, frozen=True):
+    """The answer of the cluster's DNS server about a name of the set.
+
+    Attributes:
+        server: its address.
+        name: the name.
+        verdict: the name has its address; it has none, or another; the server has failed
+            (SERVFAIL); nothing answers there; or another cluster's server does.
+    """
+
+    server: str
+    name: str
+    verdict: Literal["answered", "absent", "failed", "silent", "foreign"]
+
+
 class NameServer(msgspec.Struct, frozen=True):
     """The cluster's DNS server, as far as it serves the names of the set.
 
@@ -120,6 +135,7 @@ class NameServer(msgspec.Struct, frozen=True):
         version: of CoreDNS; empty: unknown.
         account: its ServiceAccount; empty: unknown.
         lists: that may list and watch ServiceImports; None: unknown.
+        asked: its answer, where it was asked.
     """
 
     place: str = ""
@@ -127,6 +143,7 @@ class NameServer(msgspec.Struct, frozen=True):
     version: tuple[int, ...] = ()
     account: str = ""
     lists: bool | None = None
+    asked: Asked | None = None
 
 
 class SharedServices(msgspec.Struct, frozen=True, kw_only=True):

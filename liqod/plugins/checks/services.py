@@ -10,6 +10,7 @@ from liqod.model.clusterset.corefile import LEAST, OPTION, ZONE
 from liqod.model.clusterset.verdicts import CONFLICT, READY, VALID
 from liqod.model.view.figures import counted
 from liqod.model.view.servicefacts import (
+    Asked,
     Condition,
     ExchangeFacts,
     ExportFacts,
@@ -134,6 +135,9 @@ def names(facts: ClusterFacts) -> Finding | None:
     if known is None or known.missing or known.off:
         return None
     dns = known.dns
+    asked = dns.asked
+    if asked is not None and asked.verdict in ("answered", "failed", "absent"):
+        return _answered(dns, asked)
     if dns.names.directive == OPTION:
         return _served(dns)
     if not known.imports:
@@ -146,6 +150,28 @@ def names(facts: ClusterFacts) -> Finding | None:
     return failing(f"CoreDNS ({dns.place}) does not serve {ZONE}", remedy(dns))
 
 
+def _answered(dns: NameServer, asked: Asked) -> Finding:
+    """The finding by the answer of the DNS server itself."""
+    if dns.lists is False:
+        return _served(dns)
+    if asked.verdict == "answered":
+        return ok(f"{asked.server} answers {asked.name}")
+    if asked.verdict == "failed":
+        what = f"{asked.server} answers {asked.name} by SERVFAIL"
+        return failing(what, f"`kubectl -n kube-system logs -l k8s-app=kube-dns` says why; {PAGE}")
+    what = f"{asked.server} does not answer {asked.name} as it has to"
+    if dns.names.directive != OPTION:
+        return failing(what, f"see {dns.names.directive or 'how the zone is forwarded'}: {PAGE}")
+    again = "kubectl -n kube-system rollout restart deployment -l k8s-app=kube-dns"
+    return failing(what, f"`{again}` has it read its Corefile anew")
+
+
+def unseen(asked: Asked) -> str:
+    """A clause on a DNS server that could not be asked."""
+    other = "another cluster's answers there" if asked.verdict == "foreign" else "it is not reached"
+    return f"{asked.server} cannot be asked from here ({other}): run this on a node or in a pod"
+
+
 def _served(dns: NameServer) -> Finding:
     if dns.lists is False:
         what = f"CoreDNS ({dns.account}) may not list and watch serviceimports"
@@ -156,6 +182,8 @@ def _served(dns: NameServer) -> Finding:
         return failing(_too_old(dns), f"update it: {PAGE} has the steps")
     if dns.lists is None:
         return unknown(f"{dns.place} has `{OPTION} {ZONE}`; its rights are not known")
+    if dns.asked is not None:
+        return unknown(f"{dns.place} has `{OPTION} {ZONE}`, and {unseen(dns.asked)}")
     return ok(f"{dns.place} has `{OPTION} {ZONE}`, and the rights for it")
 
 

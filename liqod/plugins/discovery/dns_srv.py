@@ -79,6 +79,10 @@ def place(server: str) -> tuple[str, int]:
     return found
 
 
+class ServerFailed(TransientError):
+    """A name server has answered that it cannot (SERVFAIL)."""
+
+
 class DnsAnswer(msgspec.Struct, frozen=True):
     """The answer of a name server.
 
@@ -127,6 +131,7 @@ class DnsResolver:
         """Ask for the records of one kind of a name.
 
         Raises:
+            ServerFailed: the answer is SERVFAIL.
             TransientError: there is no answer.
         """
         import dns.exception
@@ -141,10 +146,20 @@ class DnsResolver:
             response = next(iter(error.kwargs.get("responses", {}).values()), None)
             return DnsAnswer((), _negative(response), _secure(response))
         except (dns.exception.DNSException, OSError) as error:
-            raise TransientError(f"{name}: {_why(error)}") from error
+            made = ServerFailed if _failed(error) else TransientError
+            raise made(f"{name}: {_why(error)}") from error
         if found.rrset is None:
             return DnsAnswer((), _negative(found.response), _secure(found.response))
         return DnsAnswer(tuple(found.rrset), float(found.rrset.ttl), _secure(found.response))
+
+
+def _failed(error: Exception) -> bool:
+    """True if a name server was reached and answered SERVFAIL."""
+    import dns.rcode
+
+    tried = getattr(error, "kwargs", {}).get("errors", ())
+    answers = [each[4] for each in tried if each[4] is not None]
+    return any(each.rcode() == dns.rcode.SERVFAIL for each in answers)
 
 
 def _why(error: Exception) -> str:

@@ -344,6 +344,14 @@ async def test_a_trial_prints_the_rights_and_the_corefile_and_changes_nothing(
         < order.index(("ConfigMap", "coredns"))
     )
     assert (await everything(admin), await text_of(admin)) == before
+
+    await install.install(admin, WITH, quiet)
+    back = tuple(each.replace("--services", "--no-services") for each in asked)
+    found = await command(*back)
+    *_, last = yaml.safe_load_all(found.out)
+    assert (last["kind"], last["data"]) == ("ConfigMap", {"Corefile": KUBEADM})
+    assert await text_of(admin) == SERVED
+
     await written(admin, KUBEADM.replace(" {", " {{", 1))
     refused = await command(*asked)
     assert (refused.status, "stays as it is" in refused.err) == (1, True)

@@ -23,6 +23,7 @@ class NameServer:
         records: by name and kind: TTL and texts. Change them as you like.
         secure: whether the bit AD is set where it is asked for.
         silent: whether it answers nothing.
+        failing: names that it answers by SERVFAIL.
         asked: how often each name was asked for.
         address: ``127.0.0.1:PORT``.
     """
@@ -30,6 +31,7 @@ class NameServer:
     def __init__(self) -> None:
         self.records: dict[tuple[str, str], tuple[int, list[str]]] = {}
         self.secure = self.silent = False
+        self.failing: set[str] = set()
         self.asked: Counter[tuple[str, str]] = Counter()
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
@@ -76,6 +78,9 @@ class NameServer:
         answer = dns.message.make_response(question)
         if self.secure and question.flags & dns.flags.AD:
             answer.flags |= dns.flags.AD
+        if name in self.failing:
+            answer.set_rcode(dns.rcode.SERVFAIL)
+            return answer
         found = self.records.get((name, kind))
         if found is not None:
             answer.answer.append(dns.rrset.from_text(name, found[0], "IN", kind, *found[1]))

@@ -10,6 +10,7 @@ from liqod.model.clusterset.corefile import OPTION, Names
 from liqod.model.view.daemonfacts import ProcessFacts
 from liqod.model.view.rows import CheckRow, Ladder
 from liqod.model.view.servicefacts import (
+    Asked,
     Condition,
     Endpoints,
     ExchangeFacts,
@@ -104,6 +105,10 @@ SERVES = Names(OPTION, ("cluster.local", "clusterset.local"))
 PLAIN = Names("", ("cluster.local", "in-addr.arpa"))
 
 
+def told(verdict: Any) -> Asked:
+    return Asked("10.96.0.10", "web.shop.svc.clusterset.local", verdict)
+
+
 def dns(**changes: Any) -> NameServer:
     names = {"names": PLAIN, "version": (1, 13, 1), "account": "coredns"}
     return NameServer("kube-system/coredns", **{**names, **changes})
@@ -120,6 +125,21 @@ def dns(**changes: Any) -> NameServer:
         (dns(version=()), "failing", "does not serve clusterset.local"),
         (dns(names=Names("forward")), "unknown", "clusterset.local to forward"),
         (NameServer(), "unknown", "no CoreDNS with a Corefile is seen"),
+        # Its answer counts more than its configuration,
+        (dns(names=SERVES, lists=True, asked=told("answered")), "ok", "10.96.0.10 answers web."),
+        (dns(names=SERVES, lists=None, asked=told("answered")), "ok", "10.96.0.10 answers web."),
+        (dns(names=SERVES, lists=True, asked=told("absent")), "failing", "local as it has to"),
+        (dns(names=SERVES, lists=True, asked=told("failed")), "failing", "SERVFAIL"),
+        (dns(names=Names("forward"), asked=told("answered")), "ok", "10.96.0.10 answers web."),
+        (dns(names=Names("forward"), asked=told("absent")), "failing", "does not answer web."),
+        (NameServer(asked=told("answered")), "ok", "10.96.0.10 answers web."),
+        # but not rights that are gone: it fails when it starts again.
+        (dns(names=SERVES, lists=False, asked=told("answered")), "failing", "may not list and"),
+        # Where it cannot be asked, nothing is green.
+        (dns(names=SERVES, lists=True, asked=told("silent")), "unknown", "cannot be asked from h"),
+        (dns(names=SERVES, lists=True, asked=told("foreign")), "unknown", "another cluster's ans"),
+        (dns(names=Names("forward"), asked=told("silent")), "unknown", "its answers are not seen"),
+        (dns(asked=told("silent")), "failing", "does not serve clusterset.local"),
     ],
 )
 def test_the_dns_server(server: NameServer, verdict: str, says: str):
