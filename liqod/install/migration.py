@@ -43,6 +43,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, NotFound
+from liqod.install import clustersetdns
 from liqod.install.manifests import HELM, OF_LIQO, OF_LIQOD, SELECTOR, Options, manifests
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
@@ -281,7 +282,8 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
     handed over to Helm as they are.
 
     Raises:
-        ConfigError: the daemon still runs, or has not taken over pods that Liqo would not know.
+        ConfigError: the daemon still runs, or has not taken over pods that Liqo would not know; or
+            CoreDNS would lose what it reads.
     """
     cluster_id = await own_cluster_id(client, namespace)
     if await client.find(MUTATING_WEBHOOKS, directpods.WEBHOOK, decode=Partial) is not None:
@@ -289,6 +291,7 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
             "pods of peers are here, or were, that have no ShadowPod: run the daemon of this "
             "version until it has taken them over, then this again"
         )
+    await clustersetdns.take_back(client, progress)
     progress("stopping the daemon")
     for one in await _find(client, DEPLOYMENTS, SELECTOR, namespace):
         await _delete(client, one)

@@ -20,6 +20,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.errors import ConfigError
 from liqod.install import clustersetdns, installerrights
+from liqod.install.migration import give_back
 from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -287,6 +288,14 @@ async def test_definitions_are_not_purged_under_a_corefile_that_was_changed_by_h
         await install.uninstall(admin, "liqo", purge=True, progress=quiet)
     assert await admin.find(CUSTOM_RESOURCES, IMPORTS) is not None
     await install.uninstall(admin, "liqo", purge=False, progress=quiet)
+
+
+async def test_giving_the_cluster_back_to_liqo_takes_it_back_first(admin, monkeypatch):
+    await install.install(admin, WITH, quiet)
+    watching = Watching(admin, monkeypatch)
+    await give_back(admin, "liqo", quiet)
+    assert (await text_of(admin), await rights(admin)) == (KUBEADM, False)
+    assert watching.seen == [("ConfigMap", True, True), ("Deployment", True, True)]
 
 
 async def test_what_was_begun_and_killed_is_taken_up_again(admin, monkeypatch):
