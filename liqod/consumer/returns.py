@@ -35,6 +35,7 @@ from liqod.resources import (
     NamespaceOffloading,
     VirtualNode,
 )
+from liqod.resources.offloading import REMOTE
 
 AGAIN: Final = 0.2
 """Seconds until the mark is looked for that was just written."""
@@ -162,6 +163,9 @@ class ReturnedPods(Controller[Key]):
         clusters = offloading.status.remote_namespaces_conditions
         kept = returnmarks.kept(marks, now, owners, clusters)
         kept = returnmarks.lifted(kept, now, self._has_room)
+        if clusters and offloading.spec.pod_offloading_strategy == REMOTE:
+            first = self._context.config.consumer.return_back_off
+            kept = returnmarks.shortened(kept, now, clusters, first)
         if kept != marks or not marks:
             await self._write(offloading, kept)
         return PACE if kept else None

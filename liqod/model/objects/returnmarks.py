@@ -115,7 +115,7 @@ def added(marks: Iterable[ReturnMark], new: ReturnMark, first: float) -> tuple[R
     before = find(marks, new.owner, new.cluster)
     times = 1 if before is None or before.forgotten <= new.since else min(before.times + 1, TIMES)
     seconds = min(first * 2.0 ** min(times - 1, 30), LONGEST)
-    until = _text(datetime.fromisoformat(new.since) + timedelta(seconds=seconds))
+    until = _after(new.since, seconds)
     made = msgspec.structs.replace(new, times=times, until=until, message=new.message[:TEXT])
     return (*(each for each in marks if each is not before), made)
 
@@ -149,11 +149,43 @@ def lifted(
         has_room: whether the peer says that a node has as much free as a mark's pod asked for.
     """
     return tuple(
-        msgspec.structs.replace(each, until=now, due=each.due or each.until)
+        _until(each, now)
         if each.asked and each.since <= now and each.holds(now) and has_room(each)
         else each
         for each in marks
     )
+
+
+def shortened(
+    marks: Iterable[ReturnMark], now: str, clusters: Collection[str], first: float
+) -> tuple[ReturnMark, ...]:
+    """The marks, where pods may go nowhere else: none of a controller that all places are marked of
+    outlasts a first one. To wait there is no worse than to wait here. They count in the next one.
+
+    Args:
+        marks: all.
+        now: the time, RFC 3339.
+        clusters: ids of all places that the pods have.
+        first: seconds for which the first mark is in force.
+    """
+    known = tuple(marks)
+    places = {
+        owner: {each.cluster for each in known if each.owner == owner and each.holds(now)}
+        for owner in {each.owner for each in known}
+    }
+    return tuple(
+        _until(each, max(now, _after(each.since, first)))
+        if places[each.owner] >= set(clusters) and each.since <= now
+        else each
+        for each in known
+    )
+
+
+def _until(mark: ReturnMark, end: str) -> ReturnMark:
+    """A mark that ends at a time at the latest."""
+    if end >= mark.until:
+        return mark
+    return msgspec.structs.replace(mark, until=end, due=mark.due or mark.until)
 
 
 def in_force(marks: Iterable[ReturnMark], now: str) -> tuple[ReturnMark, ...]:
@@ -182,6 +214,10 @@ def end(mark: ReturnMark) -> str:
     shown = ", ".join(f"{name} {amount}" for name, amount in asked.items()) or "room"
     sooner = f", or soon after it says that a node has {shown} free" if mark.asked else ""
     return f"{mark.until}{sooner}"
+
+
+def _after(start: str, seconds: float) -> str:
+    return _text(datetime.fromisoformat(start) + timedelta(seconds=seconds))
 
 
 def _text(time: datetime) -> str:

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 
@@ -12,8 +13,9 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
 from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
+from liqod.kube import times as times_of
 from liqod.kube.selection import Selection
-from liqod.model.objects import podreturns
+from liqod.model.objects import podreturns, returnmarks
 from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
 from liqod.runtime.account import Account
@@ -127,6 +129,32 @@ async def test_a_peer_without_the_room_that_it_grants_has_each_pod_once():
         await rome.admin.patch(DEPLOYMENTS, "web", {"spec": {"replicas": 8}}, HERE)
         await served(rome, 8)
         assert (await codes(rome)).count("Returning") == told
+
+
+async def test_where_there_is_no_other_peer_it_is_tried_again_soon():
+    async with clusters("milan", "turin", after=5) as [rome, milan, turin]:
+        await shut(milan)
+        await shut(turin)
+        await opened(rome, milan, turin)
+        await rome.admin.create(DEPLOYMENTS, web(1, cpu="2"), HERE)
+
+        async def times(count: int, most: int = 600) -> bool:
+            """As many marks, of which none lasts longer from now on."""
+            found = await marks(rome)
+            left = [times_of.seconds(each.until) - times_of.seconds(each.since) for each in found]
+            return len(found) == count and all(each <= most for each in left)
+
+        await eventually(lambda: times(1), seconds=60)
+        mark = (await marks(rome))[0]
+        # It has come back so often that it would be for hours; there is still the other peer.
+        late = times_of.of(times_of.seconds(mark.since) + 6 * 3600.0)
+        often = msgspec.structs.replace(mark, until=late, times=6)
+        notes = {"metadata": {"annotations": {labels.RETURNED: returnmarks.render([often])}}}
+        await rome.admin.patch(NAMESPACE_OFFLOADINGS, "offloading", notes, HERE)
+        await eventually(lambda: times(1, 6 * 3600), seconds=5)
+        assert not await times(1)
+        await eventually(lambda: times(2), seconds=60)
+        assert {each.times for each in await marks(rome)} == {1, 6}
 
 
 async def test_kinds_of_gpus_on_a_machine_each_are_not_had_together():

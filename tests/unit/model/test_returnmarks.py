@@ -124,3 +124,25 @@ def test_its_end_is_told():
     assert returnmarks.sentence(asked).endswith(f"and is tried again after {text}")
     broken = msgspec.structs.replace(mark, asked={"cpu": "nonsense"})
     assert returnmarks.read({"liqod.io/returned": returnmarks.render([broken]) or ""}) == ()
+
+
+def test_where_there_is_no_other_place_none_lasts_longer_than_the_first_time():
+    late = "2026-01-02T12:15:00Z"
+    mark = added(NOON, late)
+    assert mark.until == "2026-01-02T12:35:00Z"
+    assert returnmarks.shortened((mark,), late, {"milan", "turin"}, 600.0) == (mark,)
+    (short,) = returnmarks.shortened((mark,), late, {"milan"}, 600.0)
+    assert (short.until, short.due) == ("2026-01-02T12:25:00Z", mark.until)
+    assert short.forgotten == mark.forgotten  # it counts as before
+    assert short.is_sound
+    assert returnmarks.shortened((short,), late, {"milan"}, 600.0) == (short,)
+    # The other place was marked, or went, later on.
+    later = "2026-01-02T12:30:00Z"
+    (ended,) = returnmarks.shortened((mark,), later, {"milan"}, 600.0)
+    assert not ended.holds(later)
+    other = msgspec.structs.replace(mark, cluster="turin")
+    both = returnmarks.shortened((mark, other), late, {"milan", "turin"}, 600.0)
+    assert {each.until for each in both} == {short.until}
+    of_another = msgspec.structs.replace(other, owner="uid-2")
+    some = (mark, of_another)
+    assert returnmarks.shortened(some, late, {"milan", "turin"}, 600.0) == some
