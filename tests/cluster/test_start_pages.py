@@ -12,16 +12,13 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.test_chart_uninstall import as_account
-from tests.testbed import inventory, pages
+from tests.testbed import inventory, pages, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.federation import Member
 from tests.testbed.pages import Terminal, Typed
 
 pytestmark = pytest.mark.cluster
-
-START = pages.ROOT / "docs" / "start"
-BY_PACKAGE = START / "by-package.md"
 
 
 @pytest.fixture
@@ -48,9 +45,11 @@ def terminal(clusters: list[Member], tmp_path: Path) -> Iterator[Terminal]:
 
 def test_two_clusters_by_package(clusters: list[Member], terminal: Terminal) -> None:
     before = {member.name: liqods_part(member) for member in clusters}
-    done = terminal.follow(
-        BY_PACKAGE.read_text(), {"liqod uninstall --purge --yes": terminal.stop_daemons}
-    )
+    offloaded, step, rest = shownblocks.whole("start/by-package").partition("\n## 5.")
+    done = terminal.follow(offloaded, {})
+    day_by_day(terminal)
+    away = {"liqod uninstall --purge --yes": terminal.stop_daemons}
+    done += terminal.follow(step + rest, away)
     typed = dict(done)
     # Two daemons on one host do not take each other's ports.
     assert "already in use" not in typed["liqod status"]
@@ -60,6 +59,71 @@ def test_two_clusters_by_package(clusters: list[Member], terminal: Terminal) -> 
     for member in clusters:
         there = before[member.name]
         wait_until(f"{member.name} as before", partial(is_as_before, member, there), 60)
+
+
+def day_by_day(terminal: Terminal) -> None:
+    """The commands of how-to pages, where rome borrows from milan and shop is offloaded."""
+    terminal.section(shownblocks.commands("how-to/peering", "3. Look"))
+    terminal.section(shownblocks.commands("how-to/manifests", "Look"))
+    terminal.section(shownblocks.commands("how-to/invitation", "While it waits"))
+    for pod in ("web-0", "web-1"):
+        terminal.type(f"kubectl -n shop run {pod} --image=nginx")
+        terminal.type(f"kubectl -n shop wait --for=condition=Ready pod/{pod}")
+    terminal.section(
+        shownblocks.commands(
+            "how-to/diagnose",
+            "1. What is wrong here",
+            "2. Which layer fails",
+            "3. Why a pod is where it is",
+            "5. What the daemon does",
+            "7. Report it",
+        )
+    )
+    terminal.section(shownblocks.commands("how-to/discovery", "", "By DNS", "By an inventory"))
+    seen = shownblocks.commands("how-to/invitation", "By a request", only="liqod discover")
+    terminal.section(seen)
+    terminal.type("kubectl -n shop get deployment web -o yaml > web.yaml")
+    terminal.section(shownblocks.commands("how-to/explain", "", "A virtual node's numbers"))
+    terminal.section(shownblocks.commands("how-to/volumes", ""))
+    terminal.type("kubectl -n shop create ingress web --rule=shop.example/=web:80")
+    terminal.section(
+        shownblocks.commands("how-to/expose", "To pods in both clusters", "By an Ingress", "Look")
+    )
+    terminal.section(shownblocks.commands("how-to/gitops", "A repository"))
+    (terminal.folder / "rome").symlink_to(pages.ROOT / "examples" / "gitops" / "rome")
+    changes = shownblocks.commands("how-to/gitops", "What a change would do", only="liqod")
+    changes += shownblocks.commands("how-to/gitops", "What a change would do", only="kubectl")
+    terminal.section(changes, statuses=(2,))
+    terminal.section(shownblocks.commands("how-to/offload", "2. Offload it", only="kubectl"))
+    terminal.section(shownblocks.commands("how-to/offload", "Look"))
+    terminal.section(shownblocks.commands("how-to/returns", "See why", "Try it again at once"))
+    terminal.section(shownblocks.commands("how-to/returns", "Have pods wait at their peer"))
+    terminal.type("kubectl annotate namespaceoffloading offloading -n shop liqod.io/return-")
+    terminal.section(shownblocks.commands("how-to/returns", "Have pods of a Job return"))
+    terminal.section(shownblocks.commands("how-to/wheels", "Completion"))
+    terminal.section(shownblocks.commands("how-to/upgrades", "2. Install", "5. Look"))
+    terminal.section(shownblocks.commands("how-to/rotate-key", "Steps", "Look"))
+    own = "rome-at-milan.kubeconfig"
+    terminal.section(shownblocks.commands("how-to/peering", "More from the same peer"), FILE=own)
+    terminal.section(shownblocks.commands("how-to/virtual-nodes", "2. rome asks for the nodes"))
+    terminal.section(shownblocks.commands("how-to/take-away", "Look"))
+
+
+def the_chart_day_by_day(terminal: Terminal) -> None:
+    """The commands of how-to pages about a daemon in the cluster, in which the chart is."""
+    settings = shownblocks.commands("how-to/in-cluster", "Configuration")
+    terminal.section(settings)
+    terminal.type("helm get values liqod -n liqo > values.yaml")
+    changes = shownblocks.commands("how-to/gitops", "What a change would do", only="helm")
+    terminal.section(changes, statuses=(0, 2), CHART="deploy/helm/liqod")
+    terminal.section(shownblocks.commands("how-to/chart", "What is otherwise than by the command"))
+    terminal.section(shownblocks.commands("how-to/chart", "Upgrades, and away with it"))
+    looks = shownblocks.commands("how-to/in-cluster", "2. Look whether it works")
+    terminal.section(looks)
+    node = terminal.type("kubectl get nodes -o name").partition("\n")[0].removeprefix("node/")
+    drains = shownblocks.commands("how-to/in-cluster", "Drain the gateway's node")
+    terminal.section(drains, NODE=node)
+    terminal.type(f"kubectl uncordon {node}")
 
 
 def liqods_part(member: Member) -> set[inventory.Item]:
@@ -91,10 +155,10 @@ def checkout(terminal: Terminal) -> None:
 @pytest.mark.usefixtures("checkout")
 def test_one_application_over_two_clusters(clusters: list[Member], terminal: Terminal) -> None:
     clusters[0].run_nodes()
-    peered, _, offloaded = BY_PACKAGE.read_text().partition("\n## 4.")
+    peered, _, offloaded = shownblocks.whole("start/by-package").partition("\n## 4.")
     assert "offload namespace" in offloaded
     terminal.follow(peered, {})
-    terminal.follow((START / "one-application.md").read_text(), {})
+    terminal.follow(shownblocks.whole("start/one-application"), {})
     assert not clusters[1].api.exists("/api/v1/namespaces/shop-rome")
 
 
@@ -112,7 +176,8 @@ def test_two_clusters_by_chart(clusters: list[Member], terminal: Terminal) -> No
         for member in clusters:
             member.daemon.stop()
 
-    text = (START / "by-chart.md").read_text()
+    text = shownblocks.whole("start/by-chart")
+    offloaded, step, rest = text.partition("\n## 4.")
     first, leaves = (
         next(
             each.line
@@ -121,6 +186,8 @@ def test_two_clusters_by_chart(clusters: list[Member], terminal: Terminal) -> No
         )
         for words in ("liqod generate", "helm uninstall")
     )
-    terminal.follow(text, {first: daemons, leaves: ended})
+    terminal.follow(offloaded, {first: daemons})
+    the_chart_day_by_day(terminal)
+    terminal.follow(step + rest, {leaves: ended})
     for member in clusters:
         assert not member.api.exists("/api/v1/nodes/milan")

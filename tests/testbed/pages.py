@@ -11,10 +11,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.testbed import shownblocks
 from tests.testbed.daemon import STOP_DEADLINE
 from tests.testbed.processes import Child, plain_environment, tail
 
@@ -127,15 +128,39 @@ class Terminal:
                 done.append((step.line, said))
         return done
 
-    def type(self, line: str) -> str:
-        """Run a line as a shell does; its output. Fails the test if the line fails."""
+    def section(
+        self, shown: Iterable[shownblocks.Shown], *, statuses: Container[int] = (0,), **put_in: str
+    ) -> None:
+        """Types the commands of sections, each at the cluster of its prompt.
+
+        Args:
+            shown: the commands.
+            statuses: with which they may end.
+            put_in: by words in capitals what a reader writes in their place.
+        """
+        for at, line in map(shownblocks.answered, shown):
+            for word, text in put_in.items():
+                line = line.replace(word, text)
+            self.type(line, at, statuses)
+
+    def type(self, line: str, at: str = "", statuses: Container[int] = (0,)) -> str:
+        """Run a line as a shell does; its output. Fails the test if the line fails.
+
+        Args:
+            line: the command.
+            at: the cluster that it is about, whose kubeconfig is in the folder; empty for the one
+                that was exported.
+            statuses: with which it may end.
+        """
+        here = {"KUBECONFIG": f"{self.folder}/{at}.kubeconfig"} if at else {}
         if export := re.fullmatch(r"export (\w+)=(.*)", line):
             self.environment[export[1]] = export[2].replace("$PWD", str(self.folder))
             return ""
         done = subprocess.run(
             ["bash", "-c", line],
             cwd=self.folder,
-            env=self.environment,
+            env={**self.environment, **here},
+            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -143,7 +168,7 @@ class Terminal:
             check=False,
         )
         logs = "\n".join(tail(self.folder / f"{child.name}.log", 20) for child in self.daemons)
-        assert done.returncode == 0, f"$ {line}\n{done.stdout}\n{logs}"
+        assert done.returncode in statuses, f"$ {line}\n{done.stdout}\n{logs}"
         return done.stdout
 
     def run_daemon(self, line: str) -> None:

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.testbed import pages
+from tests.testbed import pages, shownblocks
 from tests.testbed.pages import Typed, Written
 from tests.testbed.processes import plain_environment
 
@@ -71,7 +71,7 @@ def test_readme_installs_as_the_page_does() -> None:
 
 
 def test_make_runs_the_demo_that_is_tried() -> None:
-    (step,) = pages.steps((START / "demo.md").read_text())
+    (step,) = pages.steps(shownblocks.whole("start/demo"))
     assert isinstance(step, Typed)
     said = subprocess.run(
         ["bash", "-c", f"{step.line} --dry-run"],

@@ -2,6 +2,7 @@
 
 import io
 import re
+import shlex
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,30 +11,28 @@ import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES
 from tests.simulated.borrower import eventually
-from tests.simulated.meeting import lead, meeting, run
+from tests.simulated.meeting import ask, entries, lead, meeting, run
 from tests.simulated.members import AT_MILAN, Member, members
-from tests.testbed.pages import ROOT
+from tests.testbed import shownblocks
+from tests.testbed.shownblocks import Shown
 
 pytestmark = pytest.mark.long
 
-SETTINGS = "[webhook]\nenabled = false\n[network]\nenabled = false\n"
-LINE = re.compile(r"^    (?:(rome|milan)\$ )?liqod (.*?)(?:  +#.*)?$", re.MULTILINE)
-ELSEWHERE = re.compile("test network|--forget|unpeer .*--remote-kubeconfig")
-"""Parts of commands for joined networks, and of those that stand for another one before them."""
-ASKING = ("unoffload", "unpeer", "drain")
-"""Commands that ask, which `--yes` answers."""
+SETTINGS = """
+[webhook]
+enabled = false
+[network]
+enabled = false
+[[peers]]
+id = "milan"
+node_labels = {region = "north"}
+"""
 CONTAINER = {"name": "web", "image": "web:1"}
-PEERING = ("1. Let rome in", "2. Peer", "3. Look")
-OFFLOADING = ("1. Ask what would become of it", "2. Offload it", "Look")
 
 
-def typed(page: str, *sections: str) -> list[tuple[str, list[str]]]:
-    """The commands of sections of a page: at which cluster, and their words."""
-    text = (ROOT / "docs" / "how-to" / f"{page}.md").read_text()
-    parts = {each.partition("\n")[0]: each for each in text.split("\n## ")}
-    found = [each for section in sections for each in LINE.findall(parts[section])]
-    assert found
-    return [(at or "rome", line.split()) for at, line in found if not ELSEWHERE.search(line)]
+def words_of(shown: Shown) -> list[str]:
+    """The words of a command behind the program's name."""
+    return shlex.split(shown.line)[1:]
 
 
 @pytest.fixture
@@ -57,34 +56,53 @@ async def test_pages_are_typed_from_a_peering_to_its_end(
     monkeypatch.chdir(tmp_path)
     rome, milan = clusters["rome"], clusters["milan"]
 
-    async def follow(page: str, *sections: str) -> None:
-        for at, words in typed(page, *sections):
-            more = ("--yes",) if words[0] in ASKING else ()
-            ended = await run(clusters[at], tmp_path, *words, *more)
+    async def follow(*shown: Shown) -> None:
+        for each in shown:
+            words = words_of(shownblocks.answered(each))
+            ended = await run(clusters[each.at or "rome"], tmp_path, *words)
             assert ended.status == 0, (words, ended.out, ended.err)
 
-    await follow("peering", *PEERING)
+    user = shownblocks.commands("how-to/peering", "1. Let rome in")
+    peer = shownblocks.commands("how-to/peering", "2. Peer")
+    await follow(*user, *peer)
+    await follow(*shownblocks.commands("how-to/peering", "3. Look", only="liqod"))
     assert await rome.admin.find(NODES, "milan") is not None
-    await follow("offload", *OFFLOADING)
+    await follow(*shownblocks.commands("how-to/offload", "1. Ask what would become of it"))
+    await follow(*shownblocks.commands("how-to/offload", "2. Offload it", only="liqod"))
+    await follow(*shownblocks.commands("how-to/offload", "Look", only="liqod"))
     assert await milan.admin.find(NAMESPACES, "shop-rome") is not None
-    await follow("diagnose", "1. What is wrong here", "2. Which layer fails")
-    await follow("take-away", "A consumer, for a while")
+    await follow(*shownblocks.commands("how-to/offload", "Where its pods may run"))
+    await follow(*shownblocks.commands("how-to/diagnose", "1. What is wrong here"))
+    await follow(*shownblocks.commands("how-to/diagnose", "2. Which layer fails"))
+    await follow(*shownblocks.commands("how-to/take-away", "A consumer, for a while"))
 
     async def is_lent_again() -> bool:
         return await rome.admin.find(NODES, "milan") is not None
 
     await eventually(is_lent_again)
-    await follow("offload", "Take it back")
+    await follow(*shownblocks.commands("how-to/offload", "Take it back"))
     assert await milan.admin.find(NAMESPACES, "shop-rome") is None
-    await follow("take-away", "One peer", "Look")
+    await follow(*shownblocks.commands("how-to/offload", "2. Offload it", only="liqod"))
+    await follow(*shownblocks.commands("how-to/take-away", "One namespace"))
+    assert await milan.admin.find(NAMESPACES, "shop-rome") is None
+
+    *both, with_their_word, alone = shownblocks.commands("how-to/take-away", "One peer")
+    await follow(*both)
+    await follow(*shownblocks.commands("how-to/take-away", "Look", only="liqod"))
     assert await rome.admin.find(NODES, "milan") is None
     assert await milan.admin.find(NAMESPACES, AT_MILAN) is None
+    for ending in (with_their_word, alone):
+        (tmp_path / "rome-at-milan.kubeconfig").unlink()
+        await follow(*user, *peer, ending)
+    assert await rome.admin.find(NODES, "milan") is None
+    await follow(*shownblocks.commands("how-to/take-away", "A peer that is not to be trusted"))
 
 
 async def test_an_invitation_is_handed_over_as_its_page_says(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ):
-    (_, invite), (_, [*peer, redirected, _]) = typed("invitation", "By a line")
+    invite, peer = map(words_of, shownblocks.commands("how-to/invitation", "By a line"))
+    *peer, redirected, _ = peer
     assert redirected == "<"
     async with meeting("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)
@@ -94,3 +112,21 @@ async def test_an_invitation_is_handed_over_as_its_page_says(
         done = await run(rome, tmp_path, *peer)
         assert done.status == 0, done.err
         assert await rome.admin.find(NODES, "milan") is not None
+
+
+async def test_a_request_is_answered_as_its_page_says(tmp_path: Path):
+    answered = shownblocks.commands("how-to/invitation", "By a request", only="liqod inbox")
+
+    async with meeting("rome", "milan") as [rome, milan]:
+
+        async def is_asked() -> bool:
+            return any(each.status.phase == "Waiting" for each in await entries(milan))
+
+        await ask(rome, milan)
+        await eventually(is_asked)
+        clusters = {"rome": rome, "milan": milan}
+        for each in answered:
+            done = await run(clusters[each.at], tmp_path, *words_of(each))
+            assert done.status == 0, (each, done.err)
+        [entry] = await entries(milan)
+        assert (entry.spec.decision, entry.spec.granted["cpu"]) == ("Accept", "2")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from liqod.cli import plugintemplate
-from tests.testbed import pages
+from tests.testbed import pages, shownblocks
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = ROOT / "examples" / "plugins"
@@ -85,8 +85,7 @@ def test_no_example_is_left_out() -> None:
 def test_the_page_on_writing_one_works_as_it_stands(tmp_path: Path) -> None:
     # The suites are not installed in an environment that is made for liqod's own tests.
     (tmp_path / "simulator").symlink_to(ROOT / "simulator")
-    page = (ROOT / "docs" / "how-to" / "write-a-plugin.md").read_text()
     terminal = pages.Terminal(tmp_path, tmp_path)
-    done = terminal.follow(page, {})
+    done = terminal.follow(shownblocks.whole("how-to/write-a-plugin"), {})
     for kind in plugintemplate.ABOUT:
         assert any(line.startswith(f"liqod plugins new {kind} ") for line, _ in done)

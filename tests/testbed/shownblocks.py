@@ -1,0 +1,258 @@
+"""The commands that the pages of start and how-to show, and which of them no test types.
+
+A test types the commands of sections by :func:`commands`, those of a whole page by :func:`whole`.
+``python -m tests.testbed.shownblocks`` lists each block with the tests that do.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = ROOT / "docs"
+TYPED: Final = frozenset(
+    (
+        *("cd", "export", "helm", "journalctl", "kubectl", "liqoctl", "liqod", "make", "openssl"),
+        *("pip", "pipx", "podman", "python", "python3", "rm", "sha256sum", "skopeo", "sudo"),
+        *("systemctl", "tar", "mkdir"),
+    )
+)
+"""Programs by which a block is known to be one of commands."""
+ASKING: Final = ("drain", "revoke", "rotate key", "uninstall", "unoffload", "unpeer")
+"""Commands that ask, which ``--yes`` answers."""
+_PROMPT: Final = re.compile(r"(?:(rome|milan)\$ |\$ )")
+_COMMENT: Final = re.compile(r"(?:^|  +)#.*")
+_VARIABLE: Final = re.compile(r"[A-Z_]+=\S* ")
+
+RELEASED = "of a release, whose parts tests build by the functions that it calls"
+DEBIAN = "of a machine: test_deb.py and test_package.py bring it there by steps of their own"
+LIQO = "of Liqo: test_migration.py and test_liqo_cases.py act beside it"
+NETWORKS = "of joined networks: tests/netns joins them by the same functions"
+ENDLESS = "goes on until it is ended"
+PODS = "of a pod's own processes, which nodes without a kubelet do not run"
+JOB = "waits for a Job's pod: test_chart_uninstall.py carries it out"
+IMAGES = "of a registry, by programs of others"
+MADE = "makes an environment, which tests have"
+SAME = "as another page's or test's, with other words"
+SET = "of a set of clusters: tests/cluster/test_clusterset.py calls the same"
+SEEN = "of a cluster that is seen: the demo, which a test runs, types it"
+PARTLY = "is not whole: the reader puts in what is his"
+
+ELSEWHERE: Final[Mapping[str, str | Mapping[str, str]]] = {
+    "start/by-package": {
+        "python3 -m venv .venv && .venv/bin/pip install '.[web]'": MADE,
+        "export PATH=$PWD/.venv/bin:$PATH": MADE,
+    },
+    "start/demo": {"make demo": ENDLESS},
+    "how-to/chart": {
+        "helm install liqod deploy/helm/liqod --namespace liqo --create-namespace --set"
+        " clusterID=rome --set image=registry.example/liqod:TAG --set"
+        " apiServer.address=https://rome.example:6443": SAME,
+        "helm uninstall liqod --namespace liqo": JOB,
+        "helm uninstall liqod --namespace liqo --no-hooks": SAME,
+        "liqod uninstall --purge": SAME,
+    },
+    "how-to/deb": DEBIAN,
+    "how-to/diagnose": {
+        "liqod network status milan": NETWORKS,
+        "liqod test network milan": NETWORKS,
+        "liqod logs web-0 -n shop": PODS,
+        "liqod top": ENDLESS,
+        "liqod events --follow": ENDLESS,
+        "kubectl -n liqo exec -it deploy/liqod -- liqod events --last 50": PODS,
+        "journalctl -u liqod": DEBIAN,
+        "kubectl -n liqo logs deploy/liqod": PODS,
+    },
+    "how-to/expose": {"liqod test network milan": NETWORKS},
+    "how-to/image": IMAGES,
+    "how-to/in-cluster": {
+        "liqod install --kubeconfig rome.kubeconfig --cluster-id rome --in-cluster --image"
+        " registry.example/liqod:TAG": SAME,
+        "liqod install … --advertise https://rome.example:6443": PARTLY,
+        "kubectl --kubeconfig rome.kubeconfig -n liqo exec -it deploy/liqod -- liqod doctor": PODS,
+        "liqod uninstall --kubeconfig rome.kubeconfig --purge": SAME,
+    },
+    "how-to/invitation": {"liqod peer milan --cpu 4": SEEN},
+    "how-to/migration": LIQO,
+    "how-to/nat": NETWORKS,
+    "how-to/peering": {"liqod test network milan": NETWORKS},
+    "how-to/release": RELEASED,
+    "how-to/services": SET,
+    "how-to/systemd": DEBIAN,
+    "how-to/take-away": {
+        "sudo systemctl disable --now liqod": DEBIAN,
+        "liqod uninstall --purge": SAME,
+        "sudo liqod node --clean-all": DEBIAN,
+    },
+    "how-to/upgrades": {
+        "liqod install --kubeconfig rome.kubeconfig --in-cluster --image"
+        " registry.example/liqod:TAG": SAME,
+        "sudo /opt/liqod/bin/pip install --upgrade '.[web]'": DEBIAN,
+        "sudo systemctl restart liqod": DEBIAN,
+        "sudo systemctl restart liqod-node": DEBIAN,
+    },
+    "how-to/volumes": {"liqod install …": PARTLY},
+    "how-to/wheels": {
+        "make wheels": RELEASED,
+        "pipx install ./liqod-VERSION-py3-none-any.whl": RELEASED,
+        "python3 -m venv ~/.local/share/liqod": RELEASED,
+        "~/.local/share/liqod/bin/pip install ./liqod-VERSION-py3-none-any.whl": RELEASED,
+        "export PATH=~/.local/share/liqod/bin:$PATH": RELEASED,
+        "pipx inject liqod ./liqod_simulator-VERSION-py3-none-any.whl": RELEASED,
+        "liqod demo": ENDLESS,
+    },
+    "how-to/with-liqo": LIQO,
+}
+"""The commands that no test types as they stand, by page, and why; a reason alone is for all."""
+
+
+class Shown(NamedTuple):
+    """A command of a page.
+
+    Attributes:
+        at: the cluster whose prompt is before it; empty for none.
+        line: the command, without prompt and comment.
+    """
+
+    at: str
+    line: str
+
+
+class Block(NamedTuple):
+    """A block of commands: its page, such as ``how-to/nat``, its heading, and the commands."""
+
+    page: str
+    heading: str
+    commands: tuple[Shown, ...]
+
+
+@cache
+def blocks(page: str) -> tuple[Block, ...]:
+    """All blocks of commands of a page, in their order."""
+    found = []
+    for heading, lines in _texts((DOCS / f"{page}.md").read_text()):
+        if read := _commands(lines):
+            found.append(Block(page, heading, read))
+    return tuple(found)
+
+
+def pages() -> list[str]:
+    """The pages that are held to it."""
+    folders = (DOCS / "start", DOCS / "how-to")
+    return [f"{each.name}/{path.stem}" for each in folders for path in sorted(each.glob("*.md"))]
+
+
+def commands(page: str, *headings: str, only: str = "") -> list[Shown]:
+    """The commands of sections of a page, without those that are run elsewhere.
+
+    Args:
+        page: such as ``how-to/nat``.
+        headings: of the sections, in the order in which they are to be typed.
+        only: the program that the commands begin with; empty for all.
+    """
+    every = [each for heading in headings for each in blocks(page) if each.heading == heading]
+    assert {each.heading for each in every} == set(headings), f"{page} has not all of {headings}"
+    found = [each for block in every for each in block.commands if not reason(page, each.line)]
+    return [each for each in found if _VARIABLE.sub("", each.line).startswith(only)]
+
+
+def reason(page: str, line: str) -> str:
+    """Why no test types a command of a page as it stands; empty where one does."""
+    found = ELSEWHERE.get(page, {})
+    return found if isinstance(found, str) else found.get(line, "")
+
+
+def answered(shown: Shown) -> Shown:
+    """A command, with the answer to what it asks."""
+    asks = any(shown.line.startswith(f"liqod {each}") for each in ASKING)
+    wants = asks and not shown.line.endswith("--dry-run")
+    return shown._replace(line=f"{shown.line} --yes") if wants else shown
+
+
+def whole(page: str) -> str:
+    """The text of a page all of whose commands a test types."""
+    return (DOCS / f"{page}.md").read_text()
+
+
+def typed() -> dict[tuple[str, str, str], set[str]]:
+    """The files of tests that type each command, by page, heading and line."""
+    found: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        text = path.read_text()
+        if "shownblocks." not in text:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            for page, heading, line in _chosen(node):
+                found[page, heading, line].add(str(path.relative_to(ROOT)))
+    return found
+
+
+def _chosen(node: ast.AST) -> Iterator[tuple[str, str, str]]:
+    """The commands that a call of :func:`commands` or :func:`whole` in a test is about."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return
+    owner, called = node.func.value, node.func.attr
+    if not isinstance(owner, ast.Name) or owner.id != "shownblocks":
+        return
+    if called not in ("whole", "commands"):
+        return
+    page, *headings = [ast.literal_eval(each) for each in node.args]
+    more = {str(each.arg): ast.literal_eval(each.value) for each in node.keywords}
+    if called == "whole":
+        headings = [each.heading for each in blocks(page)]
+    for heading in headings:
+        yield from ((page, heading, each.line) for each in commands(page, heading, **more))
+
+
+def _texts(page: str) -> Iterator[tuple[str, list[str]]]:
+    """The headings and lines of blocks that are indented, or fenced as a console's or nothing's."""
+    heading, fence, apart = "", "", True
+    lines: list[str] = []
+    for line in [*page.splitlines(), "## "]:
+        if (fenced := re.match(r" *```(\w*)", line)) is not None:
+            if fence in ("", "console", "none"):
+                yield heading, lines
+            fence, lines = ("" if fence else fenced[1] or "none"), []
+        elif fence or (line.startswith("    ") and (apart or lines)):
+            lines.append(line)
+        elif line or not lines:
+            if lines:
+                yield heading, lines
+            lines = []
+            heading = line.removeprefix("## ") if line.startswith("## ") else heading
+        apart = not line.strip()
+
+
+def _commands(lines: list[str]) -> tuple[Shown, ...]:
+    joined = re.sub(r"\\\n *", "", "\n".join(lines)).splitlines()
+    stripped = [each.strip() for each in joined if each.strip()]
+    prompted = any(_PROMPT.match(each) for each in stripped)
+    found = []
+    for line in stripped:
+        prompt = _PROMPT.match(line)
+        if prompt is None and prompted:
+            continue  # output
+        text = _COMMENT.sub("", line[prompt.end() :] if prompt else line)
+        found.append(Shown((prompt and prompt[1]) or "", re.sub(" {2,}", " ", text)))
+    first = _VARIABLE.sub("", found[0].line).split()[0] if found else ""
+    return tuple(found) if prompted or first.rpartition("/")[2] in TYPED else ()
+
+
+def table() -> Iterator[tuple[str, str, str, str]]:
+    """Each command by page, heading and line, and the tests that type it or why none does."""
+    found = typed()
+    for page in pages():
+        for block in blocks(page):
+            for _, line in block.commands:
+                tests = ", ".join(sorted(found.get((page, block.heading, line), ())))
+                yield page, block.heading, line, reason(page, line) or tests
+
+
+if __name__ == "__main__":
+    print("\n".join(" | ".join(each) for each in table()))
