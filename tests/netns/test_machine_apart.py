@@ -17,8 +17,10 @@ import trio
 
 from liqod.model import ids
 from liqod.network.dataplane.names import PeerNames
+from liqod.network.hostcapabilities import FOLDER
+from liqod.plugins.network import processes, uapi
 from liqod.resources import CONFIGURATIONS, Configuration
-from tests.netns.flows import flowing
+from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, run
 from tests.netns.nodeprogram import NodeProgram
 from tests.netns.test_floods import has_ranges
@@ -134,6 +136,30 @@ async def test_a_program_that_is_stopped_is_reported_and_taken_up_again(
             os.kill(child.pid, signal.SIGCONT)
             await connected(rome)
             await flow.loses_none(began)
+
+
+@pytest.mark.parametrize(("backend", "most"), [("wireguard", LATE), ("websocket", 15.0)])
+async def test_a_process_of_the_tunnels_that_is_frozen_is_replaced_within_seconds(
+    wireguard: str, tmp_path: Path, backend: str, most: float
+):
+    programs = dict[str, NodeProgram]()
+    async with two(wireguard, tmp_path, programs=programs) as (rome, milan):
+        assert (await join(rome.member, milan.member, backend=backend)).without == ""
+        process = await uapi.process(Path(FOLDER) / f"tunnels-{rome.node}.socket")
+        assert process is not None
+        async with flowing(rome.pod, await rome.alias(6)) as flow:
+            began = time.monotonic()
+            os.kill(process, signal.SIGSTOP)
+
+            async def gone() -> bool:
+                return not processes.command_line(process)
+
+            await eventually(gone, seconds=30)
+            print(f"{backend}: ended after {time.monotonic() - began:.1f} s")
+            gap = await flow.gets_well(began)
+            print(f"{backend}: {gap:.1f} s without an answer")
+            assert gap < most
+            await connected(rome)
 
 
 @asynccontextmanager
