@@ -259,7 +259,11 @@ class Tunnel(Protocol):
     """
 
     async def problem(self) -> str | None:
-        """A missing requirement on this machine (a program, a device, a right), in a sentence."""
+        """A missing requirement on this machine (a program, a device, a right), in a sentence.
+
+        Raises:
+            LiqodError: it cannot be found out now; it is asked again soon.
+        """
         ...
 
     async def up(self, spec: TunnelSpec, /, *, silent: float = 0.0) -> float:

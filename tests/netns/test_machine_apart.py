@@ -138,7 +138,7 @@ async def test_a_program_that_is_stopped_is_reported_and_taken_up_again(
             await flow.loses_none(began)
 
 
-@pytest.mark.parametrize(("backend", "most"), [("wireguard", LATE), ("websocket", 15.0)])
+@pytest.mark.parametrize(("backend", "most"), [("wireguard", LATE), ("websocket", 13.0)])
 async def test_a_process_of_the_tunnels_that_is_frozen_is_replaced_within_seconds(
     wireguard: str, tmp_path: Path, backend: str, most: float
 ):
