@@ -37,6 +37,7 @@ from liqod.inspect.protocol import (
 )
 from liqod.kube.recorder import record
 from liqod.model.view.headline import condition, first_failing, worst
+from liqod.model.view.roomrows import RoomSums
 from liqod.model.view.state import LiveState, apply
 from liqod.resources import CRD_REVISION, NAMESPACE_OFFLOADINGS, TENANTS, VIRTUAL_NODES
 from tests.simulated.borrower import eventually
@@ -136,6 +137,10 @@ async def test_a_viewer_sees_a_peer_come_and_fail_and_recover(tmp_path: Path):
         await seen.until(
             lambda now: condition(now.peers["milan"], now.pulses["milan"], seen.at) == "up"
         )
+        await seen.until(lambda now: now.rooms["milan"].allocatable.get("cpu") == "2")
+        assert seen.state.rooms["milan"].peer == "milan"
+        assert not seen.state.rooms["milan"].told  # milan does not show what is free
+        assert seen.state.room == RoomSums(nodes=1)
         assert seen.state.daemon.state == "leading"
         assert seen.state.peers["milan"].version == seen.state.daemon.kubernetes
         assert seen.state.slices["liqo-tenant-milan/milan"].direction == "borrowed"

@@ -17,7 +17,7 @@ from tests.unit.tui.rooms import HERE, MARK, MILAN, THERE, scene
 from tests.unit.tui.screens import Terminal
 from tests.unit.tui.sessions import after, hello, snapshot
 from tests.unit.tui.tables import shown, words
-from tui import keys, pages
+from tui import commands, keys, pages
 from tui.session import Session
 from tui.table import Order, Place, Row, Table, arrange, widths
 from tui.views import catalog
@@ -206,6 +206,13 @@ def test_its_key_opens_it_and_arrows_turn_its_tabs() -> None:
         assert "liqod explain node" in screen.text() or "allocatable" in screen.text()
 
     run(scenario, size=(120, 24))
+
+
+def test_a_peer_is_completed_and_narrows_the_view() -> None:
+    session = known(scene())
+    assert commands.completions("room m", session) == ["room milan"]
+    assert commands.read("room milan") == commands.Go(Place("room", "milan"))
+    assert commands.completions("roo", session) == ["room"]
 
 
 def test_the_view_is_offered_with_a_key_of_its_own() -> None:
