@@ -168,15 +168,17 @@ def _waits(session: Session, peer: str, now: float) -> Table:
     state = session.state
     found = [(key, each) for key, each in state.waits.items() if peer in ("", each.peer)]
     found.sort(key=lambda item: (item[1].since, item[0]))
-    rows = [_wait(key, each, now) for key, each in found]
+    doubts = {each.peer: doubt(session, each.peer, now) for _, each in found if each.node}
+    rows = [_wait(key, each, doubts.get(each.peer, ""), now) for key, each in found]
     sums = state.room or RoomSums()
     notes = _left_out(len(state.waits), sums.waits, "row")
     return Table(WAITS, tuple(rows), (*_sums(sums), *notes), empty="no pod waits")
 
 
-def _wait(key: str, each: WaitGroup, now: float) -> Row:
+def _wait(key: str, each: WaitGroup, doubts: str, now: float) -> Row:
     step = STEPS.get(each.step, "")
     why = ": ".join(filter(None, (step, each.message)))
+    why = f"{doubts}; before that: {why}" if doubts and each.node else why
     cells = (
         Cell(f"{each.pods}", "", each.pods),
         Cell(text.clean(f"{each.namespace}/{each.owner or each.name}"), "name"),

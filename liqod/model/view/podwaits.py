@@ -29,6 +29,8 @@ from liqod.model.view.roomrows import (
 )
 
 GATED: Final = "SchedulingGated"
+UNTAKEN: Final = "NotStarted"
+"""Cause: no kubelet of the peer has begun with the pod."""
 UNSEEN: Final = "NotSeen"
 """Cause: no scheduler has looked at the pod."""
 
@@ -80,8 +82,11 @@ def _there(status: PodStatus) -> tuple[str, str, str, str | None] | None:
     """The words of the peer, or of the reflector where the peer does not get the pod."""
     if status.reason:
         return status.reason, status.message, "", None
-    missing = podsight.unpulled(status)
-    return (podreturns.IMAGE, missing, "", None) if missing else None
+    if missing := podsight.unpulled(status):
+        return podreturns.IMAGE, missing, "", None
+    if status.container_statuses or status.init_container_statuses:
+        return None  # a kubelet has it, and starts it
+    return UNTAKEN, podsight.why(status) or "the peer has not said anything of it yet", "", None
 
 
 def _here(pod: LivePod) -> tuple[str, str, str, str | None]:

@@ -109,13 +109,20 @@ async def test_what_waits_at_a_peer_that_tells_nothing_returns_and_is_marked() -
         await opened(rome, milan, turin)
         viewer = Viewer(rome)
         await rome.admin.create(DEPLOYMENTS, web(6, cpu="2"), HERE)
-        state = await until(viewer, lambda now: now.room is not None and now.room.there)
+        state = await until(
+            viewer,
+            lambda now: any(
+                each.node and each.cause == "Unschedulable" for each in now.waits.values()
+            ),
+        )
         assert not state.rooms["milan"].told
         assert (state.rooms[HOME].told, state.rooms[HOME].allocatable["cpu"]) == (False, "16")
         untold = await explain_node(rome.admin, "milan")
         assert "  free: the provider does not tell" in explain._of_virtual_node(untold)
         assert state.rooms["milan"].free == {}
-        (waits,) = [each for each in state.waits.values() if each.node]
+        (waits,) = [
+            each for each in state.waits.values() if each.node and each.cause == "Unschedulable"
+        ]
         assert (waits.node, waits.cause, waits.owner.split()[0]) == (
             *("milan", "Unschedulable", "ReplicaSet"),
         )

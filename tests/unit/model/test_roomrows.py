@@ -169,6 +169,12 @@ PLACED = said("PodScheduled", "True", "")
             "True",
         ),
         (
+            pod(node="milan", conditions=[PLACED]),
+            "NotStarted",
+            "the peer has not said anything of it yet",
+            "",
+        ),
+        (
             pod(node="milan", containerStatuses=[PULL]),
             "ImageUnavailable",
             "no such image",

@@ -130,6 +130,14 @@ def test_pods_that_wait_say_where_for_how_long_and_why() -> None:
     assert "2 pods of shop/StatefulSet big wait in this cluster, without a node" in told
 
 
+def test_pods_that_wait_at_a_peer_that_is_gone_say_so_first() -> None:
+    rows = look(scene(milan={"link": "down", "reason": "no answer"}), "waiting").rows
+    assert [each.cells[-1].text for each in rows] == [
+        HERE.message,
+        "milan is down: no answer; before that: returns soon: no such image",
+    ]
+
+
 def test_marks_say_for_how_much_longer_and_what_ends_them_before() -> None:
     (only,) = look(scene(), "returned").rows
     assert [cell.text for cell in only.cells] == [
