@@ -300,8 +300,9 @@ def settled(found: MachineFacts, former: MachineFacts) -> MachineFacts:
         found,
         backends=backends,
         stands_by=found.stands_by | (former.stands_by & lasting.keys()),
+        # The first reason stays: the facts are others only where what can be done is.
         undecided={
-            name: why
+            name: former.undecided.get(name, why)
             for name, why in found.undecided.items()
             if name in open_ and name not in backends
         },

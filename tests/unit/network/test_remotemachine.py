@@ -190,6 +190,8 @@ def test_of_a_backend_that_could_not_be_asked_the_former_facts_count(
 ):
     assert settled(OPEN, former) == settles
     assert settled(WORKS, former) == WORKS
+    later = replace(OPEN, undecided={"rope": "silent for longer"})
+    assert settled(later, OPEN) == OPEN, "nothing begins anew for another reason"
     twice = replace(WORKS, undecided={"rope": "silent"})
     assert settled(twice, former) == WORKS, "by the answer of before"
 
