@@ -78,7 +78,7 @@ SHARED: dict[str, tuple[str, ...]] = {
         "contract/",
         *_files("cluster", "control_plane crd_upgrade kube resources specs"),
     ),
-    "real_node_cluster": _files("node", "ends images node offload podstreams returns"),
+    "real_node_cluster": _files("node", "coredns ends images node offload podstreams returns"),
 }
 """Files and folders by the fixture of the clusters that they share with others of their worker."""
 
