@@ -51,11 +51,12 @@ settings.load_profile("values")
 
 
 def pytest_configure() -> None:
-    """See `surroundings.forget_terminal`.
+    """See `surroundings.forget_terminal` and `order.give_way`.
 
     Ctrl-C reaches what tests start, also where a shell has put this run into the background.
     """
     surroundings.forget_terminal()
+    order.give_way()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

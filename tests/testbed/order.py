@@ -5,12 +5,16 @@ Files that change the same clusters in turn go to one worker, one after the othe
 many files share are each worker's own; so a file goes to the worker that has those it needs, as
 long as there is other work for the others. Three clusters take some forty seconds of a core to
 start, and a fiftieth of one each for as long as they stand.
+
+Tests on embedded clusters only compute. In a whole run one worker more is theirs, the one apart; it
+has what the others, which wait for Kubernetes most of the time, leave of the processor.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,13 +28,16 @@ LONGEST = (
     "node/peered/test_worker.py",
     "node/peered/test_takeover.py",
     "node/peered/test_unpeering.py",
+    "cluster/test_chart.py",
     "node/test_pods.py",
-    "cluster/test_lost_peers.py",
-    "cluster/test_wire_faults.py",
+    "simulated/simulator/test_benchmarks.py",
     "cluster/test_offloading.py",
-    "cluster/test_killed_daemons.py",
+    "cluster/test_lost_peers.py",
     "netns/test_failover.py",
+    "cluster/test_killed_daemons.py",
     "cluster/test_peering.py",
+    "cluster/test_wire_faults.py",
+    "netns/test_offline.py",
     "cluster/test_start_pages.py",
     "stateful/test_mutants.py",
     "node/test_offload.py",
@@ -47,7 +54,6 @@ LONGEST = (
     "cluster/test_install.py",
     "cluster/test_versions.py",
     "cluster/test_certificates.py",
-    "simulated/simulator/test_benchmarks.py",
     "simulated/network/test_networking.py",
     "simulated/daemon/test_daemon.py",
     "simulated/identity/test_rotation.py",
@@ -81,6 +87,34 @@ SHARED: dict[str, tuple[str, ...]] = {
     "real_node_cluster": _files("node", "coredns ends images node offload podstreams returns"),
 }
 """Files and folders by the fixture of the clusters that they share with others of their worker."""
+APART = "TESTBED_APART"
+"""The variable with the name of the worker apart, in a run that has one."""
+NICE = 5
+EMBEDDED = ("simulated/", "stateful/")
+"""Folders of tests on embedded clusters."""
+NOT_APART = ("simulated/provider/test_isolation.py", "simulated/install/test_deb.py")
+"""Those among them that measure how soon programs do something, or boot a machine."""
+
+
+def give_way() -> None:
+    """Lets others run before this worker, if it is the one apart."""
+    if not is_apart(os.environ.get("PYTEST_XDIST_WORKER", "")):
+        return
+    # Where Linux groups processes by session, the others' niceness would be this one's.
+    with suppress(OSError):
+        os.setsid()
+        Path("/proc/self/autogroup").write_text(str(NICE))
+    os.nice(NICE)
+
+
+def is_apart(worker: str) -> bool:
+    """True if that worker has embedded clusters alone."""
+    return bool(worker) and worker == os.environ.get(APART)
+
+
+def is_embedded(file: str) -> bool:
+    """True if a file is for the worker apart, by its path from `tests`."""
+    return file.startswith(EMBEDDED) and file not in NOT_APART
 
 
 def needed(file: str) -> frozenset[str]:
@@ -92,7 +126,7 @@ def chosen(waiting: Iterable[str], own: frozenset[str], begun: frozenset[str]) -
     """The file that a worker has next.
 
     The longest of those that share what it has; else of those for which nothing is started a second
-    time; else of all.
+    time; else of those that are not for the worker apart.
 
     Args:
         waiting: the files that nobody has yet, the longest first; there is one at least.
@@ -102,6 +136,8 @@ def chosen(waiting: Iterable[str], own: frozenset[str], begun: frozenset[str]) -
 
     def cost(file: str) -> int:
         wanted = needed(file)
+        if is_embedded(file):
+            return 3
         if wanted & own and wanted <= own:
             return 0
         return 2 if (wanted - own) & begun else 1
@@ -113,9 +149,14 @@ class ByClusters(LoadFileScheduling):  # type: ignore[misc]
     """Gives a worker a file at a time, and a folder where its files go together."""
 
     def _assign_work_unit(self, node: WorkerController) -> None:
+        files = {_from_tests(scope): scope for scope in self.workqueue}
+        if is_apart(node.gateway.id):
+            files = {file: scope for file, scope in files.items() if is_embedded(file)}
+            if not files:
+                node.shutdown()  # when it has done what it was given
+                return
         own = self._needed(self.assigned_work.get(node, ()))
         begun = self._needed(file for files in self.assigned_work.values() for file in files)
-        files = {_from_tests(scope): scope for scope in self.workqueue}
         self.workqueue.move_to_end(files[chosen(files, own, begun)], last=False)
         super()._assign_work_unit(node)
 

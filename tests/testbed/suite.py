@@ -5,9 +5,10 @@ First come the fast tests, side by side; beside them what the real clusters need
 once. Then their tests run on each further Kubernetes minor that was asked for, and at the end on
 the default one.
 They mostly wait for Kubernetes, so three workers share them file by file, the longest first, each
-with clusters of its own. A test that fails has a second try, which the summary reports. With
-arguments for pytest, everything runs once with those, in one process. Tests of what is released run
-where what they depend on has changed (`releasetier`), or alone, by `--release`.
+with clusters of its own; a fourth has the tests on embedded clusters that are not fast (`order`).
+A test that fails has a second try, which the summary reports. With arguments for pytest, everything
+runs once with those, in one process. Tests of what is released run where what they depend on has
+changed (`releasetier`), or alone, by `--release`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import os
 import subprocess
 import sys
 
-from tests.testbed import beforehand, programs, releasetier
+from tests.testbed import beforehand, order, programs, releasetier
 from tests.testbed.errors import Unavailable
 
 FAST_MARKS = "not cluster and not node and not viewer and not netns and not long"
@@ -40,7 +41,9 @@ FAST = (
 REAL_MARKS = "cluster or node or viewer or netns or long"
 WORKERS = 3
 """One more than the cores of the smallest machine: each waits for Kubernetes half of its time."""
-SHARED = ("-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
+APART = f"gw{WORKERS}"
+"""The worker that comes after these."""
+SHARED = ("-n", str(WORKERS + 1), "--dist", "loadfile", "--no-loadscope-reorder")
 ON_WORKERS = (*SHARED, *AGAIN, SLOWEST)
 
 
@@ -108,7 +111,7 @@ def run(minor: str, arguments: list[str]) -> int:
         programs.find(minor)
     except Unavailable as reason:
         programs.say(f"no real clusters: {reason}")
-    environment = {**os.environ, "TESTBED_VERSION": minor}
+    environment = {**os.environ, "TESTBED_VERSION": minor, order.APART: APART}
     return subprocess.run(
         [sys.executable, "-m", "pytest", *arguments], env=environment, check=False
     ).returncode

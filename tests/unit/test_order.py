@@ -1,11 +1,26 @@
 """The order of the long tests names files that there are."""
 
+import os
+import subprocess
+import sys
+from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from tests.testbed.order import LONGEST, SHARED, TOGETHER, ByClusters, chosen, needed, unnamed
+from tests.testbed.order import (
+    APART,
+    LONGEST,
+    NICE,
+    NOT_APART,
+    SHARED,
+    TOGETHER,
+    ByClusters,
+    chosen,
+    needed,
+    unnamed,
+)
 
 TESTS = Path(__file__).parents[1]
 
@@ -15,8 +30,8 @@ def test_a_long_file_is_there(name: str):
     assert (TESTS / name).is_file()
 
 
-@pytest.mark.parametrize("name", [each for users in SHARED.values() for each in users])
-def test_what_shares_clusters_is_there(name: str):
+@pytest.mark.parametrize("name", [*NOT_APART, *chain.from_iterable(SHARED.values())])
+def test_what_is_named_for_its_clusters_is_there(name: str):
     assert (TESTS / name).exists()
 
 
@@ -37,6 +52,7 @@ def test_files_that_share_clusters_go_to_one_worker_in_the_order_of_the_list():
 
 KEPT, PLANE, OTHER = "cluster/test_peering.py", "contract/test_pods.py", "cluster/test_chart.py"
 MORE = "cluster/test_limits.py"
+EMBEDDED = "simulated/peering/test_peering.py"
 
 
 def test_a_worker_goes_on_with_the_clusters_it_has_and_starts_no_other_twice():
@@ -52,6 +68,7 @@ def test_a_worker_goes_on_with_the_clusters_it_has_and_starts_no_other_twice():
     assert chosen([PLANE, MORE], kept, kept | plane) == MORE
     # At the end nobody is idle for that.
     assert chosen([MORE], nothing, kept) == MORE
+    assert chosen([EMBEDDED, MORE], nothing, kept) == MORE
 
 
 def test_a_file_that_shares_clusters_unnamed_is_found():
@@ -64,9 +81,9 @@ class Worker:
     """A worker of xdist; remembers the tests it was given."""
 
     shutting_down = False
-    gateway = SimpleNamespace(id="gw")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.gateway = SimpleNamespace(id=name)
         self.given: list[int] = []
 
     def send_runtest_some(self, numbers: list[int]) -> None:
@@ -76,15 +93,15 @@ class Worker:
         self.shutting_down = True
 
 
-def test_workers_are_given_files_by_the_clusters_they_have():
-    files = (KEPT, OTHER, MORE, "cluster/test_rights.py", "cluster/test_versions.py", PLANE)
+def given(files: tuple[str, ...], count: int) -> list[set[str]]:
+    """The files that each worker is given; of all that have something the last is done first."""
     tests = [f"tests/{file}::test_{n}" for file in files for n in range(3)]
     config = SimpleNamespace(
         option=SimpleNamespace(loadscopereorder=False),
-        getvalue=lambda name: ["popen", "popen"] if name == "tx" else None,
+        getvalue=lambda name: ["popen"] * count if name == "tx" else None,
     )
     order = ByClusters(config)
-    workers = (Worker(), Worker())
+    workers = [Worker(f"gw{number}") for number in range(count)]
     for each in workers:
         order.add_node(each)
         order.add_node_collection(each, tests)
@@ -94,7 +111,41 @@ def test_workers_are_given_files_by_the_clusters_they_have():
             for number in [*each.given]:
                 if not order.assigned_work[each][tests[number].split("::")[0]][tests[number]]:
                     order.mark_test_complete(each, number)
-    had = [{tests[number].split("::")[0] for number in each.given} for each in workers]
-    kept = [{file for file in each if "kept_clusters" in needed(file[6:])} for each in had]
+    assert order.tests_finished
+    return [
+        {tests[number].split("::")[0].removeprefix("tests/") for number in each.given}
+        for each in workers
+    ]
+
+
+def test_workers_are_given_files_by_the_clusters_they_have():
+    files = (KEPT, OTHER, MORE, "cluster/test_rights.py", "cluster/test_versions.py", PLANE)
+    had = given(files, 2)
+    kept = [{file for file in each if "kept_clusters" in needed(file)} for each in had]
     assert sorted(map(len, kept)) == [0, 3]
-    assert had[0] | had[1] == {f"tests/{file}" for file in files}
+    assert had[0] | had[1] == {*files}
+
+
+def test_the_worker_apart_has_embedded_clusters_alone(monkeypatch: pytest.MonkeyPatch):
+    alike = ("stateful/test_truth.py", EMBEDDED, "simulated/cli/test_doctor.py")
+    timed = "simulated/provider/test_isolation.py"
+    files = (*alike, timed, KEPT, OTHER)
+    monkeypatch.setenv(APART, "gw2")
+    *others, apart = given(files, 3)
+    assert apart
+    assert apart <= {*alike}
+    assert apart.union(*others) == {*files}
+    # In a run without any it has nothing, and ends; the others have it all.
+    *others, apart = given((timed, KEPT, OTHER), 3)
+    assert not apart
+    assert set().union(*others) == {timed, KEPT, OTHER}
+
+
+def test_the_worker_apart_comes_after_the_others(monkeypatch: pytest.MonkeyPatch):
+    script = "import os; from tests.testbed import order; order.give_way(); print(os.nice(0))"
+    found = []
+    for worker in ("gw2", "gw3", ""):
+        environment = {**os.environ, APART: "gw3", "PYTEST_XDIST_WORKER": worker}
+        found.append(int(subprocess.check_output([sys.executable, "-c", script], env=environment)))
+    assert found[0] == found[2]
+    assert found[1] == found[0] + NICE
