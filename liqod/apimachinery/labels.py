@@ -404,6 +404,9 @@ provider's nodes are Ready (:mod:`liqod.model.peering.nodesready`); absent where
 NODES_CORDONED: Final = "liqod.io/nodes-cordoned"
 """Annotation ``true`` of the same: its provider has cordoned all nodes that are Ready, so that no
 new pod starts there (:mod:`liqod.model.peering.nodesready`)."""
+DECLARED_FEATURES: Final = "liqod.io/declared-features"
+"""Annotation of a VirtualNode: the features that its Node declares, as its provider's nodes do,
+comma-separated (:data:`liqod.model.peering.freecapacity.CARRIED`)."""
 BEYOND_NODES: Final = "liqod.io/beyond-nodes"
 """Annotation of a ResourceSlice: the resources of which it is granted more than all nodes of its
 provider's have, comma-separated (:mod:`liqod.model.peering.capacity`); absent for none."""

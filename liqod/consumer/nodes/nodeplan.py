@@ -229,7 +229,9 @@ def desired_status(node: VirtualNode, facts: NodeState, current: Sequence[Json],
     """The whole status that is ours, with conditions that keep their times if unchanged."""
     granted = node.spec.resource_quota.hard
     names = node_labels(node)
+    declared = node.metadata.annotations.get(labels.DECLARED_FEATURES, "")
     return {
+        **({"declaredFeatures": declared.split(",")} if declared else {}),
         "capacity": capacity.with_waiting(granted, {}),
         "allocatable": _allocatable(node, facts),
         "conditions": _conditions(node, facts, current, now),
@@ -275,6 +277,8 @@ def status_patch(node: VirtualNode, facts: NodeState, live: Json, now: str) -> J
     current: Json = live.get("status") or {}
     wanted = desired_status(node, facts, current.get("conditions") or (), now)
     patch: Json = {}
+    if current.get("declaredFeatures") and "declaredFeatures" not in wanted:
+        patch["declaredFeatures"] = None
     for key, value in wanted.items():
         before = current.get(key)
         if key in ("capacity", "allocatable"):

@@ -44,6 +44,7 @@ from liqod.kube.ensure import Written, ensure, stamped
 from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids
 from liqod.model.objects.conditions import of_type
+from liqod.model.objects.partial import Node
 from liqod.peers.peer import Peer
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, Identity, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
@@ -81,6 +82,8 @@ class Slices(Controller[str]):
         self._own_nodes = Watched(NODES, self._on_own_node)
         self._zones: dict[str, str] = {}
         """The zone of each node of this cluster that has one, by name."""
+        self._declaring: set[str] = set()
+        """The nodes of this cluster that declare features."""
         self._held_zones = HeldZones(timings.zone_held)
         self._made: set[str] = set()
         """The slices for which an Identity or a VirtualNode was made."""
@@ -100,14 +103,20 @@ class Slices(Controller[str]):
             yield from self._every_slice()
 
     def _on_own_node(self, change: StoreChange) -> Iterator[str]:
-        """Note the zone of a node of this cluster; yield all slices where there are other zones."""
-        before = set(self._zones.values())
-        self._zones.pop(change.key[1], None)
+        """Note the zone of a node of this cluster, and that it declares features; yield all slices
+        where there are other zones, or the first or last such node."""
+        before, name = (set(self._zones.values()), bool(self._declaring)), change.key[1]
+        self._zones.pop(name, None)
+        self._declaring.discard(name)
         if change.new is not None:
-            marks = msgspec.json.decode(change.new, type=Partial).metadata.labels
-            if labels.ZONE in marks and marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
-                self._zones[change.key[1]] = marks[labels.ZONE]
-        if set(self._zones.values()) != before:
+            node = msgspec.json.decode(change.new, type=Node)
+            marks = node.metadata.labels
+            real = marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE
+            if labels.ZONE in marks and real:
+                self._zones[name] = marks[labels.ZONE]
+            if node.status.declared_features and real:
+                self._declaring.add(name)
+        if (set(self._zones.values()), bool(self._declaring)) != before:
             yield from self._every_slice()
 
     def _on_spread_pod(self, change: StoreChange) -> Iterator[str]:
@@ -136,10 +145,11 @@ class Slices(Controller[str]):
         believe, given = settings.believed_labels, settings.node_labels
         live = self._nodes_of(found)
         division = self._parts.divide(found, live)
-        zones = set(self._zones.values())
-        make = partial(
-            virtual_node_of, found, self._peer.id, believe=believe, given=given, zones=zones
-        )
+        here: dict[str, Any] = {
+            "zones": set(self._zones.values()),
+            "declares": bool(self._declaring),
+        }
+        make = partial(virtual_node_of, found, self._peer.id, believe=believe, given=given, **here)
         wanted = [make(part=part) for part in division.parts or (None,)]
         nodes = [each for each in wanted if each is not None]
         holds = [self._held_zones.hold(each) for each in nodes]

@@ -96,6 +96,7 @@ def virtual_node_of(
     given: Mapping[str, str] | None = None,
     part: Part | None = None,
     zones: Collection[str] = (),
+    declares: bool = False,
 ) -> dict[str, Any] | None:
     """The virtual node of a slice that wants one and was granted; None otherwise.
 
@@ -107,6 +108,7 @@ def virtual_node_of(
         part: of the provider, which the node shows; None for one node as a whole.
         zones: of this cluster's own nodes. A pod that has to be in one of them, as its volume is
             there, does not belong to a peer that names its zone alike.
+        declares: whether nodes of this cluster declare features, so that its API server knows them.
     """
     wanted = found.metadata.annotations.get(labels.CREATE_VIRTUAL_NODE) == labels.TRUE
     granted = found.verdict(AUTHENTICATION) == found.verdict(RESOURCES) == ACCEPTED
@@ -154,6 +156,9 @@ def virtual_node_of(
         notes[labels.VIRTUAL_NODES] = parts.mode(found.metadata.annotations)
     if part is not None:
         _show(part, spec, metadata, notes)
+    features = freecapacity.features(freecapacity.read(notes.get(labels.FREE_CAPACITY)))
+    if declares and features:
+        notes[labels.DECLARED_FEATURES] = ",".join(features)
     if notes:
         metadata["annotations"] = notes
     return {"metadata": metadata, "spec": spec}

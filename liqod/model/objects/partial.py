@@ -100,11 +100,13 @@ class NodeAddress(msgspec.Struct, frozen=True):
 
 
 class NodeStatus(msgspec.Struct, frozen=True):
-    """The status of a node: its conditions, its addresses, and its resources for pods."""
+    """The status of a node: its conditions, its addresses, its resources for pods, and the features
+    that it declares."""
 
     conditions: tuple[Condition, ...] = ()
     addresses: tuple[NodeAddress, ...] = ()
     allocatable: dict[str, int | str] = {}
+    declared_features: tuple[str, ...] = msgspec.field(name="declaredFeatures", default=())
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -38,6 +38,15 @@ DIGITS: Final = 2
 """Digits to which what is free is rounded down, so that a small pod changes nothing."""
 _MEASURED: Final = ("cpu", "memory")
 """Resources of whose holes is told, beside those of devices."""
+CARRIED: Final = frozenset(
+    {
+        "GuaranteedQoSPodCPUResize",
+        "InPlacePodLevelResourcesVerticalScaling",
+        "RestartAllContainersOnContainerExits",
+    }
+)
+"""Declared features of nodes (KEP-5328) that pods have at a peer as here: their fields cross, and
+what is resized here is resized there (:mod:`liqod.model.objects.podchanges`)."""
 _KEY = re.compile(r"[0-9a-f]{8}")
 _SHUT: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
@@ -45,13 +54,14 @@ _CORDON: Final = "node.kubernetes.io/unschedulable"
 
 
 class FreeNode(msgspec.Struct, frozen=True):
-    """One node: its labels and taints, what is free on it, in billionths, and its
-    key."""
+    """One node: its labels and taints, what is free on it, in billionths, its key, and the
+    features that it declares and a consumer's pods can have."""
 
     labels: Mapping[str, str]
     taints: tuple[str, ...]
     free: Amounts
     key: str = ""
+    features: frozenset[str] = frozenset()
 
 
 class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -66,6 +76,7 @@ class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
         holes: of CPU, memory and devices: of how many nodes at least so much is free, the most
             first, and so on by quarters.
         key: of a node that is told by itself; empty for a group. It needs no sizes and no holes.
+        features: that all of them declare, of those that are :data:`CARRIED`.
     """
 
     nodes: int
@@ -75,6 +86,7 @@ class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
     largest: tuple[dict[str, str], ...] = ()
     holes: dict[str, dict[str, int]] = {}
     key: str = ""
+    features: tuple[str, ...] = ()
 
 
 class FreeCapacity(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -121,7 +133,8 @@ def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | No
     has = quantities.parse_all(status.get("allocatable") or {})
     shut = bool(spec.get("unschedulable"))
     free = {name: 0 if shut else max(0, n - used.get(name, 0)) for name, n in has.items()}
-    return FreeNode(marks, taints, free, machine_key((node.get("metadata") or {}).get("uid") or ""))
+    key = machine_key((node.get("metadata") or {}).get("uid") or "")
+    return FreeNode(marks, taints, free, key, CARRIED & {*(status.get("declaredFeatures") or ())})
 
 
 def machine_key(uid: str) -> str:
@@ -233,6 +246,13 @@ def largest(found: FreeCapacity | None) -> Amounts:
     return quantities.largest(_sizes(found))
 
 
+def features(found: FreeCapacity | None) -> tuple[str, ...]:
+    """The features that all nodes declare, of those that pods have at a peer as here, sorted."""
+    groups = () if found is None else found.groups
+    declared = (CARRIED.intersection(each.features) for each in groups)
+    return tuple(sorted(frozenset.intersection(*declared))) if groups else ()
+
+
 def has_room(found: FreeCapacity, asked: Mapping[str, int]) -> bool:
     """True if a node has as much free as a pod asks for."""
     return any(all(size.get(n, 0) >= most for n, most in asked.items()) for size in _sizes(found))
@@ -262,13 +282,19 @@ def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]
             for name in kept
             if name in _MEASURED or "/" in name
         },
+        features=_features(nodes),
     )
 
 
 def _machine(node: FreeNode, marks: dict[str, str]) -> NodeGroup:
     free = _kept({name: _rounded(amount) for name, amount in node.free.items()})
     taints = node.taints[:MOST_TAINTS]
-    return NodeGroup(1, marks, taints, _texts(free), key=node.key)
+    declared = _features((node,))
+    return NodeGroup(1, marks, taints, _texts(free), key=node.key, features=declared)
+
+
+def _features(nodes: Sequence[FreeNode]) -> tuple[str, ...]:
+    return tuple(sorted(frozenset.intersection(*(each.features for each in nodes))))
 
 
 def _shown(node: FreeNode, shown: Sequence[str]) -> dict[str, str]:

@@ -11,6 +11,7 @@ from liqod.model.peering import freecapacity
 from liqod.model.peering.freecapacity import (
     FreeCapacity,
     FreeNode,
+    features,
     for_node,
     free_node,
     has_room,
@@ -264,6 +265,29 @@ def test_what_a_thousand_nodes_have_free_takes_little_wherever_it_is_kept():
     for name, amount in sums.items():
         shown = sum(parse_all(each.free)[name] for each in found.groups)
         assert 0.9 * amount < shown <= amount
+
+
+def test_of_declared_features_those_count_that_all_nodes_declare_and_that_cross():
+    resize, restarts = "GuaranteedQoSPodCPUResize", "RestartAllContainersOnContainerExits"
+    own = "ExtendWebSocketsToKubelet"  # of the kubelet's own API, which is another one here
+    made = [node(declaredFeatures=[own, resize, restarts]), node(declaredFeatures=[own, resize])]
+    for number, each in enumerate(made):
+        each["metadata"]["uid"] = str(number)
+    nodes = [found for each in made if (found := free_node(each, {})) is not None]
+    assert [each.features for each in told(*nodes).groups] == [(resize,)]
+    assert features(told(*nodes)) == (resize,)
+    assert features(told(free())) == features(None) == features(FreeCapacity()) == ()
+    machines = read(tell_each(nodes, ()))
+    assert machines is not None
+    assert {each.features for each in machines.groups} == {(resize, restarts), (resize,)}
+    assert features(machines) == (resize,)
+
+
+def test_no_feature_is_believed_that_does_not_cross():
+    for lie in ("Made", "ExtendWebSocketsToKubelet", "a,b", "x" * 1000):
+        group = {"nodes": 1, "features": [lie, "GuaranteedQoSPodCPUResize"]}
+        found = read(msgspec.json.encode({"groups": [group]}).decode())
+        assert features(found) == ("GuaranteedQoSPodCPUResize",)
 
 
 def test_amounts_are_told_by_their_shortest_texts():
