@@ -6,15 +6,18 @@ many files share are each worker's own; so a file goes to the worker that has th
 long as there is other work for the others. Three clusters take some forty seconds of a core to
 start, and a fiftieth of one each for as long as they stand.
 
-Tests on embedded clusters only compute. In a whole run one worker more is theirs, the one apart; it
-has what the others, which wait for Kubernetes most of the time, leave of the processor.
+Tests on embedded clusters in virtual time only compute. In a whole run one worker more is theirs,
+the one apart; it has what the others, which wait for Kubernetes most of the time, leave of the
+processor.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -92,8 +95,11 @@ APART = "TESTBED_APART"
 NICE = 5
 EMBEDDED = ("simulated/", "stateful/")
 """Folders of tests on embedded clusters."""
-NOT_APART = ("simulated/provider/test_isolation.py", "simulated/install/test_deb.py")
-"""Those among them that measure how soon programs do something, or boot a machine."""
+_STARTS_PROGRAMS = re.compile(
+    r"^(import subprocess|from tests\.testbed)\b"
+    r"|^from tests\.simulated\.(costs|daemon|processes|provider|relaying)\b",
+    re.MULTILINE,
+)
 
 
 def give_way() -> None:
@@ -112,9 +118,16 @@ def is_apart(worker: str) -> bool:
     return bool(worker) and worker == os.environ.get(APART)
 
 
+@cache
 def is_embedded(file: str) -> bool:
-    """True if a file is for the worker apart, by its path from `tests`."""
-    return file.startswith(EMBEDDED) and file not in NOT_APART
+    """True if a file is for the worker apart, by its path from `tests`.
+
+    Programs beside an embedded cluster wait for it in real time, so such a file is not.
+    """
+    if not file.startswith(EMBEDDED):
+        return False
+    starts = file.startswith("simulated/") and _STARTS_PROGRAMS.search((TESTS / file).read_text())
+    return not starts
 
 
 def needed(file: str) -> frozenset[str]:

@@ -13,11 +13,11 @@ from tests.testbed.order import (
     APART,
     LONGEST,
     NICE,
-    NOT_APART,
     SHARED,
     TOGETHER,
     ByClusters,
     chosen,
+    is_embedded,
     needed,
     unnamed,
 )
@@ -30,7 +30,7 @@ def test_a_long_file_is_there(name: str):
     assert (TESTS / name).is_file()
 
 
-@pytest.mark.parametrize("name", [*NOT_APART, *chain.from_iterable(SHARED.values())])
+@pytest.mark.parametrize("name", chain.from_iterable(SHARED.values()))
 def test_what_is_named_for_its_clusters_is_there(name: str):
     assert (TESTS / name).exists()
 
@@ -127,7 +127,7 @@ def test_workers_are_given_files_by_the_clusters_they_have():
 
 
 def test_the_worker_apart_has_embedded_clusters_alone(monkeypatch: pytest.MonkeyPatch):
-    alike = ("stateful/test_truth.py", EMBEDDED, "simulated/cli/test_doctor.py")
+    alike = ("stateful/test_truth.py", EMBEDDED, "simulated/clusterset/test_bounds.py")
     timed = "simulated/provider/test_isolation.py"
     files = (*alike, timed, KEPT, OTHER)
     monkeypatch.setenv(APART, "gw2")
@@ -149,3 +149,18 @@ def test_the_worker_apart_comes_after_the_others(monkeypatch: pytest.MonkeyPatch
         found.append(int(subprocess.check_output([sys.executable, "-c", script], env=environment)))
     assert found[0] == found[2]
     assert found[1] == found[0] + NICE
+
+
+@pytest.mark.parametrize(
+    ("file", "apart"),
+    [
+        (EMBEDDED, True),
+        ("stateful/test_truth.py", True),
+        ("simulated/daemon/test_daemon.py", False),
+        ("simulated/install/test_deb.py", False),
+        ("simulated/simulator/test_benchmarks.py", False),
+        (KEPT, False),
+    ],
+)
+def test_what_starts_programs_is_not_for_the_worker_apart(file: str, apart: bool):
+    assert is_embedded(file) == apart
