@@ -53,6 +53,8 @@ async def _judge(peer: ProviderPeer, changed: _ChangeFlag) -> NoReturn:
     began = trio.current_time()
     stood = False
     losses: deque[float] = deque(maxlen=KEPT)
+    """Those, too, that come while it still counts as lost, or each hour would have many turns."""
+    through = False
     back = inf
     """Since when it is there again, while that does not count yet."""
     while True:
@@ -61,6 +63,9 @@ async def _judge(peer: ProviderPeer, changed: _ChangeFlag) -> NoReturn:
         stood = stood or bool(network.connected)
         settled = stood or now >= began + SETTLE
         found = unreachable(_facts(peer, settled=settled))
+        if found and through:
+            losses.append(now)
+        through = found == ""
         wait = inf if settled else began + SETTLE - now
         if found == "" and reach.now:
             back = min(back, now)
@@ -70,8 +75,6 @@ async def _judge(peer: ProviderPeer, changed: _ChangeFlag) -> NoReturn:
                 found, wait = reach.now, left
         else:
             back = inf
-        if found and reach.now == "":
-            losses.append(now)
         reach.set(found)
         with trio.move_on_after(wait):
             await changed.event.wait()

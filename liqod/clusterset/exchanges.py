@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Final, NoReturn
 
 import msgspec
-import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES
@@ -25,7 +24,6 @@ from liqod.kube.watched import DOUBT, Watched
 from liqod.model.clusterset.admission import Scope
 from liqod.model.clusterset.exchange import Told, confirmed, exchange_name, is_shared, tell
 from liqod.model.clusterset.exports import Export
-from liqod.model.clusterset.standing import LEASE, Standing, standing
 from liqod.model.network.remapping import Remapped
 from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
@@ -70,8 +68,6 @@ class Exchanges(Controller[str]):
         self._nodes: Watched[str] = Watched(NODES, indexes={_VIRTUAL: _is_virtual})
         self._networks = Watched(NETWORKS, self._on_network)
         self._left_out: dict[str, frozenset[str]] = {}
-        self._lost: float | None = None
-        """Since when nothing gets through to the peer."""
         self._ready = False
         super().__init__(
             peer,
@@ -127,10 +123,6 @@ class Exchanges(Controller[str]):
 
     async def _follow_reach(self) -> NoReturn:
         while True:
-            if not self._peer.reach.now:
-                self._lost = None
-            elif self._lost is None:
-                self._lost = trio.current_time()
             self._sharing.notify()
             await self._peer.reach.wait_changed()
 
@@ -138,7 +130,7 @@ class Exchanges(Controller[str]):
 
     def scope(self, namespace: str) -> Scope | None:
         """The bounds of the peer's exports to a namespace; None while they are not known."""
-        if not self._ready or self._waits_for_network():
+        if not self._ready or self._addresses.waits:
             return None
         allowed = (namespace,) if self._is_shared(namespace) else ()
         return Scope(self._peer.id, allowed, self._received)
@@ -147,18 +139,10 @@ class Exchanges(Controller[str]):
         problem = self._addresses.unreachable()
         return self._addresses.received(address) if not problem else Remapped("", problem)
 
-    def standing(self) -> Standing | None:
-        """The treatment of the peer's endpoints; None while the link to it is not known."""
-        if self._peer.reach.now is None:
-            return None
-        return standing(None if self._lost is None else trio.current_time() - self._lost)
-
-    def lapses_in(self) -> float | None:
-        """Seconds until the peer's endpoints are removed; None while they are not to be."""
-        if self._lost is None:
-            return None
-        left = self._lost + LEASE - trio.current_time()
-        return left if left > 0 else None
+    def reached(self) -> bool | None:
+        """True if anything gets through to the peer's pods; None while that is not known."""
+        unreachable = self._peer.reach.now
+        return None if unreachable is None else not unreachable
 
     def charge(self, used: float) -> None:
         """Note seconds of work that the peer's exports have caused."""
@@ -199,7 +183,7 @@ class Exchanges(Controller[str]):
         if not shared and asked is None and answered is None:
             self._leave_out(namespace, frozenset())
             return None
-        if shared and self._waits_for_network() and (asked or answered):
+        if shared and self._addresses.waits and (asked or answered):
             return None  # its ranges come, and then all addresses anew
         told = tell(self._exports(namespace), self._sent, self._virtual()) if shared else Told()
         full = asked is None and self._is_full()
@@ -318,10 +302,6 @@ class Exchanges(Controller[str]):
 
     def _borrows(self) -> bool:
         return bool(self._identities.store.indexed("namespace", self._peer.tenant_namespace))
-
-    def _waits_for_network(self) -> bool:
-        network = self._peer.network
-        return self._peer.pod_network == "tunnel" and network.ranges is None
 
     def _asked(self, namespace: str) -> ServiceExchange | None:
         """This cluster's own object for a namespace."""

@@ -43,7 +43,6 @@ from liqod.model.clusterset.importing import (
     slice_manifests,
 )
 from liqod.model.clusterset.merging import Merged, merge
-from liqod.model.clusterset.standing import Standing
 from liqod.model.objects.conditions import all_dated
 from liqod.model.objects.patches import exact_patch
 from liqod.resources.exchanges import SERVICE_EXCHANGES
@@ -237,8 +236,7 @@ class Imports(Controller[Key]):
         """The endpoints that the Service of that name wants to be used in this cluster."""
         by_cluster = {each.cluster: each for each in known.exports}
         ordered = [by_cluster[each] for each in merged.clusters]
-        held = (Standing.REACHED, None)
-        reached = [each for each in merged.clusters if self._standing(each) in held]
+        reached = [each for each in merged.clusters if self._reached(each) is not False]
         return self._preferences.choose(key, ordered, reached)
 
     async def _place(
@@ -247,19 +245,15 @@ class Imports(Controller[Key]):
         """Have the EndpointSlices; their number, and when to look at them again."""
         families = self._own.families()
         kept = set() if choice.alone else set(known.kept)
-        pauses: list[float] = []
         wanted: dict[str, dict[str, Any]] = {}
         there = self._there(key)
         for export in (each for each in choice.exports if each.cluster not in known.kept):
-            standing = self._standing(export.cluster)
-            if standing is None and any(_source(each) == export.cluster for each in there.values()):
+            reached = self._reached(export.cluster)
+            if reached is None and any(_source(each) == export.cluster for each in there.values()):
                 kept.add(export.cluster)
                 continue
-            sharing = self._sharing.peers.get(export.cluster)
-            pause = sharing.lapses_in() if sharing is not None else None
-            pauses += [pause] if pause is not None else []
-            held = standing or Standing.REACHED
-            made = slice_manifests(merged, export, held, families, owner, choice.hinted)
+            may = reached is not False
+            made = slice_manifests(merged, export, families, owner, choice.hinted, reached=may)
             wanted |= {each["metadata"]["name"]: each for each in made}
         for name, manifest in wanted.items():
             raw = self._made.store.get((key[0], name))
@@ -271,7 +265,7 @@ class Imports(Controller[Key]):
             return len(there), DOUBT
         await delete_all(self._client, ENDPOINT_SLICES, gone)
         stays = [each for each in there.values() if _source(each) in kept]
-        return len(wanted) + len(stays), min(pauses, default=None)
+        return len(wanted) + len(stays), None
 
     def _there(self, key: Key) -> dict[str, Partial]:
         """The EndpointSlices of an import that are there, by name."""
@@ -279,11 +273,12 @@ class Imports(Controller[Key]):
         found = [store.decode(each, Partial) for each in store.indexed(_BY_IMPORT, "/".join(key))]
         return {each.metadata.name: each for each in found if each is not None}
 
-    def _standing(self, cluster: str) -> Standing | None:
+    def _reached(self, cluster: str) -> bool | None:
+        """True if anything gets through to a cluster's pods; None while that is not known."""
         if cluster == self._context.cluster_id:
-            return Standing.REACHED
+            return True
         sharing = self._sharing.peers.get(cluster)
-        return sharing.standing() if sharing is not None else None
+        return sharing.reached() if sharing is not None else None
 
     async def _remove(self, key: Key) -> float | None:
         """End an import that no cluster exports any more; what it owns goes with it."""

@@ -18,7 +18,6 @@ from liqod.kube.cache.store import Key
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
 from liqod.model.clusterset.admission import Scope
-from liqod.model.clusterset.standing import Standing
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import (
     SERVICE_EXPORTS,
@@ -65,11 +64,8 @@ class SharingPeer(Protocol):
     def scope(self, namespace: str) -> Scope | None:
         """The bounds of its exports to a namespace; None while they are not known."""
 
-    def standing(self) -> Standing | None:
-        """The treatment of its endpoints; None while the link to it is not known."""
-
-    def lapses_in(self) -> float | None:
-        """Seconds until its endpoints are removed; None while they are not to be."""
+    def reached(self) -> bool | None:
+        """True if anything gets through to its pods; None while that is not known."""
 
     def charge(self, used: float) -> None:
         """Note seconds of work that its exports have caused."""

@@ -51,6 +51,14 @@ class PeerAddresses:
             return f"this peer's addresses are not reachable{yet}: {network.waits}"
         return ""
 
+    @property
+    def waits(self) -> bool:
+        """True while ranges are not known by which addresses are judged, or change: what was made
+        of the peer's addresses before stays as it is."""
+        network = self._peer.network
+        tunnel = self._peer.settings.pod_network == "tunnel"
+        return tunnel and network.ranges is None and (network.started or not network.read)
+
     def received(self, address: str) -> Remapped:
         """The address here of one that the peer names."""
         known = self._peer.context.addressing

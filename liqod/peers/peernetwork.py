@@ -18,6 +18,7 @@ class PeerNetwork:
 
     Attributes:
         looked: set once the joining of networks was checked, or could not be.
+        read: true once the peer's Configuration was read, or was found to be none.
         ranges: of the two clusters; None while they are unknown.
         waits: the reason to wait for them, as a clause.
         connected: whether packets get through; None where nothing was probed.
@@ -30,6 +31,7 @@ class PeerNetwork:
 
     def __init__(self) -> None:
         self.looked = trio.Event()
+        self.read = False
         self.ranges: PeerRanges | None = None
         self.waits = NOT_JOINED
         self.connected: bool | None = None
@@ -67,8 +69,9 @@ class PeerNetwork:
 
     def set_ranges(self, ranges: PeerRanges | None, waits: str = "") -> None:
         """Set the ranges, or the reason to wait for them."""
+        first, self.read = not self.read, True
         self.looked.set()
-        if (ranges, waits) != (self.ranges, self.waits):
+        if first or (ranges, waits) != (self.ranges, self.waits):
             self.ranges, self.waits = ranges, waits
             self._notify()
 

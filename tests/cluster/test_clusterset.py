@@ -17,7 +17,6 @@ from liqod.model.clusterset.importing import (
     slice_manifests,
 )
 from liqod.model.clusterset.merging import Merged
-from liqod.model.clusterset.standing import Standing
 from liqod.model.clusterset.verdicts import conflict, import_status, ready, valid
 from liqod.model.objects.conditions import all_dated
 from liqod.resources.crdmanifests import make_crd
@@ -99,7 +98,7 @@ def objects(plane: ControlPlane, made: Merged, found: list[Export]) -> list[tupl
     made_slices = [
         manifest
         for each in found
-        for manifest in slice_manifests(made, each, Standing.REACHED, BOTH, reference)
+        for manifest in slice_manifests(made, each, BOTH, reference, reached=True)
     ]
     services = [(SERVICES, service)] if service is not None else []
     return [*services, *((SLICES, each) for each in made_slices)]
@@ -117,7 +116,7 @@ def test_an_import_keeps_its_address_when_its_service_is_made_again(plane: Contr
     reference = owner(plane)
     first = plane.api.call("POST", SERVICES, derived_service(made, BOTH, reference))
     path = f"{SERVICES}/{first['metadata']['name']}"
-    for manifest in slice_manifests(made, WIDEST, Standing.REACHED, BOTH, reference):
+    for manifest in slice_manifests(made, WIDEST, BOTH, reference, reached=True):
         plane.api.call("POST", f"{SLICES}?fieldValidation=Strict", manifest)
     plane.api.call("DELETE", path)
     ips = first["spec"]["clusterIPs"]

@@ -88,3 +88,21 @@ async def test_a_loss_counts_at_once_and_what_comes_and_goes_must_last(autojump_
         assert await said(peer) == TUNNEL
         peer.network.set_connected(True)
         assert await said(peer) == ""
+
+
+async def test_one_that_comes_and_goes_every_20_seconds_for_an_hour_turns_a_few_times(
+    autojump_clock,
+):
+    async with followed() as peer:
+        peer.network.set_ranges(cast("Any", "ranges"))
+        peer.network.set_connected(True)
+        turns, before = 0, await said(peer)
+        for _ in range(180):
+            for connected in (False, True):
+                peer.network.set_connected(connected)
+                await trio.sleep(10)
+                turns += await said(peer) != before
+                before = await said(peer)
+        assert 2 <= turns <= 12
+        await trio.sleep(reachability.LASTS.last)
+        assert await said(peer) == ""

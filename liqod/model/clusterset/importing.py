@@ -18,7 +18,6 @@ from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.clusterset.exports import CLIENT_IP, CLOSE, Endpoint, Export, Key, Port, Slice
 from liqod.model.clusterset.merging import Merged
-from liqod.model.clusterset.standing import Standing
 from liqod.model.crossing.addresses import family
 from liqod.model.crossing.allowedkeys import GUEST_ANNOTATIONS, GUEST_LABELS, key_allowed
 from liqod.resources.multicluster import (
@@ -170,26 +169,25 @@ def by_service(export: Export, endpoint: Endpoint) -> None:
 def slice_manifests(
     merged: Merged,
     export: Export,
-    standing: Standing,
     families: Collection[str],
     owner: Json,
     hinted: Hinted = by_service,
+    *,
+    reached: bool,
 ) -> list[Json]:
     """The EndpointSlices of one exporter.
 
     Args:
         merged: the Service of the set.
         export: what the exporter says.
-        standing: of the link to it; this cluster is always reached.
         families: the IP families that this cluster has.
         owner: the reference to the ServiceImport.
         hinted: the zones that an endpoint is hinted for.
+        reached: whether anything gets through to its pods; if not, none is ready, and all stay.
     """
-    if standing is Standing.LAPSED:
-        return []
     here = usable(merged, families)
     return [
-        _slice(merged, export, each, owner, hinted, reached=standing is Standing.REACHED)
+        _slice(merged, export, each, owner, hinted, reached=reached)
         for each in export.slices
         if each.family in here
     ]

@@ -1,8 +1,9 @@
 """Makes the EndpointSlices that a peer's ShadowEndpointSlices request.
 
 Only where the peer's pods are reachable (``pod_network``), by their own addresses or, through a
-tunnel, by translated ones; where they are not, none is made, and one that was is removed. A slice
-goes with its ShadowEndpointSlice, which owns it. On the ShadowEndpointSlice itself nothing is ever
+tunnel, by translated ones; where they are not, none is made, and one that was is removed. While
+that is not known, and while ranges change, it stays as it is. A slice goes with its
+ShadowEndpointSlice, which owns it. On the ShadowEndpointSlice itself nothing is ever
 written: it is the consumer's.
 """
 
@@ -157,7 +158,7 @@ class ShadowEndpointSlices(Controller[Key]):
             return await self._keep(key, shadow)
         unreachable = self._addresses.unreachable()
         if unreachable:
-            if live is not None:
+            if live is not None and not self._addresses.waits:
                 await self._remove(key, live)
             self._report(key, unreachable)
             return None

@@ -264,6 +264,10 @@ async def test_without_a_pod_network_none_is_made_and_one_that_was_goes(cluster)
         trio.open_nursery() as nursery,
     ):
         await nursery.start(ShadowEndpointSlices(made.peer).run)
+        made.peer.network.looked.set()  # the machine does not answer: nothing was read
+        await made.settled()
+        await addresses(made, "10.1.0.1")
+        await nursery.start(PeerCIDRs(made.peer).run)
         await gone(made)
         nursery.cancel_scope.cancel()
 

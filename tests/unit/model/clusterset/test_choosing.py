@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from liqod.model.clusterset.choosing import Nodes, choose
 from liqod.model.clusterset.exports import Endpoint, Slice
 from liqod.model.clusterset.importing import slice_manifests
-from liqod.model.clusterset.standing import Standing
 from liqod.model.crossing.preference import (
     ELSEWHERE,
     NO_PREFERENCE,
@@ -45,8 +44,8 @@ def published(asked, *exports, nodes=ZONED, silent=()):
         manifest
         for each in choice.exports
         for manifest in slice_manifests(
-            *(made, each, Standing.SILENT if each.cluster in silent else Standing.REACHED),
-            *(BOTH, OWNER, choice.hinted),
+            *(made, each, BOTH, OWNER, choice.hinted),
+            reached=each.cluster not in silent,
         )
     ]
     return found, choice.verdict

@@ -17,7 +17,6 @@ from liqod.model.clusterset.importing import (
     slice_manifests,
     slice_name,
 )
-from liqod.model.clusterset.standing import Standing
 from liqod.model.ids import is_dns_label, is_dns_subdomain
 from liqod.resources.multicluster import (
     DERIVED_SERVICE,
@@ -42,8 +41,8 @@ PODS = (endpoints("10.81.0.1", hostname="web-0", zone="z1"),)
 DERIVED = derived_name(WEB)
 
 
-def slices(*found, of=None, standing=Standing.REACHED, families=BOTH):
-    return slice_manifests(merged(*found), of or found[0], standing, families, OWNER)
+def slices(*found, of=None, reached=True, families=BOTH):
+    return slice_manifests(merged(*found), of or found[0], families, OWNER, reached=reached)
 
 
 def test_an_import_is_as_the_oldest_export_with_the_ports_of_all():
@@ -296,19 +295,12 @@ def test_the_conditions_of_an_endpoint_are_told_and_nothing_is_ready_at_a_silent
         "serving": True,
         "terminating": True,
     }
-    (made,) = slices(found, standing=Standing.SILENT)
+    (made,) = slices(found, reached=False)
     assert made["endpoints"][0]["conditions"] == {
         "ready": False,
         "serving": False,
         "terminating": True,
     }
-
-
-def test_after_the_lease_a_peer_has_no_slices_and_the_import_stays():
-    dead, alive = export("rome", 1, slices=PODS), export("milan", 2, slices=PODS)
-    assert slices(dead, alive, of=dead, standing=Standing.LAPSED) == []
-    assert len(slices(dead, alive, of=alive)) == 1
-    assert merged(dead, alive).clusters == ("rome", "milan")
 
 
 @pytest.mark.parametrize(

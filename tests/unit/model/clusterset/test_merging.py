@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from liqod.model.clusterset.exports import Export, Port
 from liqod.model.clusterset.importing import import_manifest, slice_manifests
 from liqod.model.clusterset.merging import merge, precedence
-from liqod.model.clusterset.standing import Standing
 from tests.unit.model.clusterset.values import BOTH, HTTP, OWNER, export, exports, merged, sets
 
 
@@ -63,7 +62,7 @@ def test_slices_have_ports_of_the_set_only_each_once_and_of_the_same_protocol(fo
     made = merged(*found)
     known = {(each.name, each.protocol) for each in made.ports}
     for each in found:
-        for manifest in slice_manifests(made, each, Standing.REACHED, BOTH, OWNER):
+        for manifest in slice_manifests(made, each, BOTH, OWNER, reached=True):
             ports = [(port.get("name", ""), port["protocol"]) for port in manifest["ports"]]
             assert len(set(ports)) == len(ports)
             assert set(ports) <= known
