@@ -13,6 +13,7 @@ from liqod.kube import definitions
 from liqod.model.objects.webhook import TIMEOUT_SECONDS
 from liqod.model.peering import intervals
 from liqod.network.failover import election
+from liqod.network.machine import tunnelcontrol
 from liqod.plugins.callguard import CallGuardTimings
 from liqod.plugins.reflectors import pods
 from liqod.provider.timings import ORDINARY
@@ -50,6 +51,8 @@ KEPT = [
     ("network", "of which {} is waited for Nodes", election.TOGETHER),
     ("network", "leave the Lease to the others for {} s", election.DEFERENCE),
     ("network", "tries the same after {}", election.YIELDS_AGAIN),
+    ("failures", "nothing has come through the tunnel for {} s", tunnelcontrol.CUT),
+    ("network", "After {} s of silence the gateway cuts", tunnelcontrol.CUT),
     ("failures", "cannot renew its Lease for {} s", intervals.LEADER_STOPS_AFTER),
     ("failures", "until the definition has been back for {} s", definitions.RETURN),
     ("failures", "what waited is looked at within {} s", ORDINARY.policies_missing),

@@ -30,7 +30,9 @@ TABLE_PREFIX: Final = "liqod_"
 INSIDE: Final = "gw0"
 """The end of the pair that is in a peer's namespace."""
 INSIDE_TABLE: Final = "inet liqod"
-"""The one table of nftables in a peer's namespace."""
+"""The table of nftables in a peer's namespace."""
+CUT_TABLE: Final = "inet liqod_cut"
+"""In a peer's namespace, besides: there only while connections to the peer are cut."""
 OVERLAY: Final = "lqx"
 """The device that joins the nodes of this cluster."""
 OVERLAY_TABLE: Final = f"inet {TABLE_PREFIX}overlay"
@@ -49,6 +51,7 @@ ALIAS_PRIORITY: Final = 18710
 GATEWAY_PRIORITY: Final = 18720
 PODS_PRIORITY: Final = 18730
 INSIDE_PRIORITY: Final = 18740
+CUT_PRIORITY: Final = 18750
 
 OUTER_ADDRESS: Final = "169.254.19.1"
 INNER_ADDRESS: Final = "169.254.19.2"

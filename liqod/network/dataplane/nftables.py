@@ -23,6 +23,8 @@ PROBES: Final = "limit rate 100/second burst 200 packets"
 """Rate limit of a peer's probes and echoes to the gateway itself."""
 ECHOES: Final = "limit rate 20/second burst 40 packets"
 """Rate limit of a peer's echoes to a node's own address among pods."""
+CUTS: Final = "limit rate 5000/second burst 10000 packets"
+"""Rate limit of the answers that end connections to a dead peer, of TCP and of all others."""
 OWN: Final = "{ local, broadcast, anycast, multicast }"
 """Types of addresses whose packets a node delivers to itself."""
 COUNTERS: Final = ("spoofed", "strangers", "flooded")
@@ -86,6 +88,22 @@ def inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int) -> str:
                 "counter name strangers drop",
             ]),
         )
+    )  # fmt: skip
+
+
+def cut(called: PeerNames) -> str:
+    """The table that ends connections to a silent peer.
+
+    Its answers take the way of the peer's own, so that each client believes them. Packets out of
+    the tunnel are not concerned, nor are the tunnel's own probes, which are not forwarded.
+    """
+    way = f'iifname "{INSIDE}" oifname "{called.tunnel}"'
+    return "\n".join(
+        _chain("cut", "type filter hook forward priority filter - 1", [
+            f"{way} meta l4proto tcp {CUTS} reject with tcp reset",
+            f"{way} {CUTS} reject with icmpx port-unreachable",
+            f"{way} drop",
+        ])
     )  # fmt: skip
 
 

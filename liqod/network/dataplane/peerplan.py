@@ -75,7 +75,7 @@ class PeerPlan(msgspec.Struct, frozen=True):
             links=(INSIDE, self.names.tunnel),
             tables=(names.OUTWARD_TABLE, names.INWARD_TABLE),
             priorities=names.PRIORITIES,
-            nftables=(names.INSIDE_TABLE,),
+            nftables=(names.INSIDE_TABLE, names.CUT_TABLE),
         )
 
 
@@ -87,6 +87,7 @@ def plan(
     *,
     carries: int = 0,
     active: bool = True,
+    cut: bool = False,
 ) -> PeerPlan:
     """The data path of a peer.
 
@@ -99,6 +100,7 @@ def plan(
             segments go by it, while the interfaces keep theirs, so that larger ones can be tried.
         active: whether packets take this path; on a standby, all is there but the rules
             that lead to it.
+        cut: whether connections to the peer are ended, since nothing gets through to it.
 
     Raises:
         ValueError: the MTU is too small.
@@ -109,7 +111,8 @@ def plan(
     node = _node(called, ranges, mtu, carries)
     if not active:
         node = msgspec.structs.replace(node, rules=())
-    return PeerPlan(called, node, _inside(called, ranges, side, mtu, carries))
+    inside = _inside(called, ranges, side, mtu, carries)
+    return PeerPlan(called, node, _cut(called, ranges, inside) if cut else inside)
 
 
 def _node(called: PeerNames, ranges: PeerRanges, mtu: int, carries: int) -> Namespace:
@@ -177,6 +180,24 @@ def _inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int, carries
         # The same source may come from both sides: its interface is no sign of forgery.
         sysctls=_sysctls(used, off=("all", "default", INSIDE, called.tunnel)),
         tables={names.INSIDE_TABLE: nftables.inside(called, ranges, side, carries)},
+    )
+
+
+def _cut(called: PeerNames, ranges: PeerRanges, inside: Namespace) -> Namespace:
+    """A peer's own namespace while connections to the peer are cut.
+
+    The answers that this machine makes in the peer's place are led to the cluster, its probes to
+    the tunnel's other end.
+    """
+    used = families(*ranges.seen.pod, *ranges.seen.external)
+    table = names.INWARD_TABLE
+    routes = (Route(table, nftables.TUNNEL[each], called.tunnel) for each in used)
+    rules = (Rule(names.CUT_PRIORITY, each, table) for each in used)
+    return msgspec.structs.replace(
+        inside,
+        routes=(*inside.routes, *routes),
+        rules=(*inside.rules, *rules),
+        tables={**inside.tables, names.CUT_TABLE: nftables.cut(called)},
     )
 
 

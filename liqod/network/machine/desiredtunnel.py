@@ -19,12 +19,14 @@ class DesiredTunnel(msgspec.Struct, frozen=True):
         gateway: this end of the tunnel.
         spec: of the tunnel.
         active: whether packets take this tunnel, or this machine is a standby.
+        cut: whether connections to the peer are ended, since nothing has come for long.
     """
 
     ranges: PeerRanges
     gateway: Gateway
     spec: TunnelSpec
     active: bool = True
+    cut: bool = False
 
 
 def desired_tunnel(
@@ -32,6 +34,8 @@ def desired_tunnel(
     where: GatewayState,
     stands_by: Collection[str],
     offers: bool | None = None,
+    *,
+    cut: bool = False,
 ) -> DesiredTunnel:
     """The desired network of a peer.
 
@@ -41,6 +45,7 @@ def desired_tunnel(
         stands_by: backends whose tunnels can be quiet.
         offers: whether the peer's gateway reports to take the tunnel in a websocket; a client's
             annotation does not show that this has ended. None: no report yet.
+        cut: whether connections to the peer are to be ended.
     """
     gateway, active = order.gateway, bool(where.active)
     warm = gateway.backend in stands_by
@@ -57,10 +62,10 @@ def desired_tunnel(
         last=where.endpoints.get(order.peer, "") if warm and active else "",
         websocket=0 if gateway.side == "client" and offers is False else gateway.websocket,
     )
-    return DesiredTunnel(order.ranges, gateway, spec, active)
+    return DesiredTunnel(order.ranges, gateway, spec, active, cut and active)
 
 
 def is_same(stands: DesiredTunnel, wants: DesiredTunnel) -> bool:
     """True if an existing tunnel is the desired one, but for what changes nothing of it."""
     spec = replace(stands.spec, websocket=wants.spec.websocket)
-    return replace(stands, ranges=wants.ranges, spec=spec) == wants
+    return replace(stands, ranges=wants.ranges, spec=spec, cut=wants.cut) == wants

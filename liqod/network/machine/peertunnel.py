@@ -206,6 +206,7 @@ class PeerTunnel:
             gateway.mtu,
             carries=carries,
             active=desired.active,
+            cut=desired.cut,
         )
         try:
             changes = await datapath.apply(plan)

@@ -21,6 +21,9 @@ QUARREL: Final = 0.5
 """Seconds between two applications where another program removes each repair."""
 LAST_RESORT: Final = 60.0
 """Seconds of silence after which a websocket is tried that is reported as offered no more."""
+CUT: Final = 15.0
+"""Seconds of silence after which connections to the peer are ended: one whose gateway moves to
+another node, or is begun anew, is back sooner, and its connections live."""
 NO_ANSWER_YET: Final = "the peer has not answered yet"
 SILENCE: Final = "the peer's gateway does not answer"
 
@@ -165,10 +168,12 @@ class TunnelControl:
             return Wait(inf)  # which machine is the gateway will be known in a moment: all stays
         if now < self._retry_at:
             return Wait(self._retry_at)
-        wanted = desired_tunnel(self.order, role, stands_by, self._offers)
+        cut_at = self._silent_since + CUT
+        wanted = desired_tunnel(self.order, role, stands_by, self._offers, cut=now >= cut_at)
         if wanted == self.up:
-            if not self._disturbed and now < self._again_at:
-                return Wait(self._again_at)
+            until = self._again_at if wanted.cut else min(self._again_at, cut_at)
+            if not self._disturbed and now < until:
+                return Wait(until)
             if quarrels and self._disturbed and now < self._had_at + QUARREL:
                 # It would take all of the machine's time, and the other's as well.
                 return Wait(self._had_at + QUARREL)

@@ -41,6 +41,7 @@ def test_rules_are_asked_in_their_order() -> None:
         names.GATEWAY_PRIORITY,
         names.PODS_PRIORITY,
         names.INSIDE_PRIORITY,
+        names.CUT_PRIORITY,
     ]
     assert order == sorted(set(order))
     assert all(PRIORITIES[0] <= each <= PRIORITIES[1] for each in order)

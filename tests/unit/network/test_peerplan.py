@@ -102,9 +102,14 @@ def networks(family: int, length: int | None = None) -> st.SearchStrategy[str]:
 
 
 @settings(max_examples=60)
-@given(found=ranges(), side=st.sampled_from(["server", "client"]), mtu=st.integers(1280, 9000))
-def test_every_plan_is_whole(found: PeerRanges, side: names.Side, mtu: int) -> None:
-    made = plan(PeerNames("rome", "milan"), found, side, mtu)
+@given(
+    found=ranges(),
+    side=st.sampled_from(["server", "client"]),
+    mtu=st.integers(1280, 9000),
+    cut=st.booleans(),
+)
+def test_every_plan_is_whole(found: PeerRanges, side: names.Side, mtu: int, cut: bool) -> None:
+    made = plan(PeerNames("rome", "milan"), found, side, mtu, cut=cut)
     aliases = (*found.seen.pod, *found.seen.external)
     called = made.names
     # Whatever leads to an alias leads into the peer's table, and from there nowhere else.
@@ -115,7 +120,8 @@ def test_every_plan_is_whole(found: PeerRanges, side: names.Side, mtu: int) -> N
     for part, owned in ((made.node, made.node_owned), (made.inside, made.inside_owned)):
         assert {link.name for link in part.links} <= set(owned.links)
         assert {route.table for route in part.routes} <= set(owned.tables)
-        assert set(part.tables) == set(owned.nftables)
+        there = {*part.tables} | ({names.CUT_TABLE} if part is made.inside and not cut else set())
+        assert there == set(owned.nftables)
         for rule in part.rules:
             assert owned.priorities[0] <= rule.priority <= owned.priorities[1]
             assert rule.table in owned.tables or rule.incoming in owned.links

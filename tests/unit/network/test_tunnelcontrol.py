@@ -7,6 +7,7 @@ import pytest
 from liqod.model.network.liveness import DEADLINE
 from liqod.network.machine.desiredtunnel import DesiredTunnel, desired_tunnel
 from liqod.network.machine.tunnelcontrol import (
+    CUT,
     LAST_RESORT,
     NO_ANSWER_YET,
     QUARREL,
@@ -149,7 +150,7 @@ def test_in_silence_the_tunnel_is_told_at_once_and_once():
     assert step.silent == pytest.approx(DEADLINE)
     made(control, 10.0)
     control.on_probe(SILENT, 11.0)
-    assert control.step(ACTIVE, WARM, 11.0) == Wait(10.0 + PAUSE)
+    assert control.step(ACTIVE, WARM, 11.0) == Wait(10.0 - DEADLINE + CUT)
     assert control.silent(11.0) == pytest.approx(1.0 + DEADLINE)
     control.on_probe(ALIVE, 12.0)
     control.on_disturbance()
@@ -232,3 +233,41 @@ def test_a_peer_that_does_not_know_all_ranges_is_named():
         assert ("milan does not know all of 10.244.0.0/16" in control.unseen) == named
     control.on_unattended()
     assert (control.unseen, control.last, control.silent(2.0)) == ("", None, None)
+
+
+def test_connections_are_cut_after_a_long_silence_and_no_more_at_the_first_answer():
+    control = standing()
+    control.on_probe(SILENT, 10.0)
+    made(control, 10.0)
+    silent = 10.0 - DEADLINE
+    assert control.step(ACTIVE, WARM, 11.0) == Wait(silent + CUT)
+    assert made(control, silent + CUT).cut
+    assert control.state.state == "Connecting"
+    assert control.step(ACTIVE, WARM, silent + CUT + 1) == Wait(silent + CUT + PAUSE)
+    # The tunnel is brought up again, and the cut stays.
+    assert made(control, silent + CUT + PAUSE).cut
+    control.on_probe(ALIVE, 200.0)
+    assert not made(control, 200.0).cut
+    assert control.state.state == "Connected"
+    assert control.step(ACTIVE, WARM, 201.0) == Wait(200.0 + PAUSE)
+
+
+def test_one_that_moves_in_time_is_not_cut():
+    control = standing()
+    control.on_probe(SILENT, 10.0)
+    made(control, 10.0)
+    control.on_probe(ALIVE, 10.0 + CUT - DEADLINE - 0.1)
+    for now in (10.0 + CUT, 10.0 + 2 * CUT):
+        assert control.step(ACTIVE, WARM, now) == Wait(10.0 + PAUSE)
+
+
+def test_a_standby_and_a_new_process_cut_nothing_by_what_others_have_found():
+    control = standing()
+    control.on_probe(SILENT, 10.0)
+    assert not made(control, 10.0 + CUT, STANDBY).cut
+    control.on_unattended()
+    assert not made(control, 10.0 + 2 * CUT).cut
+    later = TunnelControl(ORDER)
+    assert not made(later, 1000.0).cut
+    later.on_probe(SILENT, 1002.0)
+    assert not made(later, 1002.0).cut
