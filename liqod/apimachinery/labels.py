@@ -465,3 +465,5 @@ cross to and come from; ``*`` for all."""
 ENDPOINT_PREFERENCE: Final = "liqod.io/endpoint-preference"
 """Annotation of a Service: the clusters whose endpoints its clients use: ``own-first``,
 ``own-only``, or percentages such as ``milan=20,turin=10``."""
+KEEP_LAST_ENDPOINTS: Final = "liqod.io/keep-last-endpoints"
+"""Annotation of a Service: true to keep endpoints of silent clusters ready where no other is."""

@@ -19,6 +19,7 @@ from liqod.cluster.tenancy import tenant_of
 from liqod.clusterset.exchanges import FAILED, TAKEN
 from liqod.clusterset.ownexports import SETTLES, OwnExports
 from liqod.clusterset.preferences import Preferences
+from liqod.clusterset.reach import BY_IMPORT, Reach, import_of, source_of
 from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
 from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
 from liqod.clusterset.withdrawal import withdraw
@@ -48,14 +49,12 @@ from liqod.model.objects.patches import exact_patch
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import (
     SERVICE_NAME,
-    SOURCE_CLUSTER,
     ServiceExport,
     ServiceImport,
 )
 from liqod.telemetry.events import ServiceImported
 
 WORKERS: Final = 4
-_BY_IMPORT: Final = "import"
 _TENANTS: Final = "tenants"
 
 
@@ -71,11 +70,6 @@ async def run(context: ClusterContext, sharing: Sharing | None) -> NoReturn:
         await trio.sleep_forever()
     await Imports(context, sharing, await sharing.kinds()).run()
     raise AssertionError("controllers end by cancellation only")
-
-
-def _import_of(found: Partial) -> Iterator[str]:
-    meta = found.metadata
-    yield f"{meta.namespace}/{meta.labels.get(SERVICE_NAME, '')}"
 
 
 class Imports(Controller[Key]):
@@ -98,10 +92,11 @@ class Imports(Controller[Key]):
             ENDPOINT_SLICES,
             self._on_made,
             Selection(labels=MADE_HERE),
-            indexes={_BY_IMPORT: _import_of},
+            indexes={BY_IMPORT: import_of},
         )
         self._namespaces: Watched[Key] = Watched(NAMESPACES, indexes={_TENANTS: _is_tenant})
         self._preferences = Preferences(context.cluster_id, self._own, self._every)
+        self._reach = Reach(context.cluster_id, sharing, self._own, self._made)
         self._told = ToldExports(self._exchanges, self._namespaces, sharing)
         self._causes: dict[Key, str] = {}
         """The peer that has changed an export since its import was made last."""
@@ -199,9 +194,11 @@ class Imports(Controller[Key]):
         except PermanentError as error:
             refused = error  # clients of the address that there is still need its endpoints
         choice = self._choose(key, merged, known)
-        count, again = await self._place(key, merged, known, choice, owner)
+        reached, last = self._reach.of(key, choice.exports, known.kept)
+        count, again = await self._place(key, merged, known, choice, reached, owner)
         said = str(refused) if refused is not None else ""
-        also = [choice.verdict.condition()] if choice.verdict is not None else []
+        asked = choice.verdict.condition() if choice.verdict is not None else None
+        also = [each for each in (asked, last) if each is not None]
         ips = self._ips(key, merged)
         status = verdicts.import_status(merged, families, ips, count, said, also)
         if live is not None:
@@ -236,20 +233,27 @@ class Imports(Controller[Key]):
         """The endpoints that the Service of that name wants to be used in this cluster."""
         by_cluster = {each.cluster: each for each in known.exports}
         ordered = [by_cluster[each] for each in merged.clusters]
-        reached = [each for each in merged.clusters if self._reached(each) is not False]
+        reached = [each for each in merged.clusters if self._reach.reached(each) is not False]
         return self._preferences.choose(key, ordered, reached)
 
     async def _place(
-        self, key: Key, merged: Merged, known: Heard, choice: Choice, owner: dict[str, Any]
+        self,
+        key: Key,
+        merged: Merged,
+        known: Heard,
+        choice: Choice,
+        reach: dict[str, bool | None],
+        owner: dict[str, Any],
     ) -> tuple[int, float | None]:
         """Have the EndpointSlices; their number, and when to look at them again."""
         families = self._own.families()
         kept = set() if choice.alone else set(known.kept)
         wanted: dict[str, dict[str, Any]] = {}
-        there = self._there(key)
+        there = self._reach.slices(key)
+        sources = {source_of(each) for each in there.values()}
         for export in (each for each in choice.exports if each.cluster not in known.kept):
-            reached = self._reached(export.cluster)
-            if reached is None and any(_source(each) == export.cluster for each in there.values()):
+            reached = reach[export.cluster]
+            if reached is None and export.cluster in sources:
                 kept.add(export.cluster)
                 continue
             may = reached is not False
@@ -259,26 +263,15 @@ class Imports(Controller[Key]):
             raw = self._made.store.get((key[0], name))
             await ensure(self._client, ENDPOINT_SLICES, manifest, live=raw, recreate=True)
         gone = [
-            each for name, each in there.items() if name not in wanted and _source(each) not in kept
+            each
+            for name, each in there.items()
+            if name not in wanted and source_of(each) not in kept
         ]
         if gone and (self._exchanges.doubtful or self._own.doubtful):
             return len(there), DOUBT
         await delete_all(self._client, ENDPOINT_SLICES, gone)
-        stays = [each for each in there.values() if _source(each) in kept]
+        stays = [each for each in there.values() if source_of(each) in kept]
         return len(wanted) + len(stays), None
-
-    def _there(self, key: Key) -> dict[str, Partial]:
-        """The EndpointSlices of an import that are there, by name."""
-        store = self._made.store
-        found = [store.decode(each, Partial) for each in store.indexed(_BY_IMPORT, "/".join(key))]
-        return {each.metadata.name: each for each in found if each is not None}
-
-    def _reached(self, cluster: str) -> bool | None:
-        """True if anything gets through to a cluster's pods; None while that is not known."""
-        if cluster == self._context.cluster_id:
-            return True
-        sharing = self._sharing.peers.get(cluster)
-        return sharing.reached() if sharing is not None else None
 
     async def _remove(self, key: Key) -> float | None:
         """End an import that no cluster exports any more; what it owns goes with it."""
@@ -290,7 +283,7 @@ class Imports(Controller[Key]):
         export = self._own.read(key)
         if export is None and not await self._own.exports.surely_gone(key):
             return DOUBT
-        await delete_all(self._client, ENDPOINT_SLICES, self._there(key).values())
+        await delete_all(self._client, ENDPOINT_SLICES, self._reach.slices(key).values())
         raw = self._own.service((key[0], derived_name(key)))
         if raw is not None:
             await self._delete_service(raw)
@@ -377,7 +370,3 @@ def _since(found: ServiceImport | None) -> dict[str, str]:
 
 def _of_type(conditions: list[dict[str, Any]], type_: str) -> list[dict[str, Any]]:
     return [each for each in conditions if each["type"] == type_]
-
-
-def _source(found: Partial) -> str:
-    return found.metadata.labels.get(SOURCE_CLUSTER, "")

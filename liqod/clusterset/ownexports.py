@@ -7,12 +7,19 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES, Kind
-from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.queue import K
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
-from liqod.model.clusterset.exports import EndpointSlice, Export, Refusal, Service, own_export
+from liqod.model.clusterset.exports import (
+    EndpointSlice,
+    Export,
+    Refusal,
+    Service,
+    is_reflected,
+    own_export,
+)
 from liqod.resources.multicluster import SERVICE_NAME, SOURCE_CLUSTER, ServiceExport
 
 SETTLES: Final = 0.1
@@ -87,6 +94,14 @@ class OwnExports(Generic[K]):
     def service(self, key: Key) -> bytes | None:
         """A Service, as it was read."""
         return self._services.store.get(key)
+
+    def annotations(self, key: Key) -> dict[str, str]:
+        """The annotations of this cluster's Service of that name; none of one that a peer has
+        brought, which asks for nothing here."""
+        raw = self.service(key)
+        meta = msgspec.json.decode(raw, type=Partial).metadata if raw is not None else ObjectMeta()
+        theirs = is_reflected(meta) or labels.REMOTE_CLUSTER_ID in meta.labels
+        return {} if theirs else meta.annotations
 
     def _named(self, change: StoreChange) -> Iterable[K]:
         yield self._keys(change.key)

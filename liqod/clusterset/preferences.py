@@ -11,8 +11,8 @@ from liqod.clusterset.ownexports import OwnExports
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.choosing import Choice, Nodes, choose
-from liqod.model.clusterset.exports import Export, is_reflected
-from liqod.model.crossing.preference import NO_PREFERENCE, Preference, preference
+from liqod.model.clusterset.exports import Export
+from liqod.model.crossing.preference import Preference, preference
 
 Place = tuple[str, str | None]
 """The zone of a node, and the peer of a virtual one."""
@@ -52,13 +52,7 @@ class Preferences:
 
     def _asked(self, key: Key) -> Preference:
         """The wish of the Service; one that a peer has brought asks for nothing here."""
-        raw = self._own.service(key)
-        if raw is None:
-            return NO_PREFERENCE
-        meta = msgspec.json.decode(raw, type=Partial).metadata
-        if is_reflected(meta) or labels.REMOTE_CLUSTER_ID in meta.labels:
-            return NO_PREFERENCE
-        return preference(meta.annotations)
+        return preference(self._own.annotations(key))
 
     def _on_node(self, change: StoreChange) -> Iterator[Key]:
         name = change.key[1]

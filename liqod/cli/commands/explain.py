@@ -277,7 +277,8 @@ def service_text(told: ServiceAnswer) -> Iterable[str]:
     for each in told.said:
         yield f"  {printable(each)}"
     for one in told.clusters:
-        text = f"{one.ready} of {counted(one.total, 'endpoint')} ready" if one.ready else one.why
+        ready = f"{one.ready} of {counted(one.total, 'endpoint')} ready" if one.ready else ""
+        text = "; ".join(filter(None, (ready, one.why)))
         remedy = f" → {one.remedy}" if one.remedy else ""
         yield printable(f"  {one.cluster}: {text}{remedy}")
     if told.rewrite:

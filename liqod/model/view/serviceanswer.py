@@ -13,8 +13,9 @@ from liqod.model.clusterset.choosing import LEAVES_OUT, PREFERENCE
 from liqod.model.clusterset.corefile import ZONE
 from liqod.model.clusterset.exports import HEADLESS, Key
 from liqod.model.clusterset.importing import derived_name
+from liqod.model.clusterset.keeping import KEPT
 from liqod.model.clusterset.verdicts import CONFLICT, FAMILY_NOT_SUPPORTED
-from liqod.model.peering.foreigncluster import API_SERVER, ESTABLISHED
+from liqod.model.peering.foreigncluster import API_SERVER, CONNECTION, ERROR, ESTABLISHED
 from liqod.model.view.figures import counted
 from liqod.model.view.servicefacts import (
     Endpoints,
@@ -26,13 +27,15 @@ from liqod.model.view.servicefacts import (
 from liqod.resources import ForeignCluster
 
 NO_TUNNEL: Final = "none"
+TUNNEL: Final = "tunnel"
 
 
 class PeerSight(msgspec.Struct, frozen=True):
     """A peer, as far as its endpoints depend on it.
 
     Attributes:
-        down: the reason why its API server is not reached; empty if it is.
+        down: the reason why its pods are not reached: the tunnel, or without one its API server;
+            empty if they are.
         pod_network: the path to its pods.
     """
 
@@ -48,7 +51,7 @@ class ClusterAnswer(msgspec.Struct, frozen=True):
         exports: it is an exporter.
         total: its endpoints in this cluster's EndpointSlices.
         ready: those that are ready.
-        why: the reason why none is; empty where one is.
+        why: the reason why none is, or why nothing gets through to one that is; empty for neither.
         remedy: the step that changes that; empty for none.
     """
 
@@ -92,12 +95,16 @@ class ServiceAnswer(msgspec.Struct, frozen=True):
 
 def peer_sight(found: ForeignCluster) -> PeerSight:
     """The sight of a peer by its ForeignCluster."""
+    path = found.metadata.annotations.get(labels.POD_NETWORK, NO_TUNNEL)
     down = (
         each.message or "it does not answer"
         for each in found.status.conditions
-        if each.type == API_SERVER and each.status != ESTABLISHED
+        if (
+            (each.type, each.status) == (CONNECTION, ERROR)
+            if path == TUNNEL
+            else each.type == API_SERVER and each.status != ESTABLISHED
+        )
     )
-    path = found.metadata.annotations.get(labels.POD_NETWORK, NO_TUNNEL)
     return PeerSight(next(down, ""), path)
 
 
@@ -147,6 +154,9 @@ def _said(export: ExportFacts | None, import_: ImportFacts | None) -> Iterable[s
     if asked is not None:
         told = "" if asked.status == "True" else f"{PREFERENCE} is {asked.status}: "
         yield f"ServiceImport: {told}{asked.reason}: {asked.message}"
+    kept = import_.kept if import_ is not None else None
+    if kept is not None:
+        yield f"ServiceImport: {KEPT} is {kept.status}: {kept.reason}: {kept.message}"
 
 
 def _own(
@@ -183,7 +193,9 @@ def _peer(
     here = import_.endpoints.get(peer, Endpoints()) if import_ is not None else Endpoints()
     exports = import_ is not None and peer in import_.clusters
     if here.ready:
-        return ClusterAnswer(peer, exports, *here)
+        kept = import_ is not None and import_.kept is not None
+        why = f"nothing gets through to it: {sight.down}" if kept and sight and sight.down else ""
+        return ClusterAnswer(peer, exports, *here, why, _doctor(peer) if why else "")
     heard = [each.heard[key[1]] for each in exchanges if key[1] in each.heard]
     if heard:
         why, remedy = _unready(peer, key, max(heard), sight, import_)
@@ -199,8 +211,7 @@ def _unready(
     ready = import_.ready if import_ is not None else None
     asked = import_.preference if import_ is not None else None
     if sight is not None and sight.down:
-        why = f"nothing gets through to it, so none is ready: {sight.down}"
-        return why, f"`liqod doctor {peer}` says which layer fails"
+        return f"nothing gets through to it, so none is ready: {sight.down}", _doctor(peer)
     if not there.total:
         return "it tells of no endpoint: its Service has no pods that it can tell", _there(key)
     if not there.ready:
@@ -214,6 +225,10 @@ def _unready(
         return f"the Service here leaves its endpoints out, by {labels.ENDPOINT_PREFERENCE}", ""
     why = f"it tells of {counted(there.ready, 'ready pod')}, and none is taken here"
     return why, f"`liqod doctor {peer}` and `liqod events` say why"
+
+
+def _doctor(peer: str) -> str:
+    return f"`liqod doctor {peer}` says which layer fails"
 
 
 def _there(key: Key) -> str:

@@ -15,6 +15,7 @@ from liqod.errors import ProtocolError
 from liqod.model.clusterset.choosing import PREFERENCE
 from liqod.model.clusterset.corefile import Names
 from liqod.model.clusterset.exports import Export, Key
+from liqod.model.clusterset.keeping import KEPT
 from liqod.resources.exchanges import ServiceExchange
 from liqod.resources.multicluster import (
     SERVICE_NAME,
@@ -70,6 +71,7 @@ class ImportFacts(msgspec.Struct, frozen=True):
         clusters: the exporters.
         endpoints: those in this cluster's EndpointSlices, by exporter.
         preference: the condition on the endpoints that its Service asks for; None for none.
+        kept: the condition on endpoints of silent clusters that are kept; None for none.
     """
 
     key: Key
@@ -81,6 +83,7 @@ class ImportFacts(msgspec.Struct, frozen=True):
     clusters: tuple[str, ...] = ()
     endpoints: dict[str, Endpoints] = {}
     preference: Condition | None = None
+    kept: Condition | None = None
 
     @property
     def backends(self) -> Endpoints:
@@ -199,6 +202,7 @@ def import_facts(
         tuple(each.cluster for each in status.clusters),
         dict(endpoints),
         said.get(PREFERENCE),
+        said.get(KEPT),
     )
 
 

@@ -104,6 +104,8 @@ def _import(import_: ImportFacts) -> Iterator[Fault]:
     if asked is not None and asked.status != "True" and asked.lasts >= SETTLES:
         what = f"the endpoints of {name} are not used as its Service asks: {asked.message}"
         yield _fault(what, f"change what it asks for: {PAGE} has the reasons", name)
+    if import_.kept is not None and import_.kept.lasts >= SETTLES:
+        yield _fault(f"endpoints of {name}: {import_.kept.message}", remedy, name)
 
 
 def _waiting(known: SharedServices) -> int:

@@ -6,11 +6,12 @@ import pytest
 import trio
 
 from liqod import reachability
-from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, SERVICES
 from liqod.resources import CONFIGURATIONS
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
+    IMPORTS,
     backends,
     export,
     imported,
@@ -184,3 +185,51 @@ async def written(who):
         for each in found
         if each["metadata"]["labels"].get("multicluster.kubernetes.io/source-cluster") == "milan"
     )
+
+
+async def asks(who, value):
+    """Have the Service of that cluster ask for the last endpoints, or for nothing."""
+    marks = {"annotations": {"liqod.io/keep-last-endpoints": value}}
+    await who.admin.patch(SERVICES, "web", {"metadata": marks}, "shop")
+
+
+async def own_is_ready(who, address, ready):
+    endpoints = [{"addresses": [address], "conditions": {"ready": ready}}]
+    await who.admin.patch(ENDPOINT_SLICES, "web-1", {"endpoints": endpoints}, "shop")
+
+
+async def until_condition(who, wanted):
+    """Wait until the import says this of kept endpoints; None for nothing."""
+
+    async def look():
+        status = (await who.admin.get(IMPORTS, "web", "shop"))["status"]
+        found = {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
+        return found.get("liqod.io/EndpointsKept") == wanted
+
+    await eventually(look)
+
+
+async def test_a_service_that_asks_for_it_keeps_the_last_ones_and_no_others():
+    nothing = {"rome": {"10.71.0.1": False}, "milan": {"10.72.0.1": False}}
+    async with joined() as (rome, _):
+        network(rome, "milan").set_connected(False, "nothing comes back")
+        await own_is_ready(rome, "10.71.0.1", False)
+        await until_backends(rome, nothing)
+        await asks(rome, "true")
+        await until_backends(rome, {**nothing, "milan": {"10.72.0.1": True}})
+        await until_condition(rome, ("True", "NothingReached"))
+        await own_is_ready(rome, "10.71.0.1", True)
+        await until_backends(rome, WITHOUT_MILAN)
+        await until_condition(rome, None)
+        await own_is_ready(rome, "10.71.0.1", False)
+        await until_condition(rome, ("True", "NothingReached"))
+        await rome.stop()
+        await rome.start()
+        await stays(rome, {**nothing, "milan": {"10.72.0.1": True}}, 30)
+        await asks(rome, "perhaps")
+        await carries(rome, "milan", False)
+        await until_backends(rome, nothing)
+        await until_condition(rome, ("False", "InvalidAnnotation"))
+        await asks(rome, None)
+        await until_condition(rome, None)
+        await stays(rome, nothing, 5)

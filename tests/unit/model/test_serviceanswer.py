@@ -19,10 +19,12 @@ from liqod.model.view.servicefacts import (
     ImportFacts,
     SharedServices,
 )
+from liqod.resources import ForeignCluster
 
 KEY = ("shop", "web")
 USABLE = Condition("True", "Ready", "it can be used", 60.0)
 ABSENT = Condition("False", "IPFamilyNotSupported", "it has IPv6, which this cluster has not", 60.0)
+SILENT = Condition("True", "NothingReached", "nothing gets through to milan", 60.0)
 NOBODY = Condition("False", "NoService", "there is no Service of this name", 60.0)
 AGREED = Condition("False", "NoConflicts", "all exporters agree", 60.0)
 EXPORT = ExportFacts(KEY, 60.0, {"Valid": USABLE, "Ready": USABLE, "Conflict": AGREED})
@@ -67,6 +69,14 @@ OUT = "the Service here leaves its endpoints out, by liqod.io/endpoint-preferenc
                 peer=PeerSight("connection refused"),
             ),
             "nothing gets through to it, so none is ready: connection refused",
+        ),
+        (
+            told(
+                imported({**OURS, "milan": ONE}, "milan", "rome", kept=SILENT),
+                exchange(web=ONE),
+                peer=PeerSight("nothing comes back"),
+            ),
+            "nothing gets through to it: nothing comes back",
         ),
         (
             told(imported(OURS, "milan", "rome"), exchange(web=Endpoints())),
@@ -122,6 +132,41 @@ def test_why_a_peer_has_no_ready_endpoint(found: ServiceAnswer, why: str):
 def test_why_this_cluster_has_none(found: ServiceAnswer, why: str):
     assert found.clusters[0].why == why
     assert found.ready == (not why or found.clusters[1].ready > 0)
+
+
+def test_endpoints_that_are_kept_are_told_as_such():
+    found = imported({"milan": ONE}, "milan", kept=SILENT)
+    answer = told(found, exchange(web=ONE), exports=(), peer=PeerSight("nothing comes back"))
+    assert answer.said == (
+        "ServiceImport: liqod.io/EndpointsKept is True: NothingReached: "
+        "nothing gets through to milan",
+    )
+    assert "1 of 1 endpoint ready; nothing gets through to it: nothing comes back" in "\n".join(
+        service_text(answer)
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "type_", "status", "down"),
+    [
+        ("tunnel", "NetworkConnectionStatus", "Error", "told"),
+        ("tunnel", "NetworkConnectionStatus", "Established", ""),
+        ("tunnel", "APIServerStatus", "Error", ""),
+        ("routed", "APIServerStatus", "Error", "told"),
+        ("routed", "NetworkConnectionStatus", "Error", ""),
+    ],
+)
+def test_the_carrier_of_packets_decides_whether_a_peer_is_down(
+    path: str, type_: str, status: str, down: str
+):
+    found = msgspec.convert(
+        {
+            "metadata": {"name": "milan", "annotations": {"liqod.io/pod-network": path}},
+            "status": {"conditions": [{"type": type_, "status": status, "message": "told"}]},
+        },
+        ForeignCluster,
+    )
+    assert serviceanswer.peer_sight(found) == PeerSight(down, path)
 
 
 def test_a_name_of_nobody_has_no_answer():

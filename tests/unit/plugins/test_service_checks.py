@@ -36,6 +36,7 @@ REFUSED = Condition("False", "Failed", "refused by milan", 60.0)
 DIFFERS = Condition("True", "PortConflict", "ports: that of rome is used", 60.0)
 ABSENT = Condition("False", "IPFamilyNotSupported", "it has IPv6, which this cluster has not", 60.0)
 UNZONED = Condition("False", "NodesWithoutZone", "2 nodes without the label", 60.0)
+SILENT = Condition("True", "NothingReached", "nothing gets through to milan", 60.0)
 RUNS = DaemonFacts(runs=True)
 
 
@@ -81,6 +82,8 @@ def late(condition: Condition) -> Condition:
         (here(imported(preference=UNZONED)), "failing", "asks: 2 nodes without the label"),
         (here(imported(preference=late(UNZONED))), "ok", ""),
         (here(imported(preference=USABLE)), "ok", ""),
+        (here(imported(kept=SILENT)), "failing", "endpoints of shop/web: nothing gets through"),
+        (here(imported(kept=late(SILENT))), "ok", ""),
         (here(imported(ours=False, ready=None)), "ok", ""),  # of another program
         # What has just been made, or has just changed, is neither well nor wrong.
         (here(ExportFacts(KEY, 2.0)), "unknown", "1 Service on the way"),
