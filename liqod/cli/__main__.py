@@ -57,7 +57,8 @@ def _section(words: str, command: Any) -> list[str]:
 
 def _shown(argument: Any) -> str:
     """An argument as it is typed; in brackets where it may be left out."""
-    return str(argument.metavar) if argument.required else f"[{argument.metavar}]"
+    name = str(argument.metavar or argument.name.upper())
+    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _paragraphs(text: str) -> Iterable[str]:

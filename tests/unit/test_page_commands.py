@@ -172,6 +172,12 @@ def test_manifests_of_our_kinds_on_a_page_fit_their_definitions(page: Path) -> N
                 assert schema.validate(shown, structure) == []
 
 
+def test_the_page_of_commands_names_what_each_is_given() -> None:
+    headings = re.findall(r"^## (`liqod .*`)$", (REFERENCE / "commands.md").read_text(), re.M)
+    assert "`liqod explain [KIND] [NAME]`" in headings
+    assert [each for each in headings if "None" in each or "[[" in each] == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -143,8 +143,8 @@ async def install(
 ) -> None:
     """Put what the daemon needs into a cluster, or upgrade it.
 
-    In the cluster the daemon's node is a gateway: a DaemonSet of `liqod node` is in the network of
-    each node with the capabilities CHOWN, KILL, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, SETGID,
+    In the cluster the daemon's node is a gateway. A DaemonSet of `liqod node` is in the network of
+    each node. Its capabilities are CHOWN, KILL, NET_ADMIN, NET_BIND_SERVICE, NET_RAW, SETGID,
     SETUID and SYS_ADMIN. The daemon has no capability. --networking-disabled leaves all of that
     out.
 
@@ -153,11 +153,11 @@ async def install(
     are named at once; -o json has them in `refused`.
 
     With --storage the daemon may provision volumes of the StorageClass liqo, once [storage] of its
-    configuration says enabled = true, as a new installation in the cluster does; an upgrade keeps
-    that.
+    configuration says enabled = true. A new installation in the cluster says so, and an upgrade
+    keeps that.
 
     With --services the daemon may share exported Services with peers, once [services] of its
-    configuration says enabled = true; kinds that another program has installed stay as they are,
+    configuration says enabled = true. Kinds that another program has installed stay as they are,
     and an upgrade keeps what there is.
 
     With --services-dns CoreDNS (1.12.2 or newer, and kept by nobody else) serves their names: it
@@ -165,8 +165,8 @@ async def install(
     prints. Its pods are made anew. An upgrade keeps it; `liqod uninstall` takes it back first.
 
     With --in-cluster -o yaml only the manifests are printed that a daemon in the cluster adds to
-    an installation (workloads, their namespaces and policy); with --dry-run -o yaml all of them,
-    but the gateways' templates that liqoctl looks for: kubectl takes those only once their kinds
+    an installation: workloads, their namespaces and policy. With --dry-run -o yaml all of them are,
+    but the gateways' templates that liqoctl looks for. kubectl takes those only once their kinds
     are there.
 
     With --cluster-profiles the daemon gets the rights of the discovery plugin `clusterprofile`, in

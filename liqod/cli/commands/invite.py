@@ -52,8 +52,9 @@ async def invite(
     """Let another cluster borrow here, or lend, by a line.
 
     A cluster that brings the line to `liqod peer` is let in without being asked, once, for as long
-    as it is good, and gets no more than is named here; of what is not named, what the configuration
-    grants where a slice names nothing. Hand it over as you would a password: only its hash is kept.
+    as the line is good. It gets no more than is named here. Of what is not named it gets what the
+    configuration grants where a slice names nothing. Hand it over as you would a password: only its
+    hash is kept.
 
     With --borrow the line asks the cluster that brings it to lend this much to this one: a cluster
     behind a NAT, say, which nobody can dial. It decides for itself what it lends. This cluster's

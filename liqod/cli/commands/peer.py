@@ -188,7 +188,7 @@ async def peer(
     """Borrow from another cluster; ends when it is a Ready node. Or lend to one that invites.
 
     The networks are joined, too, so that pods reach each other, where both daemons have the rights
-    and the tools for it; where one has not, it says what is missing and peers without.
+    and the tools for it. Where one has not, it says what is missing, and peers without.
 
     With an invitation, or the id of a cluster, the daemons of both meet, and this cluster's daemon
     asks: no kubeconfig is needed. Where a person has to agree there, this waits; the daemon goes on

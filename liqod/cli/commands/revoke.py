@@ -17,12 +17,12 @@ async def revoke(
 ) -> None:
     """Take back at once what a peer was given, or gave.
 
-    Of a consumer every right goes, with its namespaces here and their pods; of a provider this
-    cluster's way in, with its nodes here; of both the tunnel, and every invitation that the peer
-    has used or that is for it alone. Certificates cannot be called back, and have no rights
-    afterwards: those for names with a key never again, those for names as in Liqo not as long
-    as no consumer with such a name is let in by `generate peering-user --replace-living`. It
-    says what was removed, and what is still open. `liqod generate peering-user` lets it in
+    Of a consumer every right goes, with its namespaces here and their pods. Of a provider this
+    cluster's way in goes, with its nodes here. Of both the tunnel goes, and every invitation that
+    the peer has used or that is for it alone. Certificates cannot be called back, and have no
+    rights afterwards. Those for names with a key never have any again. Those for names as in Liqo
+    have none until `generate peering-user --replace-living` lets a consumer with such a name in.
+    It says what was removed, and what is still open. `liqod generate peering-user` lets it in
     again, `liqod peer --replace` uses it again.
 
     \b

@@ -31,12 +31,12 @@ async def key(
     """Give this cluster another key, by which its peers know it from then on.
 
     Peers whose liqod can follow accept the other key by a signature of the present one, each as
-    soon as its daemon runs; no pod and no peering ends by it. Peers that run Liqo, or an older
+    soon as its daemon runs. No pod and no peering ends by it. Peers that run Liqo, or an older
     liqod, are named before: with them the present key stays in use until each peering is ended
     on both sides and made again. When no peer needs it any more the daemon destroys it.
     Certificates for it have no rights at the peers that have followed.
 
-    While a peer needs a former key, no other one is made: the command waits for those that have
+    While a peer needs a former key, no other one is made. The command waits for those that have
     not followed yet, and says so (`made` is false in the output). Exit status 1: a peer still has
     the former key of this cluster.
 

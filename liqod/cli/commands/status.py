@@ -28,14 +28,16 @@ async def status(
 ) -> None:
     """Show peers, nodes, namespaces and problems.
 
-    Problems come first, the worst of them at the top, each with how long it lasts, where that is
-    known, and how old the knowledge is, where it was not just read (in JSON `since` and `at`, in
-    Unix seconds, and `objects`, the names of what is concerned); with one of them the exit status
-    is 1. Pods of yours that wait, and what somebody meant so, are hints, marked ·, and leave it 0.
-    It reads custom resources, so it works while the daemon is down; where this cluster's daemon
+    Problems come first, the worst of them at the top. Each has how long it lasts, where that is
+    known, and how old the knowledge is, where it was not just read. In JSON these are `since` and
+    `at`, in Unix seconds, and `objects` has the names of what is concerned. With a problem the exit
+    status is 1. Pods of yours that wait, and what somebody meant so, are hints, marked ·, and leave
+    it 0.
+
+    It reads custom resources, so it works while the daemon is down. Where this cluster's daemon
     runs on this machine, the round trip, the silence and the backlog of each peer come from it.
     While the API server is down it shows what that daemon knows by itself, and ends with exit
-    status 1; so it does where the daemon of --socket does not answer. With a PEER it also shows the
+    status 1. So it does where the daemon of --socket does not answer. With a PEER it also shows the
     slices with their verdicts, the conditions, and which pods wait there and why.
 
     The key is this cluster's, by which others know it (its SHA-256), and below it where they meet
