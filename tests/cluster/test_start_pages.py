@@ -43,6 +43,7 @@ def terminal(clusters: list[Member], tmp_path: Path) -> Iterator[Terminal]:
     made.close()
 
 
+@pytest.mark.timeout(1200)  # some seventy commands, each a program of its own
 def test_two_clusters_by_package(clusters: list[Member], terminal: Terminal) -> None:
     before = {member.name: liqods_part(member) for member in clusters}
     offloaded, step, rest = shownblocks.whole("start/by-package").partition("\n## 5.")
@@ -119,7 +120,7 @@ def the_chart_day_by_day(terminal: Terminal) -> None:
     terminal.section(shownblocks.commands("how-to/chart", "What is otherwise than by the command"))
     terminal.section(shownblocks.commands("how-to/chart", "Upgrades, and away with it"))
     looks = shownblocks.commands("how-to/in-cluster", "2. Look whether it works")
-    terminal.section(looks)
+    terminal.section(looks, statuses=(0, 1))  # nobody answers the webhook in pods by name only
     node = terminal.type("kubectl get nodes -o name").partition("\n")[0].removeprefix("node/")
     drains = shownblocks.commands("how-to/in-cluster", "Drain the gateway's node")
     terminal.section(drains, NODE=node)
