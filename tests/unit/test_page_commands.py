@@ -86,6 +86,8 @@ def kinds() -> frozenset[str]:
     """The names by which kubectl knows kinds, with those of all our definitions."""
     found = [each["spec"]["names"] for each in definitions()]
     ours = {name for each in found for name in (each["plural"], each["singular"])}
+    # Kubernetes has a kind of the same name as one of these.
+    ours |= {each["metadata"]["name"] for each in definitions()}
     short = {
         name for each in found for key in ("shortNames", "categories") for name in each.get(key, ())
     }
