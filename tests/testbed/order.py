@@ -72,24 +72,16 @@ TOGETHER = ("tests/node/peered/",)
 """Folders whose files share clusters that they change in turn: one worker has all of them."""
 
 
-def _files(folder: str, names: str) -> tuple[str, ...]:
-    return tuple(f"{folder}/test_{name}.py" for name in names.split())
-
-
-SHARED: dict[str, tuple[str, ...]] = {
-    "kept_clusters": _files(
-        "cluster",
-        "certificates declarative disruption_budgets explained gitops hand_edits hostile_flood "
-        "killed_daemons limits liqo_cases lost_peers meeting meeting_troubles missing_parts "
-        "offloading peering reflection revocation versions waiting_pods",
+_SHARE = {
+    "kept_clusters": re.compile(
+        r"^from tests\.testbed\.clusters import .*\bClusters\b", re.MULTILINE
     ),
-    "control_planes": (
-        "contract/",
-        *_files("cluster", "control_plane crd_upgrade kube resources specs"),
-    ),
-    "real_node_cluster": _files("node", "coredns ends images node offload podstreams returns"),
+    "control_planes": re.compile(r"\bcontrol_planes?: "),
+    "real_node_cluster": re.compile(r"\breal_node_cluster: "),
 }
-"""Files and folders by the fixture of the clusters that they share with others of their worker."""
+"""What the files say that share clusters with others of their worker, by the fixture of these."""
+CONTRACT = "contract/"
+"""The folder whose tests take a control plane by another fixture of theirs."""
 APART = "TESTBED_APART"
 """The variable with the name of the worker apart, in a run that has one."""
 NICE = 5
@@ -130,9 +122,16 @@ def is_embedded(file: str) -> bool:
     return not starts
 
 
+@cache
 def needed(file: str) -> frozenset[str]:
-    """The fixtures of shared clusters that a file or a folder needs, by its path from `tests`."""
-    return frozenset(name for name, users in SHARED.items() if file.startswith(users))
+    """The fixtures of shared clusters that a file needs, by its path from `tests`; a folder has
+    clusters of its own."""
+    if file.startswith(CONTRACT):
+        return frozenset(("control_planes",))
+    if not (TESTS / file).is_file():
+        return frozenset()
+    text = (TESTS / file).read_text()
+    return frozenset(name for name, says in _SHARE.items() if says.search(text))
 
 
 def chosen(waiting: Iterable[str], own: frozenset[str], begun: frozenset[str]) -> str:
@@ -181,38 +180,15 @@ class ByClusters(LoadFileScheduling):  # type: ignore[misc]
         return next((folder for folder in TOGETHER if file.startswith(folder)), file)
 
 
-def _file(item: pytest.Item) -> str:
-    return os.path.relpath(item.path, TESTS)
-
-
 def _from_tests(scope: str) -> str:
     return scope.removeprefix("tests/")
 
 
-def unnamed(uses: Iterable[tuple[str, Iterable[str]]]) -> set[str]:
-    """Files that use shared clusters, and that :data:`SHARED` does not name.
-
-    Args:
-        uses: each test's file, by its path from `tests`, and its fixtures.
-    """
-    return {
-        f"{file}: {name}"
-        for file, fixtures in uses
-        for name in SHARED.keys() & set(fixtures) - needed(file)
-    }
-
-
 def arrange(items: list[pytest.Item]) -> None:
-    """Brings the longest files to the front; within a file nothing changes.
-
-    Raises:
-        pytest.UsageError: a file uses shared clusters, and is not named among those that do.
-    """
-    if found := unnamed((_file(item), getattr(item, "fixturenames", ())) for item in items):
-        raise pytest.UsageError(f"name these in {__name__}.SHARED: {', '.join(sorted(found))}")
+    """Brings the longest files to the front; within a file nothing changes."""
     rank = {name: number for number, name in enumerate(LONGEST)}
 
     def of(item: pytest.Item) -> int:
-        return rank.get(_file(item), len(rank))
+        return rank.get(os.path.relpath(item.path, TESTS), len(rank))
 
     items.sort(key=of)

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,13 +12,11 @@ from tests.testbed.order import (
     APART,
     LONGEST,
     NICE,
-    SHARED,
     TOGETHER,
     ByClusters,
     chosen,
     is_embedded,
     needed,
-    unnamed,
 )
 
 TESTS = Path(__file__).parents[1]
@@ -28,11 +25,6 @@ TESTS = Path(__file__).parents[1]
 @pytest.mark.parametrize("name", LONGEST)
 def test_a_long_file_is_there(name: str):
     assert (TESTS / name).is_file()
-
-
-@pytest.mark.parametrize("name", chain.from_iterable(SHARED.values()))
-def test_what_is_named_for_its_clusters_is_there(name: str):
-    assert (TESTS / name).exists()
 
 
 def test_each_is_named_once():
@@ -71,10 +63,23 @@ def test_a_worker_goes_on_with_the_clusters_it_has_and_starts_no_other_twice():
     assert chosen([EMBEDDED, MORE], nothing, kept) == MORE
 
 
-def test_a_file_that_shares_clusters_unnamed_is_found():
-    used = ("kept_clusters", "tmp_path")
-    assert unnamed([(KEPT, used), (OTHER, ("tmp_path",))]) == set()
-    assert unnamed([(OTHER, used), (OTHER, used)]) == {f"{OTHER}: kept_clusters"}
+@pytest.mark.parametrize(
+    ("file", "shared"),
+    [
+        (KEPT, {"kept_clusters"}),
+        ("cluster/test_missing_parts.py", {"kept_clusters"}),
+        (PLANE, {"control_planes"}),
+        ("cluster/test_control_plane.py", {"control_planes"}),
+        ("cluster/test_crd_upgrade.py", {"control_planes"}),
+        ("node/test_images.py", {"real_node_cluster"}),
+        ("node/test_pods.py", set()),
+        ("node/peered/", set()),
+        ("cluster/test_start_pages.py", set()),
+        (EMBEDDED, set()),
+    ],
+)
+def test_the_clusters_that_a_file_shares_are_known(file: str, shared: set[str]):
+    assert {*needed(file)} == shared
 
 
 class Worker:
