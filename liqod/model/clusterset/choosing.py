@@ -3,8 +3,8 @@
 kube-proxy gives each ready endpoint as many connections as any other, and it keeps to zone hints
 only while every ready endpoint has one and one of them is for the node's zone. So the own cluster's
 come first where they are hinted for all zones of its nodes, and those of others for a zone that no
-node is in: when the last own one is not ready, every other one is used, without any write. A share
-is made by the number of endpoints that are published.
+node is in: when the last own one is not ready, every other one is used, without another write. A
+share is made by the number of endpoints that are published.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

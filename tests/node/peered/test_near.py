@@ -113,7 +113,7 @@ def test_connections_go_where_the_service_asks(market: Joined) -> None:
     assert set(found) == here
     assert sum(found.values()) == MANY
 
-    # The daemon has no part in this: kube-proxy goes on to the others by what is published.
+    # kube-proxy goes on to the others as soon as the last own endpoint is not published any more.
     rome.patch(deployments(MARKET, "web"), {"spec": {"replicas": 0}})
     wait_until("its own to end", lambda: not servers(rome), 20)
     began = time.monotonic()

@@ -86,7 +86,7 @@ async def test_own_endpoints_come_first_and_the_others_when_those_are_gone():
         await until_used(milan, {HOME, AWAY})  # each cluster decides for its own clients
         await until_verdict(milan)
 
-        # Whether the daemon runs or not: what it has published already says who answers then.
+        # The hints already say who answers then: no more than the readiness is written.
         await ready(rome, False, HOME)
         began = trio.current_time()
         await until_used(rome, {AWAY})
