@@ -55,6 +55,17 @@ WAITING = "waiting"
 SAYING = "saying"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/liqod-webhook"
 COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
+KNOCK = """
+import socket
+for name in ("machine", "calls", "calls-6446"):
+    try:
+        made = socket.socket(socket.AF_UNIX)
+        made.settimeout(10)
+        made.connect(f"/run/liqod-node/{name}.sock")
+        print(made.recv(4096))
+    except OSError as error:
+        print(error)
+"""
 FORWARD_NOTHING = "open('/proc/sys/net/ipv4/ip_forward', 'w').write('0')"
 
 
@@ -281,6 +292,41 @@ def test_only_liqod_node_can_change_the_nodes_sysctls(clusters: Podded) -> None:
         within(clusters.members["rome"], DAEMON, FORWARD_NOTHING)
 
 
+def knocking_pod(name: str, group: int) -> dict[str, Any]:
+    """A pod of no daemon that has the socket's folder, and says what it hears there.
+
+    Args:
+        group: of its user, which is nobody's on the node.
+    """
+    folder = {"name": "sockets", "hostPath": {"path": "/run/liqod-node"}}
+    container = {
+        "name": "knocks",
+        "image": ownimages.NAME,
+        "imagePullPolicy": "Never",
+        "command": [ownimages.PYTHON, "-c", KNOCK],
+        "volumeMounts": [{"name": "sockets", "mountPath": "/run/liqod-node"}],
+        "securityContext": {"runAsUser": 1000, "runAsGroup": group},
+    }
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [folder]}
+    return {"metadata": {"name": name}, "spec": {**spec, "nodeName": "rome"}}
+
+
+def test_another_pod_of_the_node_orders_nothing_at_the_socket(clusters: Podded) -> None:
+    """Neither as a stranger nor with the group of the daemon's pod."""
+    rome = clusters.members["rome"]
+    for name, of, heard in (
+        ("stranger", 1000, "Permission denied"),
+        ("neighbour", 65532, "user 1000 may not order this machine"),
+    ):
+        rome.create(core("default", "pods"), knocking_pod(name, of))
+        rome.comes_to(
+            core("default", f"pods/{name}"), lambda pod: pod["status"]["phase"] == "Succeeded", 60
+        )
+        said = rome.plane.kubectl("logs", name)
+        assert said.count(heard) == 3, said
+        rome.plane.kubectl("delete", "pod", name, "--grace-period", "0")
+
+
 def test_every_nodes_own_daemon_is_ready(clusters: Podded) -> None:
     for name, nodes in (("rome", 1), ("milan", 2)):
         path = "/apis/apps/v1/namespaces/liqo-nodes/daemonsets/liqod-node"
@@ -351,7 +397,10 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
 
 def is_reached_at_its_pod(member: Member, peer: str) -> bool:
     """True if the API server has the webhook and the virtual node at the leading daemon's pod."""
-    [leader] = [each for each in replicas(member) if leads(member, each)]
+    leaders = [each for each in replicas(member) if leads(member, each)]
+    if len(leaders) != 1:
+        return False  # it moves
+    [leader] = leaders
     address = member.pods("liqo")[leader]["status"]["podIP"]
     shown = member.api.get(f"/api/v1/nodes/{peer}")["status"]["addresses"]
     webhook = member.api.get(WEBHOOK)["metadata"]["annotations"]["liqod.io/webhook-reachable"]
@@ -367,11 +416,24 @@ def test_the_api_server_reaches_a_daemon_at_its_pod_and_the_one_that_replaces_it
     rome.liqod("offload", "namespace", SAYING, "--pod-offloading-strategy", "Remote")
     rome.create(core(SAYING, "pods"), node_pod("saying", "echo said; sleep 1000000"))
     wait_until("the pod", lambda: "saying" in rome.ready_pods(SAYING), 60)
+    said = ("logs", "--namespace", SAYING, "saying")
     for _ in range(2):
         wait_until("its pod", lambda: is_reached_at_its_pod(rome, "milan"), 60)
-        assert "said" in rome.plane.kubectl("logs", "--namespace", SAYING, "saying")
+        assert "said" in rome.plane.kubectl(*said)
         rome.plane.kubectl("rollout", "restart", "deployment/liqod", "--namespace", "liqo")
         rome.plane.kubectl("rollout", "status", "deployment/liqod", "--namespace", "liqo")
+    # Of two on one machine the other one takes over.
+    rome.plane.kubectl("scale", "deployment/liqod", "--namespace", "liqo", "--replicas", "2")
+    try:
+        wait_until("two replicas", lambda: len(replicas(rome)) == 2, 60)
+        [leader] = [each for each in replicas(rome) if leads(rome, each)]
+        assert evict(rome, leader) == 201
+        wait_until("it is gone", lambda: leader not in rome.pods("liqo"), 60)
+        wait_until("its pod", lambda: is_reached_at_its_pod(rome, "milan"), 60)
+        assert "said" in rome.plane.kubectl(*said)
+    finally:
+        rome.plane.kubectl("scale", "deployment/liqod", "--namespace", "liqo", "--replicas", "1")
+    wait_until("one replica", lambda: len(replicas(rome)) == 1, 60)
     rome.liqod("unoffload", "namespace", SAYING, "--yes")
     rome.api.call("DELETE", f"/api/v1/namespaces/{SAYING}")
     rome.goes(f"/api/v1/namespaces/{SAYING}")
