@@ -198,7 +198,7 @@ async def give(client: Client, progress: Progress) -> None:
         progress(f"write {ZONE} into {found.place}")
         await _write(client, found, wanted.text, _marked(wanted.put))
     try:
-        await _roll_out(client, found, _sum(wanted.text), progress)
+        await roll_out(client, found, _sum(wanted.text), progress)
     except ConfigError as error:
         again = await clusterdns.find(client)
         if again is None or again.corefile != wanted.text:
@@ -244,7 +244,7 @@ async def take_back(client: Client, progress: Progress, *, purge: bool = False) 
     if left and (await is_given(client) or (purge and await _are_ours(client))):
         raise ConfigError(_by_hand(found))
     if found.deployment is not None and MARK in _template(found.deployment):
-        await _roll_out(client, found, None, progress)
+        await roll_out(client, found, None, progress)
 
 
 def _put(found: CoreDns) -> corefileedit.Put | None:
@@ -285,7 +285,7 @@ async def _write(client: Client, found: CoreDns, text: str, marked: Manifest) ->
         raise ConfigError(f"{found.place} has changed meanwhile: run it again") from error
 
 
-async def _roll_out(client: Client, found: CoreDns, mark: str | None, progress: Progress) -> None:
+async def roll_out(client: Client, found: CoreDns, mark: str | None, progress: Progress) -> None:
     """Have all pods of CoreDNS read the Corefile, and wait until they are ready.
 
     Raises:

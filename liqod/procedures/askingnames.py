@@ -30,7 +30,7 @@ NOBODY: Final = f"no-such-service.default.svc.{ZONE}"
 PORT: Final = 53
 
 
-class _Name(NamedTuple):
+class ServiceName(NamedTuple):
     """A name, and the address that it has."""
 
     name: str
@@ -64,17 +64,19 @@ async def with_answer(client: Client, known: SharedServices | None) -> SharedSer
     return msgspec.structs.replace(known, dns=msgspec.structs.replace(known.dns, asked=asked))
 
 
-def _server(service: dict[str, Any]) -> tuple[_Name, int] | None:
+def _server(service: dict[str, Any]) -> tuple[ServiceName, int] | None:
     """The Service of the DNS server, as a name and a port; None without an address."""
     spec, metadata = service["spec"], service["metadata"]
     address = str(spec.get("clusterIP") or "None")
     if address == "None":
         return None
     ports = (each["port"] for each in spec.get("ports") or () if each.get("protocol") == "UDP")
-    return _Name(f"{metadata['name']}.{metadata['namespace']}.svc", address), next(ports, PORT)
+    return ServiceName(f"{metadata['name']}.{metadata['namespace']}.svc", address), next(
+        ports, PORT
+    )
 
 
-async def ask(server: tuple[_Name, int], known: SharedServices) -> Asked:
+async def ask(server: tuple[ServiceName, int], known: SharedServices) -> Asked:
     """The answer about an import's name, or, where there is none, about the zone itself."""
     (service, address), port = server
     resolver = DnsResolver((endpoints.join(address, port),))
@@ -82,11 +84,11 @@ async def ask(server: tuple[_Name, int], known: SharedServices) -> Asked:
     # The oldest: CoreDNS may remember for half a minute that there was no such name.
     settled = [each for each in known.imports if each.ours and each.ips and each.age >= SETTLES]
     chosen = max(settled, default=None, key=lambda each: each.age)
-    own, name = _Name(f"{service}.{home}", address), None
+    own, name = ServiceName(f"{service}.{home}", address), None
     if chosen is not None:
         namespace, ip = chosen.key[0], chosen.ips[0]
-        own = _Name(f"{derived_name(chosen.key)}.{namespace}.svc.{home}", ip)
-        name = _Name(f"{chosen.key[1]}.{namespace}.svc.{ZONE}", ip)
+        own = ServiceName(f"{derived_name(chosen.key)}.{namespace}.svc.{home}", ip)
+        name = ServiceName(f"{chosen.key[1]}.{namespace}.svc.{ZONE}", ip)
     verdict: Literal["answered", "absent", "failed", "silent", "foreign"] = "silent"
     with trio.move_on_after(WITHIN):
         verdict = await _verdict(resolver, own, name)
@@ -94,7 +96,7 @@ async def ask(server: tuple[_Name, int], known: SharedServices) -> Asked:
 
 
 async def _verdict(
-    resolver: DnsResolver, own: _Name, name: _Name | None
+    resolver: DnsResolver, own: ServiceName, name: ServiceName | None
 ) -> Literal["answered", "absent", "failed", "silent", "foreign"]:
     try:
         if not await own.resolves(resolver):

@@ -115,6 +115,27 @@ ELSEWHERE = {
         "simulated/consumer/test_podstreams.py",
         "test_streams_end_with_the_way_and_are_bounded",
     ),
+    f"{OUT_OF_REACH}: nothing gets through to any cluster that an import has endpoints of": (
+        "simulated/clusterset/test_dead_peers.py",
+        "test_a_service_that_asks_for_it_keeps_the_last_ones_and_no_others",
+    ),
+    f"{OUT_OF_REACH}: nothing has come through the tunnel for 15 s": (
+        "netns/test_cut.py",
+        "test_gateways_cut_a_peer_that_stays_away_and_not_one_that_is_soon_back",
+    ),
+    f"{GATEWAY}: `liqod node` begins anew, and finds what its machine can do only at a later"
+    " look": (
+        "simulated/network/test_unanswered_looks.py",
+        "test_a_new_program_that_cannot_look_at_first_is_asked_again",
+    ),
+    f"{GATEWAY}: a backend of tunnels does not answer what this machine lacks for it": (
+        "simulated/network/test_unanswered_looks.py",
+        "test_a_new_daemon_waits_for_a_backend_that_a_new_program_cannot_ask",
+    ),
+    f"{GATEWAY}: its process of the tunnels, `liqod tunnel`, hangs": (
+        "netns/test_machine_apart.py",
+        "test_a_process_of_the_tunnels_that_is_frozen_is_replaced_within_seconds",
+    ),
     "The daemon: its event loop is blocked for good": (
         "node/test_pods.py",
         "test_a_daemon_that_hangs_is_begun_anew_and_loses_no_packet",

@@ -88,7 +88,7 @@ async def explain(
         if kind.lower() in ("node", "nodes"):
             told = await explain_node(client, name)
             if not frame.show(msgspec.to_builtins(told)):
-                frame.print_text("\n".join(_of_virtual_node(told)), lines=True)
+                frame.print_text("\n".join(virtual_node_lines(told)), lines=True)
             return
         if kind.lower() in SERVICES:
             own = await cluster_id(client, liqo_namespace)
@@ -232,7 +232,8 @@ def _changes(node: NodeAnswer) -> Iterable[str]:
                 yield f"        {printable(line)}"
 
 
-def _of_virtual_node(told: VirtualNodeAnswer) -> Iterable[str]:
+def virtual_node_lines(told: VirtualNodeAnswer) -> Iterable[str]:
+    """The lines that show where the numbers of a virtual node come from."""
     yield printable(f"{told.node}, of {told.peer}")
     titles = ("asked", "granted", "quota", "allocatable", "used")
     yield f"  {'':<24}{''.join(f'{each:>12}' for each in titles)}"

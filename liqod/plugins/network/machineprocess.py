@@ -244,11 +244,10 @@ class MachineProcess:
     ) -> trio.SocketStream | None:
         """A connection by which the process does what is ordered; None where it does not."""
         async with self._orders:
-            return await self._handed(request, files)
+            return await self.hand(request, files)
 
-    async def _handed(
-        self, request: TunnelRequest, files: Sequence[int]
-    ) -> trio.SocketStream | None:
+    async def hand(self, request: TunnelRequest, files: Sequence[int]) -> trio.SocketStream | None:
+        """A connection by which the process has taken an order; None where it has not."""
         with (
             suppress(OSError, trio.BrokenResourceError, trio.TooSlowError),
             trio.fail_after(PATIENCE),

@@ -87,7 +87,7 @@ async def test_what_a_peer_tells_and_who_finds_no_place_here() -> None:
         explained = await explain_node(rome.admin, "milan")
         assert explained.told is not None
         assert explained.told.groups == told.groups
-        lines = list(explain._of_virtual_node(explained))
+        lines = list(explain.virtual_node_lines(explained))
         assert any(each.startswith("  free, by its last word: cpu 6") for each in lines)
         assert any(each.startswith("    2 machines with ") for each in lines)
 
@@ -118,7 +118,7 @@ async def test_what_waits_at_a_peer_that_tells_nothing_returns_and_is_marked() -
         assert not state.rooms["milan"].told
         assert (state.rooms[HOME].told, state.rooms[HOME].allocatable["cpu"]) == (False, "16")
         untold = await explain_node(rome.admin, "milan")
-        assert "  free: the provider does not tell" in explain._of_virtual_node(untold)
+        assert "  free: the provider does not tell" in explain.virtual_node_lines(untold)
         assert state.rooms["milan"].free == {}
         (waits,) = [
             each for each in state.waits.values() if each.node and each.cause == "Unschedulable"

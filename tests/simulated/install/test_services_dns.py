@@ -303,14 +303,14 @@ async def test_what_was_begun_and_killed_is_taken_up_again(admin, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(clustersetdns, "_roll_out", killed)
+        patched.setattr(clustersetdns, "roll_out", killed)
         with pytest.raises(KeyboardInterrupt):
             await install.install(admin, WITH, quiet)
     assert MARK not in (await template(admin))["metadata"].get("annotations", {})
     await install.install(admin, WITH, quiet)
     assert MARK in (await template(admin))["metadata"]["annotations"]
     with monkeypatch.context() as patched:
-        patched.setattr(clustersetdns, "_roll_out", killed)
+        patched.setattr(clustersetdns, "roll_out", killed)
         with pytest.raises(KeyboardInterrupt):
             await install.uninstall(admin, "liqo", purge=True, progress=quiet)
     assert (await text_of(admin), await rights(admin)) == (KUBEADM, True)

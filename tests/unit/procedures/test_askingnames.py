@@ -34,7 +34,7 @@ def has(server: nameserver.NameServer, name: str, text: str, kind: str = "A") ->
 async def asked(server: nameserver.NameServer, *imports: ImportFacts) -> tuple[str, str]:
     """The name that is asked for, and the verdict."""
     address, _, port = server.address.partition(":")
-    service = askingnames._Name("kube-dns.kube-system.svc", address)
+    service = askingnames.ServiceName("kube-dns.kube-system.svc", address)
     found = await ask((service, int(port)), SharedServices(imports=imports, dns=DNS))
     assert found.server == "127.0.0.1"
     return found.name, found.verdict

@@ -318,7 +318,7 @@ async def test_one_that_is_begun_for_an_order_is_not_ended_before_it_has_it(
     monkeypatch: pytest.MonkeyPatch, process: MachineProcess
 ) -> None:
     ended: list[str] = []
-    have, handed = MachineProcess.have, MachineProcess._handed
+    have, handed = MachineProcess.have, MachineProcess.hand
 
     async def late(*order: Any) -> trio.SocketStream | None:
         await trio.sleep(0.1)
@@ -344,7 +344,7 @@ async def test_one_that_is_begun_for_an_order_is_not_ended_before_it_has_it(
 
     monkeypatch.setattr(MachineProcess, "end", end)
     monkeypatch.setattr(MachineProcess, "have", begun)
-    monkeypatch.setattr(MachineProcess, "_handed", late)
+    monkeypatch.setattr(MachineProcess, "hand", late)
     gone = trio.Event()
     with trio.fail_after(20.0):
         async with trio.open_nursery() as nursery:
