@@ -141,7 +141,7 @@ def stricter(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     options = {"seLinuxOptions": {"type": "spc_t"}}
     probe = {"livenessProbe": {"httpGet": {"host": "192.0.2.1", "port": 80}}}
     return {
-        "not the network of its node": pod(hostNetwork=True),
+        "not in the network of its node": pod(hostNetwork=True),
         "no namespace of its node": pod(containers=[plain], hostPID=True),
         "folder /run/liqod-node": volume("/"),
         "the folder /run/liqod-node alone": volume("/run/liqod-node/x"),

@@ -14,9 +14,11 @@ from typing import Any
 import pytest
 
 from tests.cluster.test_service_names import DEPLOYMENT, RBAC, SERVICE, USUAL, binding
-from tests.testbed import image
+from tests.testbed import evidence, image
 from tests.testbed.api import wait_until
+from tests.testbed.errors import Unavailable
 from tests.testbed.federation import Federation, Member
+from tests.testbed.fixtures import give_up
 from tests.testbed.node import NodeCluster
 from tests.testbed.workloads import core, deployments
 
@@ -82,15 +84,31 @@ def pods() -> dict[str, Any]:
 
 
 @pytest.fixture
-def naples(real_node_cluster: NodeCluster, coredns: str) -> Iterator[Member]:
-    """A cluster whose DNS server is of real pods."""
-    made = Federation()
-    archive = real_node_cluster.folder / "coredns.tar"
-    write_image(archive, coredns)
-    real_node_cluster.load(archive)
+def cluster() -> Iterator[NodeCluster]:
+    """A cluster of its own: in one that others share, liqod may be installed, and have peers."""
     try:
-        member = Member(real_node_cluster.plane)
-        made.members["naples"] = member
+        made = NodeCluster("ravenna")
+    except Unavailable as reason:
+        give_up(reason)
+    evidence.add(made.name, made.logs)
+    try:
+        made.start()
+        yield made
+    finally:
+        evidence.remove(made.name, made.logs)
+        made.destroy()
+
+
+@pytest.fixture
+def ravenna(cluster: NodeCluster, coredns: str) -> Iterator[Member]:
+    """The cluster, whose DNS server is of real pods."""
+    made = Federation()
+    archive = cluster.folder / "coredns.tar"
+    write_image(archive, coredns)
+    cluster.load(archive)
+    try:
+        member = Member(cluster.plane)
+        made.members["ravenna"] = member
         for path, one in objects():
             member.create(path, one)
         place = deployments("kube-system", "coredns")
@@ -99,9 +117,6 @@ def naples(real_node_cluster: NodeCluster, coredns: str) -> Iterator[Member]:
         )
         member.install()
         yield member
-        member.liqod("uninstall", "--purge", "--yes")
-        for path, one in objects():
-            member.api.call("DELETE", f"{path}/{one['metadata']['name']}")
     finally:
         made.close()
 
@@ -135,29 +150,27 @@ class Questions:
         return Counter(tuple(line.split()) for line in self._output.read_text().splitlines())
 
 
-def test_no_name_fails_while_it_comes_and_goes(
-    real_node_cluster: NodeCluster, naples: Member
-) -> None:
-    service = naples.api.get(core("kube-system", "services", "kube-dns"))
+def test_no_name_fails_while_it_comes_and_goes(cluster: NodeCluster, ravenna: Member) -> None:
+    service = ravenna.api.get(core("kube-system", "services", "kube-dns"))
     address = str(service["spec"]["clusterIP"])
 
     def doctor() -> str:
         """The doctor's output on the node."""
-        words = ("-m", "liqod", "doctor", "--kubeconfig", str(naples.plane.kubeconfig))
+        words = ("-m", "liqod", "doctor", "--kubeconfig", str(ravenna.plane.kubeconfig))
         return subprocess.run(
-            [*real_node_cluster.machine.inside, sys.executable, *words],
+            [*cluster.machine.inside, sys.executable, *words],
             capture_output=True,
             text=True,
             check=False,
         ).stdout
 
-    questions = Questions(real_node_cluster, address)
+    questions = Questions(cluster, address)
     try:
-        naples.liqod("install", "--services-dns")
-        changed = naples.api.get(CONFIGURATION)["data"]["Corefile"]
+        ravenna.liqod("install", "--services-dns")
+        changed = ravenna.api.get(CONFIGURATION)["data"]["Corefile"]
         assert f"{address} answers dns-version.clusterset.local" in doctor()
-        naples.liqod("install", "--no-services-dns")
-        back = naples.api.get(CONFIGURATION)["data"]["Corefile"]
+        ravenna.liqod("install", "--no-services-dns")
+        back = ravenna.api.get(CONFIGURATION)["data"]["Corefile"]
     finally:
         codes = questions.end()
     assert "clusterset.local" in changed
