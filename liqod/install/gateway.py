@@ -69,8 +69,8 @@ def pod(spec: Manifest) -> Manifest:
     container = spec["containers"][0]
     container["volumeMounts"] += [_mount(*_SOCKET)]
     container["env"] += [
-        {"name": "LIQOD_NODE_NAME", "valueFrom": _field("spec.nodeName")},
-        {"name": "LIQOD_NODE_ADDRESS", "valueFrom": _field("status.hostIP")},
+        {"name": "LIQOD_NODE_NAME", "valueFrom": field_of("spec.nodeName")},
+        {"name": "LIQOD_NODE_ADDRESS", "valueFrom": field_of("status.hostIP")},
     ]
     return {
         "securityContext": {**spec["securityContext"], "runAsUser": DAEMON, "runAsGroup": DAEMON},
@@ -108,7 +108,7 @@ def node(namespace: str, image: str, affinity: Manifest) -> Manifest:
         "image": image,
         "args": ["node", "--config", f"{NODES_CONFIG}/{CONFIG_FILE}"],
         "env": [
-            {"name": "LIQOD_NODE_NAME", "valueFrom": _field("spec.nodeName")},
+            {"name": "LIQOD_NODE_NAME", "valueFrom": field_of("spec.nodeName")},
             {"name": "LIQOD_NAMESPACE", "value": namespace},
             {"name": "LIQOD_HEALTH_HOST", "value": LOOPBACK},
             {"name": "LIQOD_DAEMON_USER", "value": str(DAEMON)},
@@ -177,7 +177,8 @@ _UNCONFINED: Final[Manifest] = {
 }
 
 
-def _field(path: str) -> Manifest:
+def field_of(path: str) -> Manifest:
+    """The source of a variable that is told a field of its own pod."""
     return {"fieldRef": {"fieldPath": path}}
 
 

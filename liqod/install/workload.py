@@ -195,8 +195,8 @@ def _container(image: str, server: str) -> Manifest:
         "args": ["run", "--config", f"{CONFIG_PATH}/{CONFIG_FILE}", *told],
         "env": [
             {"name": "LIQOD_HEALTH_HOST", "value": "0.0.0.0"},
-            {"name": "LIQOD_NAMESPACE", "valueFrom": _field("metadata.namespace")},
-            {"name": "LIQOD_KUBELET_HOST", "valueFrom": _field("status.podIP")},
+            {"name": "LIQOD_NAMESPACE", "valueFrom": gateway.field_of("metadata.namespace")},
+            {"name": "LIQOD_KUBELET_HOST", "valueFrom": gateway.field_of("status.podIP")},
         ],
         "ports": [
             {"name": "webhook", "containerPort": WEBHOOK_PORT},
@@ -280,7 +280,3 @@ def off_virtual_nodes() -> Manifest:
             }
         }
     }
-
-
-def _field(path: str) -> Manifest:
-    return {"fieldRef": {"fieldPath": path}}
