@@ -62,7 +62,9 @@ class Reach:
         told = {reached for cluster, reached in found.items() if cluster not in stays}
         if wish.last and None in told:
             return {cluster: reached or None for cluster, reached in found.items()}, None
-        last = kept(wish, exports, found, self._ready(key, stays))
+        # Few Services ask for it: the slices of all others are not read for this.
+        others = self._ready(key, stays) if wish.last else 0
+        last = kept(wish, exports, found, others)
         return found | dict.fromkeys(last, True), condition(wish, last)
 
     def slices(self, key: Key) -> dict[str, Partial]:
