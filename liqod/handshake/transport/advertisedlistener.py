@@ -6,9 +6,8 @@ invitations read.
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Final, NoReturn
 
 import trio
@@ -86,8 +85,7 @@ class AdvertisedListener:
         settings = self._context.config.handshake
         elsewhere = settings.port == SHARED or (self._context.apart and settings.port != 0)
         if self._connect is not None and elsewhere and not settings.host:
-            connect = partial(self._connect, settings.port)
-            await self._share(settings.port, connect, listener, task_status)
+            await self._share(self._connect, settings.port, listener, task_status)
         while True:
             try:
                 sockets = await trio.open_tcp_listeners(settings.port, host=settings.host or None)
@@ -109,8 +107,8 @@ class AdvertisedListener:
 
     async def _share(
         self,
+        connect: Connect,
         port: int,
-        connect: Callable[[], Awaitable[trio.SocketStream]],
         listener: PeerListener,
         task_status: trio.TaskStatus[None],
     ) -> NoReturn:
@@ -119,7 +117,7 @@ class AdvertisedListener:
         async with trio.open_nursery() as taken:
             while True:
                 try:
-                    stream = await connect()
+                    stream = await connect(port)
                 except LiqodError as error:
                     self._fail(port, str(error))
                     # A program that begins anew has it again in a moment.
