@@ -30,23 +30,10 @@ from liqod.resources import (
     NAMESPACE_OFFLOADINGS,
     TENANTS,
 )
-from simulator import EmbeddedCluster
 from tests.simulated.processes import sites
 from tests.unit.plugins.test_overreach import GOOD
 
 OPTIONS = install.Options(cluster_id="milan")
-
-
-@pytest.fixture
-async def cluster():
-    async with EmbeddedCluster("milan") as embedded:
-        yield embedded
-
-
-@pytest.fixture
-async def admin(cluster):
-    async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
-        yield client
 
 
 def quiet(_: str) -> None:

@@ -15,19 +15,7 @@ from liqod.apimachinery.kinds import (
 from liqod.errors import ConfigError
 from liqod.install.manifests import Manifest
 from liqod.kube.client import Client
-from liqod.kube.credentials.credentials import from_kubeconfig
-from simulator import EmbeddedCluster
 from tests.simulated.install.test_install import OPTIONS, everything, quiet
-
-
-@pytest.fixture
-async def admin():
-    async with (
-        EmbeddedCluster("milan") as embedded,
-        Client(from_kubeconfig(embedded.kubeconfig)) as client,
-    ):
-        yield client
-
 
 POD: Manifest = {
     "selector": {"matchLabels": {"app": "x"}},

@@ -44,18 +44,6 @@ WORKLOAD = {
 }
 
 
-@pytest.fixture
-async def cluster():
-    async with EmbeddedCluster("milan") as embedded:
-        yield embedded
-
-
-@pytest.fixture
-async def admin(cluster):
-    async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
-        yield client
-
-
 def rule(right: InstallerRight) -> dict[str, Any]:
     return {"apiGroups": [right.group], "resources": [right.resource], "verbs": [right.verb]}
 

@@ -28,18 +28,6 @@ EACH_TIME = 7
 VOLATILE = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation")
 
 
-@pytest.fixture
-async def cluster():
-    async with EmbeddedCluster("milan") as embedded:
-        yield embedded
-
-
-@pytest.fixture
-async def admin(cluster):
-    async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
-        yield client
-
-
 class Cut(Client):
     """A client that is cut off after some writes."""
 

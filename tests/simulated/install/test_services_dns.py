@@ -26,7 +26,6 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.reviews import AuthenticatedUser, may
 from liqod.procedures import clusterdns
-from simulator import EmbeddedCluster
 from tests.simulated.clusterset.test_diagnosis import coredns
 from tests.simulated.install.test_install import everything, quiet
 from tests.simulated.install.test_refusals import user_with
@@ -45,17 +44,10 @@ KUBE = "kube-system"
 
 
 @pytest.fixture
-async def cluster():
-    async with EmbeddedCluster("milan") as embedded:
-        yield embedded
-
-
-@pytest.fixture
-async def admin(cluster):
+async def admin(admin):
     """A client of a cluster whose CoreDNS is as kubeadm makes it, but for its pods."""
-    async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
-        await made(client)
-        yield client
+    await made(admin)
+    return admin
 
 
 async def made(admin: Client, corefile: str = KUBEADM, replicas: int = 0, **image: str) -> None:
