@@ -19,8 +19,6 @@ from tests.netns import lab as labs
 from tests.netns.lab import LAN_HOST, MTU, Lab, ask, echo, run
 from tests.netns.test_joined_clusters import two
 from tests.simulated.network.test_networking import join
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
 
 pytestmark = pytest.mark.netns
 
@@ -29,15 +27,6 @@ FLOOD = 40_000
 SOON = 3.0
 """Seconds within which a client is told: it sends again after 0.2, 0.4 and 0.8 s."""
 ALIASES = pytest.mark.parametrize("alias", ["10.71.0.5", "fd00:10:71::5"])
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lacking = labs.possible()
-    if lacking:
-        give_up(Unavailable(lacking))
-    with labs.lab(tmp_path_factory.mktemp("cni")) as made:
-        yield made
 
 
 @contextlib.contextmanager

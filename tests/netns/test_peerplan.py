@@ -11,22 +11,11 @@ from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import INSIDE_TABLE
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
 from tests.testbed.netns import nft
 
 pytestmark = pytest.mark.netns
 
 PORT = 8000
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lacking = labs.possible()
-    if lacking:
-        give_up(Unavailable(lacking))
-    with labs.lab(tmp_path_factory.mktemp("cni")) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")
