@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.test_service_names import DEPLOYMENT, RBAC, SERVICE, USUAL, binding
-from tests.testbed import evidence, image
+from tests.testbed import image
 from tests.testbed.api import wait_until
-from tests.testbed.errors import Unavailable
 from tests.testbed.federation import Federation, Member
-from tests.testbed.fixtures import give_up
+from tests.testbed.fixtures import whole_cluster
 from tests.testbed.node import NodeCluster
 from tests.testbed.workloads import core, deployments
 
@@ -86,17 +85,8 @@ def pods() -> dict[str, Any]:
 @pytest.fixture
 def cluster() -> Iterator[NodeCluster]:
     """A cluster of its own: in one that others share, liqod may be installed, and have peers."""
-    try:
-        made = NodeCluster("ravenna")
-    except Unavailable as reason:
-        give_up(reason)
-    evidence.add(made.name, made.logs)
-    try:
-        made.start()
+    with whole_cluster("ravenna") as made:
         yield made
-    finally:
-        evidence.remove(made.name, made.logs)
-        made.destroy()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -263,17 +264,24 @@ def namespace(control_plane: ControlPlane) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def real_node_cluster() -> Iterator[node.NodeCluster]:
     """A whole cluster with a real kubelet, shared by this run's tests."""
+    with whole_cluster("naples") as made:
+        yield made
+
+
+@contextmanager
+def whole_cluster(name: str) -> Iterator[node.NodeCluster]:
+    """A whole cluster with a real kubelet, for the length of the block."""
     try:
-        node.prepare()
-        cluster = node.NodeCluster("naples")
+        made = node.NodeCluster(name)
     except Unavailable as reason:
         give_up(reason)
-    evidence.add(cluster.name, cluster.logs)
+    evidence.add(made.name, made.logs)
     try:
-        cluster.start()
-        yield cluster
+        made.start()
+        yield made
     finally:
-        cluster.destroy()
+        evidence.remove(made.name, made.logs)
+        made.destroy()
 
 
 def prepare(items: list[pytest.Item]) -> None:
