@@ -27,6 +27,8 @@ CLOSED: Final = {"key": labels.CLOSED_TAINT, "value": labels.TRUE, "effect": "No
 """The taint of nodes of a peer whose daemon does not run, whose API server takes no pods (a webhook
 of Liqo's that is down), or of whose nodes none takes pods: its pods stay, and none new
 come."""
+USUAL_LABELS: Final = {labels.OS: "linux", labels.ARCH: "amd64"}
+"""Labels of a Node that its VirtualNode may say otherwise."""
 LEFT_ALONE: Final = {labels.NO_SCALE_DOWN: labels.TRUE, labels.NO_DISRUPTION: labels.TRUE}
 """The annotations by which autoscalers of this cluster remove no node that seems to be empty."""
 _HEARTBEAT = "lastHeartbeatTime"
@@ -68,7 +70,7 @@ class NodeState(msgspec.Struct, frozen=True):
 
 def node_labels(node: VirtualNode) -> dict[str, str]:
     """All labels of the Node; those that make it a virtual node cannot be overridden."""
-    return {labels.OS: "linux", labels.ARCH: "amd64", **node.spec.labels, **_fixed_labels(node)}
+    return {**USUAL_LABELS, **node.spec.labels, **_fixed_labels(node)}
 
 
 def shown_labels(node: VirtualNode) -> dict[str, str]:

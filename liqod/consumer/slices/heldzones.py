@@ -17,6 +17,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.config import PeerSettings
+from liqod.consumer.nodes.nodeplan import USUAL_LABELS
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.crossing.allowedkeys import key_allowed
@@ -117,8 +118,7 @@ class HeldZones:
 
     def _hurts(self, marks: Mapping[str, str]) -> bool:
         """True if a pod would count the zone of a virtual node with these labels."""
-        usual = {labels.OS: "linux", labels.ARCH: "amd64", labels.TYPE: labels.VIRTUAL_NODE_TYPE}
-        shown = {**usual, **marks}
+        shown = {**USUAL_LABELS, labels.TYPE: labels.VIRTUAL_NODE_TYPE, **marks}
         specs = ({"spec": msgspec.json.decode(each)} for each in self._count)
         many = len(self._count) > MOST_SPECS
         return many or any(labels.ZONE in spreading.broken_keys(each, shown) for each in specs)
