@@ -10,6 +10,7 @@ from msgspec import Meta
 from liqod.apimachinery import labels
 from liqod.errors import ConfigError
 from liqod.kube.http import proxies
+from liqod.model import ids
 from liqod.model.crossing import allowedkeys
 from liqod.model.crossing.addresses import is_network, parse
 from liqod.model.network.rangechecks import malformed
@@ -122,6 +123,8 @@ class InspectorSettings(Table, frozen=True):
 _SELECTOR = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,316})(=[A-Za-z0-9._-]{0,63})?")
 MOST_RELAYED = 30_000
 """Megabits per second: a limit's number has 32 bits."""
+MOST_PAIRS = 64
+"""Pairs of peers between which transit is allowed."""
 
 
 class NetworkSettings(Table, frozen=True):
@@ -158,6 +161,10 @@ class NetworkSettings(Table, frozen=True):
         relay: ids of peers, or patterns, whose tunnels to each other may go by this gateway.
         relay_rate: megabits per second that it carries for each of them, both ways together.
         relayed_by: likewise, those by whose gateway the tunnels of others may come to this one's.
+        transit: pairs of ids of peers, such as ``[["milan", "turin"]]``: pods of each reach
+            endpoints at the other that this cluster publishes there, by way of this gateway.
+        transit_rate: megabits per second that it carries from each to the other, in both directions
+            together.
         service_annotations: keys of annotations that a GatewayServer, which a peer may have
             written, can have its Service carry in a cluster.
         websocket: whether gateways that are dialled by UDP listen at TCP port 443, too, for clients
@@ -182,6 +189,8 @@ class NetworkSettings(Table, frozen=True):
     relay: tuple[str, ...] = ()
     relay_rate: int = 100
     relayed_by: tuple[str, ...] = ()
+    transit: tuple[tuple[str, str], ...] = ()
+    transit_rate: int = 1000
     service_annotations: tuple[str, ...] = ()
     websocket: bool = False
 
@@ -214,8 +223,25 @@ def check_network(network: NetworkSettings) -> None:
             problem = malformed(text)
             if problem:
                 raise ConfigError(f"network.{field}: {problem}")
-    if not 1 <= network.relay_rate <= MOST_RELAYED:
-        raise ConfigError(f"network.relay_rate: 1 to {MOST_RELAYED} Mbit/s can be")
+    for field, rate in (
+        ("relay_rate", network.relay_rate),
+        ("transit_rate", network.transit_rate),
+    ):
+        if not 1 <= rate <= MOST_RELAYED:
+            raise ConfigError(f"network.{field}: 1 to {MOST_RELAYED} Mbit/s can be")
+    _check_transit(network.transit)
+
+
+def _check_transit(pairs: tuple[tuple[str, str], ...]) -> None:
+    if len(pairs) > MOST_PAIRS:
+        raise ConfigError(f"network.transit: {len(pairs)} pairs are more than {MOST_PAIRS}")
+    for one, other in pairs:
+        for each in (one, other):
+            problem = ids.cluster_id_problem(each)
+            if problem is not None:
+                raise ConfigError(f"network.transit: {problem}; a pair is two ids of peers")
+        if one == other:
+            raise ConfigError(f"network.transit: {one} is paired with itself; name two peers")
 
 
 GuestField = Literal[

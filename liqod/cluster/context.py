@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from liqod.cluster.podselection import PodSelection
+from liqod.cluster.transitaddresses import TransitAddresses
 from liqod.config import Config
 from liqod.kube.controller import report_failures
 from liqod.telemetry.events import KeyFailed
@@ -53,8 +55,9 @@ class Addressing:
 class ClusterContext:
     """This cluster, shared by every component: values, the client, and the informers.
 
-    Two parts are more than that. Nearly every component publishes to the hub, and the selection of
-    Pods is a part of what the informers watch: they are the same informers for all who name it.
+    Three parts are more than that. Nearly every component publishes to the hub, the selection of
+    Pods is a part of what the informers watch: they are the same informers for all who name it. And
+    the addresses for transit are of two peers at a time.
 
     Attributes:
         cluster_id: this cluster's id.
@@ -90,6 +93,11 @@ class ClusterContext:
             self.hub.publish(KeyFailed(source=topic, key=key, failed=reason))
 
         return report_failures(publish, topic)
+
+    @cached_property
+    def transit(self) -> TransitAddresses:
+        """The endpoints at peers that other peers reach by way of this cluster."""
+        return TransitAddresses(self.config.network.transit)
 
     @property
     def machine_address(self) -> str:

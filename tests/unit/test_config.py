@@ -171,3 +171,28 @@ def test_a_cni_that_knows_where_pods_are_has_its_ranges_told():
     assert config.parse(f"{said}[cluster]\npod_cidrs = ['192.168.0.0/16']\n")
     with pytest.raises(ConfigError, match="node_pods"):
         config.parse("[network]\nnode_pods = 'calico'\n")
+
+
+def test_transit_is_between_pairs_of_peers():
+    told = config.parse('[network]\ntransit = [["milan", "turin"]]\n').network
+    assert told.transit == (("milan", "turin"),)
+    assert config.parse("").network.transit == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('transit = ["milan", "turin"]', "network.transit"),
+        ('transit = [["milan"]]', "network.transit"),
+        ('transit = [["milan", "turin", "oslo"]]', "network.transit"),
+        ('transit = [["milan", "Turin"]]', "lower-case letters.* a pair is two ids of peers"),
+        ('transit = [["milan", "*"]]', "lower-case letters"),
+        ('transit = [["milan", "milan"]]', "milan is paired with itself; name two peers"),
+        (f"transit = {[[f'a{each}', 'b'] for each in range(65)]}", "65 pairs are more than 64"),
+        ("transit_rate = 0", r"network\.transit_rate: 1 to 30000"),
+        ("transit_rate = 30001", r"network\.transit_rate: 1 to 30000"),
+    ],
+)
+def test_a_pair_that_makes_no_sense_is_refused(line, words):
+    with pytest.raises(ConfigError, match=words):
+        config.parse(f"[network]\n{line}\n")

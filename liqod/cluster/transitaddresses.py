@@ -1,0 +1,165 @@
+"""Records the endpoints at one peer that are published to another, and the address for each.
+
+Where ``[network] transit`` names two peers, pods of one reach endpoints at the other by way of this
+cluster: by an address of its external range for each endpoint that is published, and by no other.
+A publisher of endpoints (the reflection of EndpointSlices) says here all that one of its objects
+publishes to a peer, and reads here what to write::
+
+    transit = context.transit
+    transit.publish(user, reader, [(owner, address), …])   # of this object, instead of before
+    transit.address(reader, owner, address)                # None: not allowed, or not yet given
+    transit.refusal(reader, owner, address)                # the reason of a None, a clause
+    await transit.wait_changed()                           # an answer may be another one
+    transit.release(user, reader)                          # nothing of this object any more
+    transit.settle(reader)                                 # all of the reader's were gone through
+
+``address`` of the owner's is the one that its pod has in this cluster. The answer is an address as
+this cluster uses it, which crosses as its pods' addresses do. It is released after the peer was
+written without it, so that no pod there is led astray. Those of an earlier daemon stay until their
+reader is settled.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from liqod.runtime.observable import Notifier
+
+MOST: Final = 1024
+"""Addresses at one peer that are published to one other."""
+
+
+class Passage(msgspec.Struct, frozen=True, order=True):
+    """One endpoint at a peer that another peer's pods reach.
+
+    Attributes:
+        reader: id of the peer whose pods reach it.
+        owner: id of the peer that has it.
+        address: of the endpoint, as this cluster uses it.
+    """
+
+    reader: str
+    owner: str
+    address: str
+
+
+class TransitAddresses:
+    """The endpoints of peers that are published to other peers, and their addresses; in memory.
+
+    Args:
+        pairs: ids of peers, two and two, between which the configuration allows transit.
+    """
+
+    def __init__(self, pairs: Iterable[Sequence[str]] = ()) -> None:
+        self._pairs = frozenset(frozenset(pair) for pair in pairs)
+        self._published: dict[tuple[Hashable, str], frozenset[Passage]] = {}
+        self._users: dict[tuple[str, str], dict[Passage, int]] = {}
+        """How many objects publish a passage, by reader and owner, the oldest passage first."""
+        self._admitted: dict[tuple[str, str], set[Passage]] = {}
+        """Those of them that are within the limit: who was admitted is not replaced by others."""
+        self._given: dict[str, Mapping[Passage, str]] = {}
+        self._settled: set[str] = set()
+        self._news, self._wishes = Notifier(), Notifier()
+
+    def allows(self, reader: str, owner: str) -> bool:
+        """True if the configuration lets these two reach each other's endpoints, either way."""
+        return reader != owner and frozenset((reader, owner)) in self._pairs
+
+    # Who publishes.
+
+    def publish(self, user: Hashable, reader: str, wanted: Iterable[tuple[str, str]]) -> None:
+        """Have what an object publishes to a peer be this, in place of what it was.
+
+        Args:
+            user: identifies the object.
+            reader: id of the peer that reads it.
+            wanted: ids of owners, with an address of each; those that are not allowed are ignored.
+        """
+        now = frozenset(
+            Passage(reader, owner, address)
+            for owner, address in wanted
+            if self.allows(reader, owner)
+        )
+        before = self._published.pop((user, reader), frozenset())
+        if now:
+            self._published[user, reader] = now
+        for passage in sorted(now - before):
+            self._add(passage)
+        for passage in before - now:
+            self._drop(passage)
+        if now != before:
+            self._wishes.notify()
+
+    def release(self, user: Hashable, reader: str) -> None:
+        """Have an object publish nothing to a peer any more."""
+        self.publish(user, reader, ())
+
+    def settle(self, reader: str) -> None:
+        """Note that all that is published to a peer has been, since this daemon began."""
+        if reader not in self._settled:
+            self._settled.add(reader)
+            self._wishes.notify()
+
+    def address(self, reader: str, owner: str, address: str) -> str | None:
+        """The address to write for an endpoint; None where it is not allowed, or not given yet."""
+        return self._given.get(reader, {}).get(Passage(reader, owner, address))
+
+    def refusal(self, reader: str, owner: str, address: str) -> str:
+        """The reason why an endpoint has no address, as a clause; empty if it has one."""
+        passage = Passage(reader, owner, address)
+        if not self.allows(reader, owner):
+            return f"[network] transit does not name {reader} and {owner}"
+        if passage in self._given.get(reader, {}):
+            return ""
+        published = passage in self._users.get((reader, owner), {})
+        if published and not self.wants(passage):
+            return f"{MOST} endpoints at {owner} are published to {reader} already"
+        return f"it has no address for {reader} yet"
+
+    async def wait_changed(self) -> None:
+        """Wait until an answer of :meth:`address` may be another one."""
+        await self._news.wait()
+
+    # Who gives addresses.
+
+    def wanted(self) -> tuple[Passage, ...]:
+        """All that is published, within the limits."""
+        return tuple(each for admitted in self._admitted.values() for each in sorted(admitted))
+
+    def wants(self, passage: Passage) -> bool:
+        """True if a passage is published, and within its pair's limit."""
+        return passage in self._admitted.get((passage.reader, passage.owner), ())
+
+    def is_settled(self, reader: str) -> bool:
+        """True if a passage of this reader's that is not published now is not published at all."""
+        return reader in self._settled
+
+    async def wait_wishes(self) -> None:
+        """Wait until something else is published."""
+        await self._wishes.wait()
+
+    def give(self, reader: str, given: Mapping[Passage, str]) -> None:
+        """Set the addresses by which one peer's pods reach others' endpoints."""
+        if given != self._given.get(reader, {}):
+            self._given[reader] = dict(given)
+            self._news.notify()
+
+    def _add(self, passage: Passage) -> None:
+        pair = (passage.reader, passage.owner)
+        users = self._users.setdefault(pair, {})
+        users[passage] = users.get(passage, 0) + 1
+        admitted = self._admitted.setdefault(pair, set())
+        if len(admitted) < MOST:
+            admitted.add(passage)
+
+    def _drop(self, passage: Passage) -> None:
+        pair = (passage.reader, passage.owner)
+        users, admitted = self._users[pair], self._admitted[pair]
+        users[passage] -= 1
+        if users[passage]:
+            return
+        del users[passage]
+        admitted.discard(passage)
+        if len(admitted) < min(MOST, len(users)):
+            admitted.add(next(each for each in users if each not in admitted))
