@@ -270,6 +270,7 @@ class Config(Table, frozen=True):
             pod_cidrs=defaults.pod_cidrs,
             believed_labels=defaults.believed_labels,
             api_server=defaults.api_server,
+            direct_connections=defaults.direct_connections,
         )
 
 

@@ -13,6 +13,7 @@ from liqod.kube.http import proxies
 from liqod.model import ids
 from liqod.model.crossing import allowedkeys
 from liqod.model.crossing.addresses import is_network, parse
+from liqod.model.crossing.thirdclusters import ANYBODY
 from liqod.model.network.rangechecks import malformed
 from liqod.model.objects.quantities import is_quantity
 
@@ -405,6 +406,8 @@ class PeerSettings(Table, frozen=True):
         api_server: which of this cluster's pods at it may speak with this cluster's API server, by
             tokens that its administrators can read: none; those that are annotated
             ``liqo.io/api-server-support: home``; or all that have a token.
+        direct_connections: ids of the other peers, or ``*``, whose pods the Services that it
+            brings here may lead to, by the network that this cluster has joined with these.
     """
 
     id: str
@@ -418,6 +421,7 @@ class PeerSettings(Table, frozen=True):
     believed_labels: tuple[str, ...] = ()
     node_labels: dict[str, str] = msgspec.field(default_factory=dict)
     api_server: HomeAccess = "none"
+    direct_connections: tuple[str, ...] = ()
 
 
 class PeerDefaults(Table, frozen=True):
@@ -427,6 +431,7 @@ class PeerDefaults(Table, frozen=True):
     pod_cidrs: tuple[str, ...] = ()
     believed_labels: tuple[str, ...] = ()
     api_server: HomeAccess = "none"
+    direct_connections: tuple[str, ...] = ()
 
 
 def check_boundary(
@@ -457,6 +462,11 @@ def check_boundary(
                 'such as pod_cidrs = ["10.245.0.0/16"]: it may name addresses in these alone'
             )
         _check(f"{name}.believed_labels", each.believed_labels, allowedkeys.pattern_problem)
+        _check(f"{name}.direct_connections", each.direct_connections, _id_problem)
+
+
+def _id_problem(text: str) -> str:
+    return "" if text == ANYBODY else ids.cluster_id_problem(text) or ""
 
 
 def _check(where: str, patterns: Iterable[str], problem_of: Callable[[str], str]) -> None:

@@ -23,7 +23,7 @@ from liqod.identity.signingrequests import SigningRequests
 from liqod.inspect.components import Components
 from liqod.network.joining import join
 from liqod.network.remotemachine import RemoteMachine, nowhere
-from liqod.peers.peer import Peer
+from liqod.peers.peer import Neighbours, Peer
 from liqod.plugins.host import PluginHost
 from liqod.provider.lending import lend
 from liqod.provider.timings import ORDINARY, ProviderTimings
@@ -56,6 +56,7 @@ class PeerTasks:
         signing_requests: those of consumers that are being worked on.
         override_problems: told what of OverridePolicies cannot be applied.
         sharing: the peers that Services are shared with; None where they are with none.
+        neighbours: all peers that have a running task.
     """
 
     plugins: PluginHost
@@ -68,11 +69,16 @@ class PeerTasks:
     signing_requests: SigningRequests = field(default_factory=SigningRequests)
     override_problems: OverrideProblems = field(default_factory=OverrideProblems)
     sharing: Sharing | None = None
+    neighbours: Neighbours = field(default_factory=Neighbours)
 
     async def run(self, context: ClusterContext, peer_id: str, tenant_namespace: str) -> None:
         """Lend to and borrow from one peer until cancelled, and keep the network with it."""
         peer = ProviderPeer(
-            peer_id, context, tenant_namespace, link=PeerLink(self.tries, self.consumer_timings)
+            peer_id,
+            context,
+            tenant_namespace,
+            neighbours=self.neighbours,
+            link=PeerLink(self.tries, self.consumer_timings),
         )
         with self.components.peer(peer):
             await self._live(peer)
@@ -93,6 +99,7 @@ class PeerTasks:
             with trio.move_on_after(LOOK_DEADLINE):
                 await peer.network.looked.wait()
             nursery.start_soon(follow_reachability, peer)
+            await nursery.start(self.neighbours.follow, peer)
             shown = partial(self.components.borrows, peer.id)
             borrowed = partial(
                 borrow,

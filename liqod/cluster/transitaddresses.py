@@ -95,6 +95,10 @@ class TransitAddresses:
         """Have an object publish nothing to a peer any more."""
         self.publish(user, reader, ())
 
+    def users(self, reader: str) -> set[Hashable]:
+        """The objects that publish anything to a peer."""
+        return {user for user, to in self._published if to == reader}
+
     def settle(self, reader: str) -> None:
         """Note that all that is published to a peer has been, since this daemon began."""
         if reader not in self._settled:
@@ -116,6 +120,13 @@ class TransitAddresses:
         if published and not self.wants(passage):
             return f"{MOST} endpoints at {owner} are published to {reader} already"
         return f"it has no address for {reader} yet"
+
+    def awaits(self, reader: str, owner: str, address: str) -> bool:
+        """True if there is no address for an endpoint yet, and none is refused."""
+        passage = Passage(reader, owner, address)
+        given = passage in self._given.get(reader, {})
+        beyond = passage in self._users.get((reader, owner), {}) and not self.wants(passage)
+        return self.allows(reader, owner) and not given and not beyond
 
     async def wait_changed(self) -> None:
         """Wait until an answer of :meth:`address` may be another one."""

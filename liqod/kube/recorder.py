@@ -81,9 +81,11 @@ def _event(
     }
 
 
-async def record(client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str) -> None:
-    """Write a Warning once; a single attempt that raises nothing."""
-    await _try(client, event(kind, meta, reason, message, at=times.now()))
+async def record(
+    client: Client, kind: Kind, meta: ObjectMeta, reason: str, message: str, *, type: str = WARNING
+) -> None:
+    """Write an Event once, by default a Warning; a single attempt that raises nothing."""
+    await _try(client, event(kind, meta, reason, message, at=times.now(), type=type))
 
 
 async def record_change(

@@ -1,18 +1,26 @@
-"""One peer, as it is passed to every component that works for it; it does nothing by itself."""
+"""One peer, as it is passed to every component that works for it; it does nothing by itself.
+
+Beside it the peers that have a running task, for what concerns two of them at a time: a consumer
+tells one of endpoints at another, and a provider reaches those of a third cluster that one of its
+consumers names. Both go by the network that this cluster itself has with that one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+import trio
 
 from liqod.cluster.context import ClusterContext
 from liqod.config import PeerSettings, PodNetwork
 from liqod.kube.controller import report_failures
 from liqod.kube.http.cpubudget import CpuBudget
 from liqod.peers.peernetwork import PeerNetwork
-from liqod.runtime.observable import Observable
+from liqod.runtime.observable import Notifier, Observable
 from liqod.telemetry.events import KeyFailed, TopicEvent
 
 if TYPE_CHECKING:
@@ -34,6 +42,7 @@ class Peer:
         network: the network that is joined with it.
         reach: the reason that nothing gets through to its pods; empty without one, None while
             unknown (:mod:`liqod.reachability`).
+        neighbours: all peers that have a running task, this one among them.
     """
 
     id: str
@@ -42,6 +51,7 @@ class Peer:
     work: CpuBudget = field(default_factory=partial(CpuBudget, share=WORK_SHARE))
     network: PeerNetwork = field(default_factory=PeerNetwork)
     reach: Observable[str | None] = field(default_factory=partial(Observable[str | None], None))
+    neighbours: Neighbours = field(default_factory=lambda: Neighbours())
 
     @property
     def informers(self) -> Informers:
@@ -74,3 +84,45 @@ class Peer:
             self.report(KeyFailed(source=source, reflector=reflector, key=key, failed=reason))
 
         return report_failures(publish, topic, **({"reflector": reflector} if reflector else {}))
+
+
+class Neighbours:
+    """Keeps the running peers by their ids, and notifies of changes of their networks."""
+
+    def __init__(self) -> None:
+        self._peers: dict[str, Peer] = {}
+        self._news = Notifier()
+
+    def get(self, cluster: str) -> Peer | None:
+        """The peer of that id; None where none runs."""
+        return self._peers.get(cluster)
+
+    async def wait_changed(self) -> None:
+        """Wait until a peer comes or goes, or its network or reachability changes."""
+        await self._news.wait()
+
+    async def follow(
+        self, peer: Peer, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Keep a peer, and notify of its changes, until cancelled."""
+        with self._kept(peer):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._notify, peer.network.wait_changed)
+                nursery.start_soon(self._notify, peer.reach.wait_changed)
+                task_status.started()
+
+    async def _notify(self, wait: Callable[[], Awaitable[None]]) -> NoReturn:
+        while True:
+            await wait()
+            self._news.notify()
+
+    @contextmanager
+    def _kept(self, peer: Peer) -> Iterator[None]:
+        self._peers[peer.id] = peer
+        self._news.notify()
+        try:
+            yield
+        finally:
+            if self._peers.get(peer.id) is peer:  # else its successor is already kept
+                del self._peers[peer.id]
+                self._news.notify()

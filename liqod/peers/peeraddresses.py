@@ -10,7 +10,7 @@ import msgspec
 
 from liqod.cluster.ownnetworks import OwnNetworks
 from liqod.kube.cache.store import Key, StoreChange
-from liqod.model.network.ranges import holds
+from liqod.model.network.ranges import ClusterCidrs, holds
 from liqod.model.network.remapping import Remapped, remap_received, remap_sent
 from liqod.peers.peer import Peer
 from liqod.resources import Network
@@ -43,30 +43,37 @@ class PeerAddresses:
 
     def unreachable(self) -> str:
         """The reason why no address of the peer's is reachable; empty where they are."""
-        way, network = self._peer.settings.pod_network, self._peer.network
-        if way == "none":
-            return "pod_network is none: this peer's addresses are not reachable"
-        if way == "tunnel" and network.ranges is None:
-            yet = " yet" if network.started else ""
-            return f"this peer's addresses are not reachable{yet}: {network.waits}"
-        return ""
+        return unreachable(self._peer)
 
     @property
     def waits(self) -> bool:
         """True while ranges are not known by which addresses are judged, or change: what was made
         of the peer's addresses before stays as it is."""
-        network = self._peer.network
-        tunnel = self._peer.settings.pod_network == "tunnel"
-        return tunnel and network.ranges is None and (network.started or not network.read)
+        return awaited(self._peer)
 
     def received(self, address: str) -> Remapped:
-        """The address here of one that the peer names."""
-        known = self._peer.context.addressing
+        """The address here of one that the peer names as its own."""
+        return self._received(address, self._peer)
+
+    def received_of(self, owner: Peer, address: str) -> Remapped:
+        """The address here of one that the peer names as a pod's of another peer.
+
+        It is judged by what this cluster has with that one, as if that one had named it; what it
+        lends to its own peers is no pod's.
+        """
+        return self._received(address, owner, pods=True)
+
+    def _received(self, address: str, of: Peer, *, pods: bool = False) -> Remapped:
+        known = of.context.addressing
         networks = (*known.pod_cidrs, *known.service_cidrs, *self.own.pod_cidrs)
-        settings = self._peer.settings
-        ranges = self._peer.network.ranges if settings.pod_network == "tunnel" else None
+        settings = of.settings
+        ranges = of.network.ranges if settings.pod_network == "tunnel" else None
         if ranges is None:
-            networks = (*networks, *self._used())
+            networks = (*networks, *self._used(of))
+        elif pods:
+            ranges = msgspec.structs.replace(
+                ranges, peer=ClusterCidrs(ranges.peer.pod), seen=ClusterCidrs(ranges.seen.pod)
+            )
         return remap_received(address, ranges, networks, self.own.addresses, settings.pod_cidrs)
 
     def sent(self, address: str) -> Remapped:
@@ -85,7 +92,25 @@ class PeerAddresses:
                 return f"it lies in {cidr}, which a peer has here"
         return ""
 
-    def _used(self) -> Iterator[str]:
+    def _used(self, of: Peer) -> Iterator[str]:
         """Ranges that addresses mean something else in here: lent ones, other peers' aliases."""
-        own = self._peer.tenant_namespace
+        own = of.tenant_namespace
         return (cidr for (place, _), cidr in self._ranges.items() if place != own)
+
+
+def unreachable(peer: Peer) -> str:
+    """The reason why no address of a peer's is reachable; empty where they are."""
+    way, network = peer.settings.pod_network, peer.network
+    if way == "none":
+        return "pod_network is none: this peer's addresses are not reachable"
+    if way == "tunnel" and network.ranges is None:
+        yet = " yet" if network.started else ""
+        return f"this peer's addresses are not reachable{yet}: {network.waits}"
+    return ""
+
+
+def awaited(peer: Peer) -> bool:
+    """True while the ranges by which a peer's addresses are judged are not known, or change."""
+    network = peer.network
+    tunnel = peer.settings.pod_network == "tunnel"
+    return tunnel and network.ranges is None and (network.started or not network.read)

@@ -23,6 +23,8 @@ from liqod.apimachinery.kinds import PODS as PODS
 from liqod.apimachinery.kinds import SECRETS as SECRETS
 from liqod.apimachinery.kinds import SERVICES as SERVICES
 from liqod.apimachinery.kinds import Kind as Kind
+from liqod.model.crossing.thirdclusters import ThirdCluster as ThirdCluster
+from liqod.model.crossing.thirdclusters import Transit as Transit
 from liqod.model.network.ranges import PeerRanges as PeerRanges
 from liqod.model.objects.homeapi import HomeApi as HomeApi
 from liqod.model.objects.podreturns import ReturnTimes as ReturnTimes
@@ -173,11 +175,14 @@ class Reason(msgspec.Struct, frozen=True):
         code: one CamelCase word, such as ``FailedReflection``.
         message: one sentence.
         expected: whether it is as it is meant to be: then it is a Normal Event and no problem.
+        governor: whether the Event is of the object that governs this one, where there is one
+            (:class:`Governor`): several of one governor that say the same are one Event.
     """
 
     code: str
     message: str
     expected: bool = False
+    governor: bool = False
 
 
 class Refusal(msgspec.Struct, frozen=True):
@@ -352,7 +357,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
         remote_namespace: its name at the peer; empty while it is not mapped.
         absence: whether it is mapped.
         nodes: the peer's virtual nodes by name.
-        elsewhere: the names of the virtual nodes of other peers.
+        elsewhere: the virtual nodes of other peers by name, each with the cluster that it is of.
         pod_network: whether addresses of pods cross: ``none``, ``routed`` (as they are) or
             ``tunnel`` (translated).
         ranges: of the two clusters, by which addresses are translated; None where they are not
@@ -378,7 +383,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     remote_namespace: str = ""
     absence: Absence = Absence.MAPPED
     nodes: Mapping[str, VirtualNode] = {}
-    elsewhere: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, ThirdCluster] = {}
     pod_network: str = "none"
     ranges: PeerRanges | None = None
     pod_cidrs: tuple[str, ...] = ()
@@ -454,6 +459,18 @@ class View(Protocol):
 
     def fulfilled(self, need: Need) -> Any:
         """The answer to a need; None until it has been fetched."""
+        ...
+
+    def transit(self, owner: str, address: str) -> Transit:
+        """The address by which the peer's pods reach an endpoint at another peer, through here.
+
+        One that is asked for is kept for the object while its newest decision asks for it, where
+        the configuration allows it; it may take a moment until there is one.
+
+        Args:
+            owner: id of the peer that has the endpoint.
+            address: of the endpoint, as this cluster uses it.
+        """
         ...
 
     def overridden(self, made: Json) -> Json:

@@ -16,6 +16,8 @@ STAY_HOME = frozenset(
         labels.SKIP_REFLECTION,
         labels.ALLOW_REFLECTION,
         labels.ENDPOINT_PREFERENCE,
+        labels.DIRECT_CONNECTIONS_DATA,
+        labels.TRANSIT_ADDRESSES,
     }
 )
 """Annotations that never cross: they concern this cluster's object, or this reflection."""

@@ -16,7 +16,7 @@ from typing import NoReturn, TypeVar
 
 import trio
 
-from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, Kind
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, PODS, Kind
 from liqod.cluster.ownnetworks import OwnNetworks, own_networks
 from liqod.consumer.link import ProviderPeer
 from liqod.consumer.namespaces import unoffloadable
@@ -160,6 +160,9 @@ class Engine:
                 nursery.start_soon(self._follow_link)
                 nursery.start_soon(self._follow_networks, own)
                 nursery.start_soon(self._follow_ranges, ranges)
+                nursery.start_soon(context.third.follow, self._renamed)
+                nursery.start_soon(context.third.follow_addresses, self._requeue_all)
+                nursery.start_soon(context.third.settle, self._gone_through)
                 check = HealthCheck(context, self.workers, self._requeue_all, context.timings)
                 nursery.start_soon(check.run)
                 nursery.start_soon(context.events.writer.run)
@@ -190,10 +193,7 @@ class Engine:
 
     def _on_node(self, change: StoreChange) -> None:
         """A virtual node of another peer comes or goes."""
-        (namespace, name), known = change.key, self.context.elsewhere
-        found = known | {name} if change.new is not None else known - {name}
-        if namespace != self.peer.tenant_namespace and found != known:
-            self.context.elsewhere = found
+        if self.context.third.on_node(change):
             self._renamed()
 
     def _on_policy(self, change: StoreChange) -> None:
@@ -216,6 +216,9 @@ class Engine:
         self.peer.context.own_pods.need(context.nodes)
         if before != (context.mapping, context.nodes):
             self._follow_nodes()
+            if context.mapping.known:
+                current = context.mapping
+                context.third.keep({*current.accepted, *current.desired, *current.withdrawn})
             if context.unmapped:
                 # Of namespaces that hold something of ours; the others begin anew on request.
                 held = {key[0] for worker in self.workers.values() for key in worker.objects()}
@@ -237,6 +240,18 @@ class Engine:
                 ranges = network.ranges
                 self._renamed()
             await network.wait_changed()
+
+    def _gone_through(self) -> bool:
+        """True if each EndpointSlice of the mapped namespaces was worked on, and none waits."""
+        mapping, mapped = self.context.mapping, self.context.namespaces
+        workers = [each for each in self.workers.values() if each.reflector.kind == ENDPOINT_SLICES]
+        ready = all(
+            namespace in mapped and each.reflector.name in mapped[namespace].ready
+            for each in workers
+            for namespace in mapping.accepted
+        )
+        works = any(each.queue.waiting or each.queue.busy for each in workers)
+        return mapping.known and ready and not works
 
     def _renamed(self) -> None:
         """The names and settings of translations have changed."""

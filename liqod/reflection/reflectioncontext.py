@@ -39,6 +39,7 @@ from liqod.reflection.overrides import OverrideProblems, PoliciesInForce
 from liqod.reflection.ownership import TOKENS
 from liqod.reflection.remotecache import Source, Stamps
 from liqod.reflection.statusarbitration import StatusArbiter
+from liqod.reflection.thirdendpoints import ThirdEndpoints
 from liqod.reflection.timings import ReflectionTimings
 from liqod.reflection.topology import NamespaceMapping
 from liqod.reflection.view import Dependencies, Key, Needs, ReflectedObject
@@ -101,7 +102,7 @@ class Context:
         opened: set once the objects on nodes are known, by their kind.
         mapping: the namespaces as they are mapped.
         nodes: the peer's virtual nodes by name.
-        elsewhere: the names of other peers' virtual nodes.
+        third: the endpoints at other peers.
         own: this cluster's own networks, once they are known.
         events: the peer's Events about local objects.
         policies: the OverridePolicies in force.
@@ -131,7 +132,7 @@ class Context:
         self.opened: dict[Kind, trio.Event] = {}
         self.mapping = NamespaceMapping()
         self.nodes: dict[str, VirtualNode] = {}
-        self.elsewhere: frozenset[str] = frozenset()
+        self.third = ThirdEndpoints(peer)
         self.own: OwnNetworks | None = None
         context = peer.context
         which = context.config.reflection.events
@@ -169,7 +170,7 @@ class Context:
             peer_cidrs=settings_of_peer.pod_cidrs,
             node_address=context.node_address,
             node_addresses=self.own.addresses if self.own else frozenset(),
-            elsewhere=self.elsewhere,
+            elsewhere=self.third.nodes,
             labels_not_reflected=frozenset(settings.labels_not_reflected),
             annotations_not_reflected=frozenset(settings.annotations_not_reflected),
             home_api=remapped_api_server(
@@ -299,6 +300,7 @@ class Work(msgspec.Struct):
         pauses: seconds after which it is to be reconciled again.
         reasons: those found in this turn.
         gone: the objects deleted at the peer since the last plan was carried out, as JSON, by kind.
+        passages: the endpoints at other peers that a way through this cluster was asked to.
         settled: whether all is as wanted, and stays so until a part of its :class:`State`
             changes.
         written: the version that our own write of a status left.
@@ -313,6 +315,7 @@ class Work(msgspec.Struct):
     pauses: list[float] = msgspec.field(default_factory=list)
     reasons: list[Reason] = msgspec.field(default_factory=list)
     gone: dict[Kind, bytes] = msgspec.field(default_factory=dict)
+    passages: set[tuple[str, str]] = msgspec.field(default_factory=set)
     settled: bool = True
     written: Version | None = None
 

@@ -284,11 +284,19 @@ class StatusWriter:
         for reason in reasons:
             if known == uid and reason in before:
                 continue
-            await write_event(
-                context.peer.context.client, self._reflector.kind, source, reason, context.peer.id
-            )
+            await self._event(*self._told_on(reason, source), reason)
             context.publish(work.subject, reason.code, reason.message)
         self._reported[work.key] = (uid, frozenset(reasons))
+
+    def _told_on(self, reason: Reason, source: Json) -> tuple[Kind, Json]:
+        """The object that a reason is told on, with its kind: the one at hand or its governor."""
+        kind, meta, governor = self._reflector.kind, source["metadata"], self._reflector.governor
+        name = (meta.get("labels") or {}).get(governor.label) if governor is not None else None
+        if not reason.governor or governor is None or not name:
+            return kind, source
+        store = self._context.store(governor.kind, meta["namespace"])
+        body = None if store is None else store.get((meta["namespace"], name))
+        return (kind, source) if body is None else (governor.kind, msgspec.json.decode(body))
 
 
 def _shown(reason: Reason) -> Reason:
@@ -297,6 +305,7 @@ def _shown(reason: Reason) -> Reason:
         clean(reason.code, REASON_BYTES) or "Unknown",
         clean(reason.message, MESSAGE_BYTES),
         reason.expected,
+        reason.governor,
     )
 
 

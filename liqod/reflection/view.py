@@ -31,6 +31,7 @@ from liqod.plugins.contracts import (
     RemoteObject,
     ServiceAccountToken,
     Token,
+    Transit,
 )
 from liqod.runtime.tokenbucket import TokenBucket
 
@@ -111,6 +112,10 @@ def _as_it_is(made: Json) -> Json:
     return made
 
 
+def _no_transit(owner: str, address: str) -> Transit:
+    return Transit(refusal="there is no way through this cluster")
+
+
 class LiveView:
     """A view of the stores, for one call of a reflector.
 
@@ -126,11 +131,13 @@ class LiveView:
         gone: those that it lost there since it was last judged, as JSON, by kind.
         answers: the fetched answers to needs.
         overridden: changes an object for the peer by the policies for the one at hand.
+        transit: the way to an endpoint at another peer through this cluster.
 
     Attributes:
         seen: the local objects that were read.
         used: the needs that were used.
         asked: whether the object's objects at the peer were read.
+        passages: the endpoints at other peers that a way through this cluster was asked to.
     """
 
     def __init__(
@@ -147,6 +154,7 @@ class LiveView:
         answers: Callable[[Need], Any],
         settings: Any = None,
         overridden: Callable[[Json], Json] = _as_it_is,
+        transit: Callable[[str, str], Transit] = _no_transit,
     ) -> None:
         self.names = names
         self.settings = settings
@@ -163,6 +171,8 @@ class LiveView:
         self._gone = gone
         self._answers = answers
         self._overridden = overridden
+        self._transit = transit
+        self.passages: set[tuple[str, str]] = set()
 
     def get(self, kind: Kind, name: str, namespace: str | None = None) -> Json | None:
         """A local object of a declared kind; raises PluginError for another."""
@@ -195,6 +205,11 @@ class LiveView:
         """The answer to a need; None until it has been fetched."""
         self.used.add(need)
         return self._answers(need)
+
+    def transit(self, owner: str, address: str) -> Transit:
+        """The address by which the peer reaches an endpoint at another peer through here."""
+        self.passages.add((owner, address))
+        return self._transit(owner, address)
 
     def overridden(self, made: Json) -> Json:
         """An object for the peer as OverridePolicies change it."""

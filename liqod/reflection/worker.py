@@ -284,11 +284,17 @@ class Worker:
             if work.blind and not outgoing.orphan_remote:
                 return None  # a session that can work has everything reconciled again
             if work.mapped is not None and not outgoing.hold and not work.hold:
+                third = self._context.third
+                publishes = bool(work.passages) or work.subject in third.published
+                if publishes:
+                    third.begin(work.subject, work.passages)
                 # An abandoned object does not wait for a peer that does not answer.
                 with suppress(TransientError) if outgoing.orphan_remote else nullcontext():
                     told_more = await self._write(work, outgoing)
                     if told_more and work.source is not None:
                         outgoing, incoming = self._plans(work)
+                if publishes:
+                    third.end(work.subject, work.passages)
             await self._status.carry_out(work, outgoing, incoming)
             if not work.pauses:
                 work.judged()
@@ -423,6 +429,7 @@ class Worker:
             gone=work.gone,
             answers=context.needs.get,
             overridden=overriding.change,
+            transit=context.third.address,
         )
         outgoing, incoming = NOTHING, NOTHING
         stays = object_stays(reflector.kind.name, source)
@@ -436,7 +443,8 @@ class Worker:
                 given = source if reflector.scope is Scope.NODE else bare(source)
                 incoming = self._call(reflector.incoming, given, objects, view)
         context.problems.report(context.peer.id, work.subject, overriding.problems)
-        work.settled &= not (view.seen or view.used or view.asked)
+        work.settled &= not (view.seen or view.used or view.asked or view.passages)
+        work.passages = view.passages
         self._context.dependencies.record(work.subject, view.seen)
         ends = (self._context.needs.expiry(need) for need in view.used)
         again = (outgoing.requeue_after, incoming.requeue_after)

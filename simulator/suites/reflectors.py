@@ -39,6 +39,7 @@ from liqod.plugins.contracts import (
     Refusal,
     Scope,
     Several,
+    Transit,
     VirtualNode,
     Watch,
 )
@@ -83,6 +84,7 @@ class StaticView:
         refusals: why the last writes failed.
         now: RFC 3339 time.
         ahead: seconds by which the peer's clock is ahead of it.
+        transits: the addresses that lead to endpoints at third clusters, by cluster and address.
     """
 
     def __init__(
@@ -98,7 +100,9 @@ class StaticView:
         now: str = NOW,
         ahead: float = 0.0,
         settings: Any = None,
+        transits: Mapping[tuple[str, str], str] = {},
     ) -> None:
+        self._transits = transits
         self.names = names
         self.settings = reflector.config_type() if settings is None else settings
         self.now = now
@@ -149,6 +153,11 @@ class StaticView:
     def fulfilled(self, need: Need) -> Any:
         """As :meth:`liqod.plugins.contracts.View.fulfilled`."""
         return self._fulfilled.get(need)
+
+    def transit(self, owner: str, address: str) -> Transit:
+        """As :meth:`liqod.plugins.contracts.View.transit`."""
+        found = self._transits.get((owner, address), "")
+        return Transit(found, "" if found else "no transit is allowed")
 
     def overridden(self, made: Json) -> Json:
         """As :meth:`liqod.plugins.contracts.View.overridden`; there are no policies."""

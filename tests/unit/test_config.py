@@ -104,6 +104,7 @@ def test_a_mistake_in_a_file_names_the_file(tmp_path):
         ('[peer_defaults]\npod_cidrs = ["10.0.0.1"]', "peer_defaults.pod_cidrs: '10.0.0.1' is no"),
         ('[[peers]]\nid = "a"\npod_cidrs = ["x/8"]', "peers.pod_cidrs: 'x/8' is no network"),
         ('[peer_defaults]\nbelieved_labels = ["re*"]', "peer_defaults.believed_labels: 're.*' is"),
+        ('[[peers]]\nid = "a"\ndirect_connections = ["x."]', "peers.direct_connections: a cluster"),
     ],
 )
 def test_lists_of_what_peers_may_do_are_checked(text: str, problem: str):
@@ -113,10 +114,13 @@ def test_lists_of_what_peers_may_do_are_checked(text: str, problem: str):
 
 def test_a_peer_without_an_entry_has_the_defaults():
     parsed = config.parse(
-        '[peer_defaults]\npod_cidrs = ["10.1.0.0/16"]\nbelieved_labels = ["region"]'
+        '[peer_defaults]\npod_cidrs = ["10.1.0.0/16"]\nbelieved_labels = ["region"]\n'
+        'direct_connections = ["*"]'
     )
     found = parsed.peer("milan")
     assert (found.pod_cidrs, found.believed_labels) == (("10.1.0.0/16",), ("region",))
+    assert found.direct_connections == ("*",)
+    assert config.parse("").peer("milan").direct_connections == ()
 
 
 def test_policies_and_addresses_of_the_handshake_are_taken():

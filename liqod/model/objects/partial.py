@@ -139,6 +139,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     addresses: tuple[str, ...] = ()
     conditions: EndpointConditions = EndpointConditions()
+    node_name: str | None = msgspec.field(name="nodeName", default=None)
 
 
 class EndpointPort(msgspec.Struct, frozen=True):

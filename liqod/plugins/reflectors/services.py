@@ -42,11 +42,6 @@ KEPT = fields.copied(fields.SERVICE)
 KEPT_OF_PORT = fields.copied(fields.SERVICE_PORT)
 HEADLESS = "None"
 BALANCED: Final = "LoadBalancer"
-NOT_DIRECT: Final = "DirectConnectionsUnknown"
-NOT_KNOWN: Final = (
-    f"the annotation {labels.DIRECT_CONNECTIONS} of Liqo's does nothing here: pods at a peer reach "
-    "endpoints of this cluster and of that peer, and none at another peer"
-)
 AT_PEERS: Final = "PreferenceAtPeersOnly"
 HERE: Final = (
     f"{labels.ENDPOINT_PREFERENCE} holds for clients at peers: in this cluster the EndpointSlices "
@@ -98,11 +93,9 @@ def outgoing(service: Json, view: View) -> Plan:
     headless = spec.get("clusterIP") == HEADLESS
     if asked.order == OWN_FIRST and spec.get("clusterIP") and not headless:
         kept["trafficDistribution"] = CLOSE[0]
-    direct = bool_value(meta.get("annotations") or {}, labels.DIRECT_CONNECTIONS) is True
-    reasons = (Reason(NOT_DIRECT, NOT_KNOWN),) if direct else ()
     return Plan(
         remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),),
-        reasons=(*reasons, *_preferred(asked, headless=headless)),
+        reasons=tuple(_preferred(asked, headless=headless)),
     )
 
 

@@ -3,25 +3,46 @@
 A consumer names addresses that pods here will connect to, so every one is checked: not one that
 lies in this cluster's own networks, is a node's, loopback or link-local. The others are relayed,
 as they came or translated into the addresses under which they are reached from here
-(:mod:`liqod.model.network.remapping`), under the consumer's name as node, and never as an endpoint
-that this cluster's own controllers would take for theirs.
+(:mod:`liqod.model.network.remapping`), under the name of the cluster that they are reached by as
+node, and never as an endpoint that this cluster's own controllers would take for theirs.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.network.remapping import Remapped
 from liqod.resources import ShadowEndpointSlice
 
 Json = dict[str, Any]
-Cross = Callable[[str], Remapped]
-"""The address under which one of the consumer's is reached from here, or the refusal."""
+
+
+class Reached(NamedTuple):
+    """How an address that a consumer names is reached from here.
+
+    Attributes:
+        address: the address here; empty where it is left out.
+        node: the id of the cluster that it is reached by.
+        up: whether anything gets through to that cluster's pods; if not, nothing is ready.
+        problem: the reason why it is left out, as a clause.
+        expected: whether that is as the operators have it.
+    """
+
+    address: str = ""
+    node: str = ""
+    up: bool = True
+    problem: str = ""
+    expected: bool = False
+
+
+Cross = Callable[[str], Reached]
+"""How an address that the consumer names is reached from here."""
 
 _RELAYED = ("hostname", "zone", "hints")
 _REMOTE = "Remote"
+_READ_HERE: Final = frozenset({labels.DIRECT_CONNECTIONS_DATA, labels.TRANSIT_ADDRESSES})
+"""Annotations that say how the slice is to be read."""
 MOST: Final = 10
 """Addresses of an endpoint that are read: each takes time, and kube-proxy uses the first."""
 
@@ -32,27 +53,28 @@ class Translated(msgspec.Struct, frozen=True):
     Attributes:
         manifest: the EndpointSlice.
         refused: the reasons, by address that was left out.
+        left_out: the reasons of those that are left out as the operators have it.
     """
 
     manifest: Json
     refused: dict[str, str] = {}
+    left_out: frozenset[str] = frozenset()
 
 
-def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, cross: Cross) -> Translated:
+def translate(shadow: ShadowEndpointSlice, cross: Cross) -> Translated:
     """The EndpointSlice for a ShadowEndpointSlice.
 
     Args:
         shadow: the consumer's object.
-        consumer: its cluster id.
-        up: whether anything gets through to the consumer's pods; if not, nothing is ready.
-        cross: translates or refuses an address.
+        cross: finds how an address is reached.
     """
     refused: dict[str, str] = {}
+    left_out: set[str] = set()
     endpoints: list[Json] = []
     for endpoint in shadow.spec.template.endpoints or ():
-        addresses = _allowed(endpoint.get("addresses"), cross, refused)
-        if addresses:
-            endpoints.append(_endpoint(endpoint, addresses, consumer, up))
+        found = _allowed(endpoint.get("addresses"), cross, refused, left_out)
+        if found:
+            endpoints.append(_endpoint(endpoint, found))
     template = shadow.spec.template
     metadata = shadow.metadata
     manifest: Json = {
@@ -65,7 +87,9 @@ def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, cross: Cr
                 labels.MANAGED: labels.TRUE,
                 labels.MANAGED_BY: labels.MANAGED_BY_SHADOW_ENDPOINT_SLICE,
             },
-            "annotations": dict(metadata.annotations),
+            "annotations": {
+                key: text for key, text in metadata.annotations.items() if key not in _READ_HERE
+            },
             "ownerReferences": [
                 {
                     "apiVersion": shadow.KIND.api_version,
@@ -80,32 +104,34 @@ def translate(shadow: ShadowEndpointSlice, consumer: str, *, up: bool, cross: Cr
         "endpoints": endpoints,
         "ports": [msgspec.to_builtins(port) for port in template.ports],
     }
-    return Translated(manifest, refused)
+    return Translated(manifest, refused, frozenset(left_out))
 
 
-def _allowed(addresses: Any, cross: Cross, refused: dict[str, str]) -> list[str]:
-    found: list[str] = []
+def _allowed(
+    addresses: Any, cross: Cross, refused: dict[str, str], left_out: set[str]
+) -> list[Reached]:
+    found: list[Reached] = []
     named = addresses if isinstance(addresses, list) else []
     if len(named) > MOST:
         refused[str(named[MOST])[:64]] = f"an endpoint has {MOST} addresses at the most here"
     for address in named[:MOST]:
-        here, problem = (
-            cross(address) if isinstance(address, str) else Remapped("", "it is no text")
-        )
-        if not problem:
+        here = cross(address) if isinstance(address, str) else Reached(problem="it is no text")
+        if not here.problem:
             found.append(here)
+        elif here.expected:
+            left_out.add(here.problem)
         else:
-            refused[str(address)[:64]] = problem
+            refused[str(address)[:64]] = here.problem
     return found
 
 
-def _endpoint(endpoint: Json, addresses: list[str], consumer: str, up: bool) -> Json:
-    conditions = endpoint.get("conditions")
+def _endpoint(endpoint: Json, found: list[Reached]) -> Json:
+    conditions, up = endpoint.get("conditions"), all(each.up for each in found)
     ready = conditions.get("ready", True) if isinstance(conditions, dict) else True
     made: Json = {
-        "addresses": addresses,
+        "addresses": [each.address for each in found],
         "conditions": {"ready": up and ready is not False},
-        "nodeName": consumer,
+        "nodeName": found[0].node,
     }
     made |= {name: endpoint[name] for name in _RELAYED if endpoint.get(name) is not None}
     made.setdefault("hints", None)  # those that were there before are to go

@@ -2,7 +2,8 @@
 
 Only where the peer's pods are reachable (``pod_network``), by their own addresses or, through a
 tunnel, by translated ones; where they are not, none is made, and one that was is removed. While
-that is not known, and while ranges change, it stays as it is. A slice goes with its
+that is not known, and while ranges change, it stays as it is. Endpoints that the consumer says are
+a third cluster's may be reached without it (:mod:`.endpointcrossing`). A slice goes with its
 ShadowEndpointSlice, which owns it. On the ShadowEndpointSlice itself nothing is ever
 written: it is the consumer's.
 """
@@ -11,8 +12,6 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from typing import Final, NoReturn
-
-import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES
@@ -27,12 +26,13 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
-from liqod.model.objects.partial import EndpointSlice
+from liqod.model.crossing.thirdclusters import ThirdAddresses
 from liqod.peers.peer import Peer
 from liqod.peers.peeraddresses import PeerAddresses
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
 from liqod.provider.policies.podrestrictions import remedy
 from liqod.provider.timings import ORDINARY, ProviderTimings
+from liqod.provider.workloads.endpointcrossing import EndpointCrossing
 from liqod.provider.workloads.endpointtranslation import translate
 from liqod.provider.workloads.keymemories import KeyMemories
 from liqod.resources import NETWORKS, SHADOW_ENDPOINT_SLICES, ShadowEndpointSlice
@@ -45,6 +45,8 @@ WORKERS: Final = 4
 TOO_LARGE: Final = "TooLarge"
 """Reason of an Event about a ShadowEndpointSlice of which no more than its size is known."""
 STAYS: Final = "what was made of it stays as it was"
+LEFT_OUT: Final = "EndpointsLeftOut"
+"""Reason of an Event about a ShadowEndpointSlice with endpoints that are left out as meant."""
 LAG: Final = 1.0
 """Seconds until the next check of an object that the store will show in a moment."""
 
@@ -69,6 +71,10 @@ class ShadowEndpointSlices(Controller[Key]):
         self._failures: dict[Key, int] = self.memories.add({})
         self._reported: dict[Key, str] = self.memories.add({})
         self._addresses = PeerAddresses(peer)
+        self._crossing = EndpointCrossing(peer, self._addresses)
+        self._left_out: dict[Key, str] = self.memories.add({})
+        self._third: set[Key] = self.memories.add(set())
+        """ShadowEndpointSlices with endpoints of a third cluster."""
         self._ended: set[Key] = self.memories.add(set())
         """ShadowEndpointSlices whose deletion a watch has reported."""
         namespaces = Watched(NAMESPACES, self._on_namespace)
@@ -93,7 +99,10 @@ class ShadowEndpointSlices(Controller[Key]):
             self._networks,
             *inside,
             name="shadow endpoint slices",
-            tasks=(self._follow_reach, self._follow_networks, self._follow_tunnel),
+            tasks=(
+                *(self._follow_reach, self._follow_networks, self._follow_tunnel),
+                self._follow_neighbours,
+            ),
             concurrency=WORKERS,
         )
 
@@ -124,6 +133,9 @@ class ShadowEndpointSlices(Controller[Key]):
 
     async def _follow_reach(self) -> NoReturn:
         await self.whenever(self._peer.reach.wait_changed, self._every_shadow)
+
+    async def _follow_neighbours(self) -> NoReturn:
+        await self.whenever(self._peer.neighbours.wait_changed, lambda: tuple(self._third))
 
     def _every_shadow(self) -> Iterator[Key]:
         for namespace in self._mapped:
@@ -156,13 +168,16 @@ class ShadowEndpointSlices(Controller[Key]):
             return None
         if shadow.too_large:
             return await self._keep(key, shadow)
-        unreachable = self._addresses.unreachable()
-        if unreachable:
+        third, unreachable = self._crossing.third(shadow), self._addresses.unreachable()
+        (self._third.add if third.owners else self._third.discard)(key)
+        if unreachable and not third.owners:
             if live is not None and not self._addresses.waits:
                 await self._remove(key, live)
             self._report(key, unreachable)
             return None
-        return await self._make(key, shadow)
+        if live is not None and self._crossing.awaits(third):
+            return LAG
+        return await self._make(key, shadow, third)
 
     async def _keep(self, key: Key, shadow: KeptEndpoints) -> float | None:
         """Leave the objects of a slice that is not read (any more), and report that on both sides.
@@ -186,21 +201,14 @@ class ShadowEndpointSlices(Controller[Key]):
             await recorder.record(self._client, SHADOW_ENDPOINT_SLICES, shadow.metadata, *said)
         return self._timings.room_again if fits else None
 
-    def _reached(self, live: bytes | None) -> bool:
-        """True if anything gets through to the endpoints; while that is unknown, as it was."""
-        unreachable = self._peer.reach.now
-        if unreachable is not None or live is None:
-            return not unreachable
-        known = msgspec.json.decode(live, type=EndpointSlice).endpoints or ()
-        return not known or any(each.conditions.ready for each in known)
-
     def _may_write(self, key: Key) -> bool:
         return key[0] in self._mapped and key[0] not in self._mapped.leaving
 
-    async def _make(self, key: Key, shadow: ShadowEndpointSlice) -> float | None:
+    async def _make(
+        self, key: Key, shadow: ShadowEndpointSlice, third: ThirdAddresses
+    ) -> float | None:
         live = self._made.store.get(key)
-        up = self._reached(live)
-        translated = translate(shadow, self._peer.id, up=up, cross=self._addresses.received)
+        translated = translate(shadow, self._crossing.cross(third, live))
         try:
             await ensure(
                 self._client,
@@ -219,6 +227,7 @@ class ShadowEndpointSlices(Controller[Key]):
         self._failures.pop(key, None)
         refused = (f"{address}: {why}" for address, why in sorted(translated.refused.items()))
         self._report(key, "; ".join(refused))
+        await self._tell(key, shadow, "; ".join(sorted(translated.left_out)))
         return None
 
     async def _occupied(self, key: Key, shadow: ShadowEndpointSlice) -> float:
@@ -248,6 +257,16 @@ class ShadowEndpointSlices(Controller[Key]):
     def _pause(self, key: Key) -> float:
         count = self._failures[key] = self._failures.get(key, 0) + 1
         return self._timings.pauses.delay(count)
+
+    async def _tell(self, key: Key, shadow: ShadowEndpointSlice, left_out: str) -> None:
+        """Tell the consumer which endpoints are left out as they are meant to be, once."""
+        if self._left_out.get(key, "") == left_out:
+            return
+        self._left_out[key] = left_out
+        if left_out:
+            said = (LEFT_OUT, f"at {self._peer.context.cluster_id}: {left_out}")
+            kind, meta = SHADOW_ENDPOINT_SLICES, shadow.metadata
+            await recorder.record(self._client, kind, meta, *said, type=recorder.NORMAL)
 
     def _report(self, key: Key, problem: str) -> bool:
         """Report refused addresses, once for each new reason; True if it is new."""

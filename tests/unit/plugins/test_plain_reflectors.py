@@ -132,16 +132,6 @@ def test_the_class_of_a_load_balancer_is_the_peer_s():
     assert there(balanced, refusals=(made_without,)) is None
 
 
-def test_a_wish_for_direct_connections_is_said_to_do_nothing():
-    wish = {**WEB["metadata"], "annotations": {"liqo.io/use-direct-connections": "true"}}
-    plan = out(services.REFLECTOR, {**WEB, "metadata": wish})
-    [reason] = plan.reasons
-    assert (reason.code, reason.expected) == ("DirectConnectionsUnknown", False)
-    assert "of Liqo's does nothing here: pods" in reason.message
-    assert plan.remote
-    assert out(services.REFLECTOR, WEB).reasons == ()
-
-
 class TestEndpointSlicesKeepTheContract(ReflectorContract):
     reflector = endpointslices.REFLECTOR
     sources = (SLICE,)
@@ -301,18 +291,6 @@ def test_a_slice_without_endpoints_crosses_as_it_is(endpoints):
     there = [each for each in SLICE["endpoints"] if each.get("nodeName") == "milan"]
     assert there
     assert out(endpointslices.REFLECTOR, {**SLICE, "endpoints": there}).remote == ()
-
-
-def test_endpoints_of_a_third_cluster_stay_and_say_so():
-    names = msgspec.structs.replace(NAMES, elsewhere=frozenset({"worker-1"}))
-    plan = out(endpointslices.REFLECTOR, SLICE, names=names)
-    [wanted] = plan.remote
-    crossing = [each["addresses"] for each in wanted["spec"]["template"]["endpoints"]]
-    assert crossing == [["192.0.2.7"]]
-    [reason] = plan.reasons
-    assert "what runs at another peer (worker-1) is not told to" in reason.message
-    # That is how several peers are meant to be, and no problem.
-    assert reason.expected
 
 
 def test_endpoints_that_are_names_stay_and_say_so():

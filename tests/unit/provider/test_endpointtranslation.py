@@ -4,8 +4,7 @@ from typing import Any
 
 import msgspec
 
-from liqod.model.network.remapping import Remapped
-from liqod.provider.workloads.endpointtranslation import translate
+from liqod.provider.workloads.endpointtranslation import Reached, translate
 from liqod.resources import ShadowEndpointSlice
 
 
@@ -32,9 +31,13 @@ def shadow(*endpoints: Any, **more: Any) -> ShadowEndpointSlice:
     )
 
 
-def cross(address: str) -> Remapped:
+def cross(address: str) -> Reached:
     own = address.startswith("10.96.")
-    return Remapped("", "it is this cluster's") if own else Remapped(address)
+    return Reached(problem="it is this cluster's") if own else Reached(address, "rome")
+
+
+def down(address: str) -> Reached:
+    return Reached(address, "rome", up=False)
 
 
 TARGET = {"kind": "RemotePod", "name": "web-1", "namespace": "shop"}
@@ -48,7 +51,7 @@ def test_an_endpoint_is_relayed_under_the_consumers_name():
         "hostname": "web-0",
         "targetRef": TARGET,
     }
-    made = translate(shadow(endpoint), "rome", up=True, cross=cross)
+    made = translate(shadow(endpoint), cross)
     assert made.refused == {}
     assert made.manifest["endpoints"] == [
         {
@@ -66,16 +69,16 @@ def test_an_endpoint_is_relayed_under_the_consumers_name():
 
 def test_addresses_of_this_cluster_are_left_out_by_name():
     mixed = {"addresses": ["10.96.0.1"]}, {"addresses": ["10.200.0.1", "10.96.0.2", 7]}
-    made = translate(shadow(*mixed), "rome", up=True, cross=cross)
+    made = translate(shadow(*mixed), cross)
     assert [one["addresses"] for one in made.manifest["endpoints"]] == [["10.200.0.1"]]
     assert set(made.refused) == {"10.96.0.1", "10.96.0.2", "7"}
 
 
 def test_nothing_is_ready_where_the_consumer_does_not_answer():
     endpoints = {"addresses": ["10.200.0.1"]}, {"addresses": ["10.200.0.2"], "conditions": "no"}
-    made = translate(shadow(*endpoints), "rome", up=False, cross=cross)
+    made = translate(shadow(*endpoints), down)
     assert [one["conditions"] for one in made.manifest["endpoints"]] == [{"ready": False}] * 2
-    made = translate(shadow(*endpoints), "rome", up=True, cross=cross)
+    made = translate(shadow(*endpoints), cross)
     assert [one["conditions"] for one in made.manifest["endpoints"]] == [{"ready": True}] * 2
 
 
@@ -83,18 +86,36 @@ def test_no_controller_of_this_cluster_takes_it_for_its_own():
     forged = {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}
     target = {"kind": "Pod", "name": "etcd", "namespace": "kube-system"}
     slice_ = shadow({"addresses": ["10.200.0.1"], "targetRef": target}, labels=forged)
-    made = translate(slice_, "rome", up=True, cross=cross).manifest
+    made = translate(slice_, cross).manifest
     managed = made["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"]
     assert managed == "endpointslice.reflection.liqo.io"
     assert "targetRef" not in made["endpoints"][0]
 
 
 def test_none_at_all():
-    assert translate(shadow(), "rome", up=True, cross=cross).manifest["endpoints"] == []
+    assert translate(shadow(), cross).manifest["endpoints"] == []
 
 
 def test_an_endpoint_is_relayed_under_its_alias():
     endpoint = {"addresses": ["10.244.0.1"], "nodeName": "worker-1"}
-    made = translate(shadow(endpoint), "rome", up=True, cross=lambda _: Remapped("10.71.0.1"))
+    made = translate(shadow(endpoint), lambda _: Reached("10.71.0.1", "rome"))
     assert made.manifest["endpoints"][0]["addresses"] == ["10.71.0.1"]
     assert made.refused == {}
+
+
+def test_each_endpoint_is_ready_and_named_by_the_cluster_that_it_is_reached_by():
+    found = {
+        "10.71.0.1": Reached("10.81.0.1", "rome"),
+        "10.72.0.1": Reached("10.82.0.1", "turin", up=False),
+        "10.73.0.1": Reached(problem="endpoints at genoa: not permitted", expected=True),
+    }
+    told = {"liqo.io/direct-connections-data": "{}", "liqod.io/transit-addresses": "{}", "a": "b"}
+    source = shadow(*({"addresses": [each]} for each in found), annotations=told)
+    made = translate(source, found.__getitem__)
+    assert [(each["nodeName"], each["conditions"]) for each in made.manifest["endpoints"]] == [
+        ("rome", {"ready": True}),
+        ("turin", {"ready": False}),
+    ]
+    assert made.left_out == {"endpoints at genoa: not permitted"}
+    assert made.refused == {}
+    assert made.manifest["metadata"]["annotations"] == {"a": "b"}

@@ -1,0 +1,145 @@
+"""The endpoints at other peers, as one peer's reflection tells them.
+
+Keeps the virtual nodes of other peers, with the ranges by which this cluster sees these. A way
+through this cluster is published for as long as an object at the peer may have it
+(:mod:`liqod.cluster.transitaddresses`).
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, NoReturn
+
+import msgspec
+import trio
+
+from liqod.cluster.transitaddresses import TransitAddresses
+from liqod.kube.cache.store import StoreChange
+from liqod.model.crossing.thirdclusters import ThirdCluster, Transit
+from liqod.peers.peer import Peer
+from liqod.reflection.topology import PartialVirtualNode
+from liqod.reflection.view import ReflectedObject
+from liqod.runtime.ticks import sleep_until_tick
+
+DEBOUNCE: Final = 0.2
+"""Seconds in which changes of addresses are taken together."""
+LOOK: Final = 1.0
+"""Seconds between two looks at whether all objects were gone through once."""
+
+Endpoint = tuple[str, str]
+"""Id of the cluster that has an endpoint, and its address here."""
+
+_node = msgspec.json.Decoder(PartialVirtualNode)
+
+
+class ThirdEndpoints:
+    """Knows other peers for one peer's reflection, and publishes endpoints at them to it.
+
+    Args:
+        peer: the peer that reads them.
+
+    Attributes:
+        nodes: other peers' virtual nodes by name.
+        published: the endpoints that each object publishes.
+    """
+
+    def __init__(self, peer: Peer) -> None:
+        self._peer = peer
+        self._owners: dict[tuple[str, str], str] = {}
+        """The cluster of each virtual node, by the node's tenant namespace and name."""
+        self.nodes: Mapping[str, ThirdCluster] = {}
+        self.published: dict[ReflectedObject, frozenset[Endpoint]] = {}
+
+    @property
+    def _transit(self) -> TransitAddresses:
+        return self._peer.context.transit
+
+    # Which clusters there are.
+
+    def on_node(self, change: StoreChange) -> bool:
+        """Take note of a virtual node; true if one of another peer comes, goes or changes."""
+        if change.key[0] == self._peer.tenant_namespace:
+            return False
+        if change.new is None:
+            self._owners.pop(change.key, None)
+        else:
+            self._owners[change.key] = _node.decode(change.new).spec.cluster_id
+        return self.look()
+
+    def look(self) -> bool:
+        """Read what this cluster has with the other peers now; true if it has changed."""
+        found = {name: self._cluster(place, of) for (place, name), of in self._owners.items()}
+        changed = found != self.nodes
+        self.nodes = found
+        return changed
+
+    async def follow(self, changed: Callable[[], None]) -> NoReturn:
+        """Call a function whenever what this cluster has with another peer changes."""
+        while True:
+            if self.look():
+                changed()
+            await self._peer.neighbours.wait_changed()
+
+    def _cluster(self, namespace: str, cluster: str) -> ThirdCluster:
+        """A cluster by its virtual node's namespace, which is that of one peer."""
+        peer = self._peer.neighbours.get(cluster)
+        if peer is None or peer.tenant_namespace != namespace:
+            return ThirdCluster(cluster)
+        way = peer.settings.pod_network
+        return ThirdCluster(cluster, way, peer.network.ranges if way == "tunnel" else None)
+
+    # What is published.
+
+    def address(self, owner: str, address: str) -> Transit:
+        """The address by which the peer reaches an endpoint through this cluster."""
+        reader, transit = self._peer.id, self._transit
+        found = transit.address(reader, owner, address)
+        if found:
+            return Transit(found)
+        return Transit(
+            "", transit.refusal(reader, owner, address), transit.awaits(reader, owner, address)
+        )
+
+    def begin(self, subject: ReflectedObject, wanted: Iterable[Endpoint]) -> None:
+        """Publish the endpoints of a new decision, before it is written, beside those of the last.
+
+        A pod there is not led astray while the peer still has the object as it was.
+        """
+        before = self.published.get(subject, frozenset())
+        self._publish(subject, before.union(wanted))
+
+    def end(self, subject: ReflectedObject, wanted: Iterable[Endpoint]) -> None:
+        """Publish the endpoints of a decision that was written, and no others of its object."""
+        self._publish(subject, frozenset(wanted))
+
+    def keep(self, namespaces: Collection[str]) -> None:
+        """Publish nothing of objects of other namespaces than these, which went with them."""
+        for subject in [each for each in self.published if each.namespace not in namespaces]:
+            self._publish(subject, frozenset())
+
+    def _publish(self, subject: ReflectedObject, wanted: frozenset[Endpoint]) -> None:
+        if wanted == self.published.get(subject, frozenset()):
+            return
+        self._transit.publish(subject, self._peer.id, wanted)
+        if wanted:
+            self.published[subject] = wanted
+        else:
+            self.published.pop(subject, None)
+
+    async def follow_addresses(self, changed: Callable[[], None]) -> NoReturn:
+        """Call a function whenever there may be other addresses."""
+        while True:
+            await self._transit.wait_changed()
+            await trio.sleep(DEBOUNCE)
+            changed()
+
+    async def settle(self, gone_through: Callable[[], bool]) -> None:
+        """Report once that all objects were gone through, so that what is left over goes."""
+        pairs = self._peer.context.config.network.transit
+        if not any(self._peer.id in pair for pair in pairs):
+            return
+        while True:
+            await sleep_until_tick(LOOK)
+            if gone_through():
+                break
+        for user in self._transit.users(self._peer.id) - self.published.keys():
+            self._transit.release(user, self._peer.id)  # by a reflection before this one
+        self._transit.settle(self._peer.id)
