@@ -395,6 +395,11 @@ POD_NETWORK: Final = "liqod.io/pod-network"
 PEER_DAEMON: Final = "liqod.io/peer-daemon"
 """Annotation on a ForeignCluster: ``true`` while the peer's daemon runs, or why it seems not to;
 absent where the peer does not show it."""
+LARGEST_CPU: Final = "liqod.io/largest-cpu"
+"""Label of a virtual Node that stands for several nodes: pods that ask for as many thousandths of a
+CPU, or for more, have no place on any of them now (:mod:`liqod.model.peering.freecapacity`)."""
+LARGEST_MEMORY: Final = "liqod.io/largest-memory"
+"""The same of memory, in bytes."""
 HELD_ZONE: Final = "liqod.io/held-zone"
 """Annotation of a VirtualNode's ``spec`` and of its Node: the zone that the Node does not show, as
 pods of this cluster would wait because of it (:mod:`liqod.consumer.slices.heldzones`)."""

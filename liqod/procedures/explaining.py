@@ -23,7 +23,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.overridepolicies import overrides_of
-from liqod.consumer.slices.sliceobjects import rules_of
+from liqod.consumer.slices.sliceobjects import providers_of
 from liqod.errors import Misuse, NotFound
 from liqod.kube import times
 from liqod.kube.client import Client
@@ -266,7 +266,7 @@ def _placement(objects: ClusterObjects, namespace: str, own: str) -> Placement |
     if offloading is None or offloading.leaving or namespace_stays(namespace, {}, own):
         return None
     overrides = overrides_of(objects.store(OVERRIDE_POLICIES), own, namespace)
-    providers = rules_of(objects.store(RESOURCE_SLICES))
+    providers = providers_of(objects.store(RESOURCE_SLICES))
     made = offloadplan.placement(offloading, providers, overrides)
     in_force = returnmarks.in_force(made.returned, times.now())
     return msgspec.structs.replace(made, returned=in_force)

@@ -1,6 +1,7 @@
 """Selects the node for a pod by the stock scheduler's filters and scores, in small. Pure.
 
-Filters: node name, unschedulable, taints, node selector and affinity, required pod (anti-)affinity,
+Filters: node name, unschedulable, taints, node selector and affinity, the declared feature of pods
+that restart all containers, required pod (anti-)affinity,
 topology spread that forbids, free resources. Scores: preferred node affinity, taints that are only
 to be avoided, the share of resources left free, and how many siblings run there already. Not done:
 preemption, preferred pod affinity, selectors of namespaces, preferred spread beyond siblings per
@@ -32,6 +33,7 @@ class Place(msgspec.Struct, frozen=True):
     taints: tuple[Json, ...]
     unschedulable: bool
     allocatable: Amounts
+    declares: frozenset[str] = frozenset()
 
     @staticmethod
     def of(node: Json) -> "Place":
@@ -43,6 +45,7 @@ class Place(msgspec.Struct, frozen=True):
             tuple(spec.get("taints") or ()),
             bool(spec.get("unschedulable")),
             quantities.parse_all(status.get("allocatable") or status.get("capacity")),
+            frozenset(status.get("declaredFeatures") or ()),
         )
 
 
@@ -66,6 +69,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
     with_: tuple[AntiTerm, ...] = ()
     without: tuple[AntiTerm, ...] = ()
     volumes: tuple[tuple[Json, ...], ...] = ()
+    restarts_all: bool = False
 
     @staticmethod
     def of(pod: Json, volumes: Iterable[Iterable[Json]] = ()) -> "Candidate":
@@ -85,7 +89,18 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
             _terms(affinity.get("podAffinity"), meta["namespace"]),
             _terms(affinity.get("podAntiAffinity"), meta["namespace"]),
             tuple(map(tuple, volumes)),
+            _restarts_all(spec),
         )
+
+
+def _restarts_all(spec: Json) -> bool:
+    """True if the exit of one container restarts all of them (KEP-5532)."""
+    return any(
+        rule.get("action") == "RestartAllContainers"
+        for field in ("containers", "initContainers")
+        for container in spec.get(field) or ()
+        for rule in container.get("restartPolicyRules") or ()
+    )
 
 
 _KEPT = ("nodeSelector", "affinity", "tolerations", "nodeName", "topologySpreadConstraints")
@@ -154,6 +169,8 @@ def obstacle(
             return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
     if not _selected(spec, place):
         return "node(s) didn't match Pod's node affinity/selector"
+    if pod.restarts_all and "RestartAllContainersOnContainerExits" not in place.declares:
+        return "node declared features check failed"
     for terms in pod.volumes:
         if not any(term_matches(term, place.name, place.labels) for term in terms):
             return "node(s) didn't match PersistentVolume's node affinity"

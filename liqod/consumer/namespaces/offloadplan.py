@@ -18,11 +18,10 @@ from liqod.apimachinery import labels
 from liqod.configsections import WebhookSettings
 from liqod.model import ids
 from liqod.model.crossing.exclusions import NAMESPACE_STAYS
-from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.overrides import Override
 from liqod.model.objects import returnmarks, selectors
 from liqod.model.objects.conditions import all_dated, holds
-from liqod.model.objects.eligibility import Placement, Strategy
+from liqod.model.objects.eligibility import NO_PROVIDERS, Placement, Providers, Strategy
 from liqod.resources import offloading as kinds
 from liqod.resources.offloading import NamespaceCondition, NamespaceOffloading, RemoteNamespace
 
@@ -86,10 +85,10 @@ class OffloadingPlan(msgspec.Struct, frozen=True):
 
 def placement(
     offloading: NamespaceOffloading,
-    providers: Mapping[str, Rules | None] = {},
+    providers: Providers = NO_PROVIDERS,
     overrides: tuple[Override, ...] = (),
 ) -> Placement:
-    """The placement of its namespace's pods: its own terms, the providers' rules, what policies
+    """The placement of its namespace's pods: its own terms, the providers' words, what policies
     change on the way, and all marks of pods that returned, in force or not."""
     wanted = offloading.spec.pod_offloading_strategy
     alone: Strategy = "Local" if wanted == kinds.LOCAL else "LocalAndRemote"
@@ -99,7 +98,8 @@ def placement(
     return Placement(
         strategy,
         terms(offloading),
-        providers,
+        providers.rules,
+        room_told=providers.room_told,
         overrides=overrides,
         returned=marks,
         mapped=frozenset(peer for peer, found in shown.items() if holds(found, READY)),

@@ -74,9 +74,11 @@ def node_labels(node: VirtualNode) -> dict[str, str]:
 
 
 def shown_labels(node: VirtualNode) -> dict[str, str]:
-    """The labels of the Node without a zone that is held back."""
+    """The labels of the Node without a zone that is held back, and the sizes that have a place."""
     held = labels.HELD_ZONE in node.spec.annotations
-    return {k: v for k, v in node_labels(node).items() if not (held and k == labels.ZONE)}
+    told = freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
+    shown = {**node_labels(node), **freecapacity.size_labels(told)}
+    return {k: v for k, v in shown.items() if not (held and k == labels.ZONE)}
 
 
 def _fixed_labels(node: VirtualNode) -> dict[str, str]:

@@ -17,6 +17,7 @@ from liqod.model.crossing.allowedkeys import ALL_KEYS, key_allowed
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.conditions import set_condition
+from liqod.model.objects.eligibility import Providers
 from liqod.model.peering import freecapacity, nodesready, parts
 from liqod.model.peering.parts import Part
 from liqod.plugins import declared
@@ -235,17 +236,17 @@ def denied_here(message: str, reason: str, now: str) -> dict[str, Any]:
     return {"conditions": denied}
 
 
-def rules_of(slices: IndexedStore) -> dict[str, Rules | None]:
-    """The restrictions that the providers of this cluster's slices declare for guests, by their
-    ids."""
-    found = slices.values(ResourceSlice)
-    return {
-        each.spec.provider_cluster_id: guestrules.parse(
-            each.metadata.annotations.get(labels.GUEST_RULES)
-        )
-        for each in found
+def providers_of(slices: IndexedStore) -> Providers:
+    """The providers of this cluster's slices."""
+    found = [
+        (each.spec.provider_cluster_id, each.metadata.annotations)
+        for each in slices.values(ResourceSlice)
         if each.metadata.labels.get(labels.REPLICATION) == labels.TRUE and each.status.resources
-    }
+    ]
+    return Providers(
+        {peer: guestrules.parse(notes.get(labels.GUEST_RULES)) for peer, notes in found},
+        any(labels.FREE_CAPACITY in notes for _, notes in found),
+    )
 
 
 MOST_ENTRIES: Final = 64

@@ -17,7 +17,7 @@ from liqod.apimachinery.kinds import PODS
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.overridepolicies import overrides_of
-from liqod.consumer.slices.sliceobjects import rules_of
+from liqod.consumer.slices.sliceobjects import providers_of
 from liqod.consumer.webhook.pvclookup import claims_of
 from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.errors import Conflict, Invalid, NotFound
@@ -171,9 +171,11 @@ class UnscheduledPods(Controller[Key]):
         if pod is None or placement is None or pod["metadata"].get("deletionTimestamp"):
             return None
         now = times.now()
+        providers = providers_of(self._slices.store)
         placement = msgspec.structs.replace(
             placement,
-            providers=rules_of(self._slices.store),
+            providers=providers.rules,
+            room_told=providers.room_told,
             overrides=overrides_of(self._policies.store, self._context.namespace, key[0]),
             returned=returnmarks.in_force(placement.returned, now),
         )

@@ -22,7 +22,7 @@ from liqod.apimachinery.kinds import SECRETS
 from liqod.cluster.context import ClusterContext
 from liqod.consumer.namespaces import offloadplan
 from liqod.consumer.namespaces.overridepolicies import overrides_of
-from liqod.consumer.slices.sliceobjects import rules_of
+from liqod.consumer.slices.sliceobjects import providers_of
 from liqod.consumer.webhook import certificate
 from liqod.consumer.webhook.pvclookup import claims_of
 from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
@@ -38,7 +38,7 @@ from liqod.kube.selection import Selection
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.crossing.overrides import Override
 from liqod.model.objects import returnmarks, webhook
-from liqod.model.objects.eligibility import Placement
+from liqod.model.objects.eligibility import NO_PROVIDERS, Placement
 from liqod.resources import (
     NAMESPACE_OFFLOADINGS,
     OVERRIDE_POLICIES,
@@ -209,7 +209,7 @@ class PodWebhook:
         offloading = self._offloadings.decode(key, NamespaceOffloading)
         if offloading is None or offloading.leaving:
             return None
-        providers = rules_of(self._slices) if self._slices is not None else {}
+        providers = providers_of(self._slices) if self._slices is not None else NO_PROVIDERS
         overrides: tuple[Override, ...] = ()
         if self._policies is not None:
             overrides = overrides_of(self._policies, self._context.namespace, namespace)

@@ -11,6 +11,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
+from liqod.errors import ConfigError
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.overrides import Override, overridden
@@ -19,6 +20,8 @@ from liqod.model.objects.nodefilters import tolerated
 from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.selectors import Json
 from liqod.model.objects.volumeclaims import ClaimView
+from liqod.model.peering import freecapacity
+from liqod.model.peering.quota import pod_cost
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
 
@@ -36,9 +39,26 @@ RETURNED = "Returned"
 """Reason of a pod that avoids a provider, which could not start others of its controller lately."""
 
 
-_COMMON = frozenset({labels.TYPE, labels.OS, labels.ARCH, labels.STORAGE_AVAILABLE})
+_COMMON = frozenset(
+    {labels.TYPE, labels.OS, labels.ARCH, labels.STORAGE_AVAILABLE, *freecapacity.SIZES}
+)
 """Labels by which pods choose that keep none at one place."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class Providers(msgspec.Struct, frozen=True):
+    """The words of providers that matter when a pod is made.
+
+    Attributes:
+        rules: the restrictions that they declare for guests, by their ids.
+        room_told: whether any tells what is free.
+    """
+
+    rules: dict[str, Rules | None] = {}
+    room_told: bool = False
+
+
+NO_PROVIDERS: Final = Providers()
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -53,6 +73,8 @@ class Placement(msgspec.Struct, frozen=True):
         overrides: the policies that change its pods on their way, in the order of their use.
         returned: the controllers whose pods a provider could not start.
         mapped: the peers that have the namespace, by their ids; None: all are taken to have it.
+        room_told: whether any provider tells what is free, so that virtual nodes have labels of the
+            sizes that have a place there.
     """
 
     strategy: Strategy = "LocalAndRemote"
@@ -63,6 +85,7 @@ class Placement(msgspec.Struct, frozen=True):
     overrides: tuple[Override, ...] = ()
     returned: tuple[ReturnMark, ...] = ()
     mapped: frozenset[str] | None = None
+    room_told: bool = False
 
 
 class SchedulingVerdict(msgspec.Struct, frozen=True):
@@ -325,6 +348,36 @@ def _refusing(pod: Json, placement: Placement) -> dict[str, str]:
         changed = changed_there({**pod, "spec": there}, placement.overrides, peer)
         refused |= guestrules.problems(changed["spec"], {peer: rules})
     return refused
+
+
+def sizes(pod: Json, placement: Placement) -> dict[str, int]:
+    """The amounts of a pod that are compared with the labels of virtual nodes, by the label.
+
+    Of a pod that policies change on its way, the least that it asks for at a peer. None where no
+    provider tells what is free.
+    """
+    if not placement.room_told:
+        return {}
+    there = [pod]
+    if placement.overrides:
+        there += [changed_there(pod, placement.overrides, peer) for peer in placement.providers]
+    try:
+        costs = [pod_cost(each.get("spec", {})) for each in there]
+    except ConfigError:
+        return {}
+    asked = {
+        label: min(cost.get(name, 0) for cost in costs) // unit
+        for label, (name, unit) in freecapacity.SIZES.items()
+    }
+    return {label: amount for label, amount in asked.items() if amount > 0}
+
+
+def goes_by_size(pod: Json) -> bool:
+    """True if a pod was made with the comparison of :func:`sizes` in it."""
+    affinity = (pod.get("spec", {}).get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    keys = {one.get("key") for each in terms for one in each.get("matchExpressions") or ()}
+    return not keys.isdisjoint(freecapacity.SIZES)
 
 
 def changed_there(pod: Json, overrides: Sequence[Override], peer: str) -> Json:

@@ -14,11 +14,12 @@ import jsonpatch
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.objects import eligibility, scheduling, selectors
+from liqod.model.objects import eligibility, quantities, scheduling, selectors
 from liqod.model.objects.companions import Companions
 from liqod.model.objects.eligibility import Eligibility, Placement
 from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal, filtered
 from liqod.model.objects.selectors import Json
+from liqod.model.peering import freecapacity
 from liqod.model.text import printable
 
 ALONE: Final = Companions()
@@ -108,6 +109,7 @@ def _against_peer(found: ExplainedPod, node: NodeFacts, peer: str) -> list[NodeR
     """The reasons of liqod's against a virtual node: the namespace's, the pod's, the peer's."""
     made = [_by_namespace(found, node, peer), _by_daemon(found), _by_pod(found, peer)]
     made.append(_by_storage(found, node, peer))
+    made += _by_size(found, node, peer)
     return [each for each in made if each is not None]
 
 
@@ -158,3 +160,24 @@ def _by_storage(found: ExplainedPod, node: NodeFacts, peer: str) -> NodeRefusal 
         return None
     text = f"{printable(peer)} offers no storage, and a volume of the pod is made where it lands"
     return NodeRefusal("NoStorage", text, "have the provider offer storage")
+
+
+def _by_size(found: ExplainedPod, node: NodeFacts, peer: str) -> list[NodeRefusal]:
+    """The reasons of a pod that is larger than what any of a peer's nodes has free now."""
+    placement, decided = found.placement, found.decided
+    apart = placement is None or placement.strategy == "Local" or decided.unplaced is not None
+    if placement is None or apart or decided.stays is not None:
+        return []
+    if is_made(found.pod) and not eligibility.goes_by_size(found.pod):
+        return []  # it was made when no provider told of its room
+    made = []
+    for label, asked in eligibility.sizes(found.pod, placement).items():
+        least = node.labels.get(label)
+        if least is None or not least.isdecimal() or asked < int(least):
+            continue
+        name, unit = freecapacity.SIZES[label]
+        size = quantities.render_all({name: asked * unit})[name]
+        text = f"{name}: {size} asked, and no machine of {printable(peer)} has as much free now"
+        remedy = f"ask for less {name}, or wait: it goes there once there is a place"
+        made.append(NodeRefusal("NoPlaceNow", text, remedy))
+    return made

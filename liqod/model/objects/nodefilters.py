@@ -28,6 +28,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
         name, labels, taints, unschedulable: of the Node.
         allocatable: in billionths.
         used: the requests of the pods on it, in billionths.
+        features: that it declares (KEP-5328).
     """
 
     name: str
@@ -36,6 +37,7 @@ class NodeFacts(msgspec.Struct, frozen=True):
     unschedulable: bool = False
     allocatable: Mapping[str, int] = {}
     used: Mapping[str, int] = {}
+    features: frozenset[str] = frozenset()
 
 
 class NodeRefusal(msgspec.Struct, frozen=True):
@@ -60,6 +62,7 @@ def facts(node: Json, pods: Iterable[Mapping[str, Any]] = ()) -> NodeFacts:
         bool(spec.get("unschedulable")),
         quantities.parse_all(status.get("allocatable") or status.get("capacity")),
         used_by(pods),
+        frozenset(status.get("declaredFeatures") or ()),
     )
 
 
@@ -80,7 +83,30 @@ def filtered(pod: Json, node: NodeFacts) -> list[NodeRefusal]:
     """
     spec = pod.get("spec") or {}
     found = (cordoned(spec, node), *tainted(spec, node), unselected(spec, node))
-    return [*(each for each in found if each is not None), *short(spec, node)]
+    rest = (*undeclared(spec, node), *short(spec, node))
+    return [*(each for each in found if each is not None), *rest]
+
+
+def undeclared(spec: Json, node: NodeFacts) -> Iterable[NodeRefusal]:
+    """The reasons against a node by the features that a pod needs and the node does not declare.
+
+    A kubelet that does not know a field would start the pod without it. What a change of a running
+    pod needs is asked when it is changed.
+    """
+    for feature, field in _needed(spec):
+        if feature not in node.features:
+            text = f"the pod needs the feature {feature} by {field}, and the node declares none"
+            yield NodeRefusal("FeatureNotDeclared", text, f"leave {field} out of the pod")
+
+
+def _needed(spec: Json) -> Iterable[tuple[str, str]]:
+    """The features that a node has to declare for a pod, and the field of it that needs each."""
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
+    rules = [rule for each in containers for rule in each.get("restartPolicyRules") or ()]
+    if any(rule.get("action") == "RestartAllContainers" for rule in rules):
+        yield "RestartAllContainersOnContainerExits", "the action RestartAllContainers"
+    if spec.get("hostNetwork") and spec.get("hostUsers") is False:
+        yield "UserNamespacesHostNetworkSupport", "hostUsers: false beside hostNetwork"
 
 
 def cordoned(spec: Json, node: NodeFacts) -> NodeRefusal | None:

@@ -137,10 +137,27 @@ def _terms(pod: Json, placement: Placement, decided: Eligibility) -> list[Json]:
     bound = placement.strategy == "Remote" and tolerated(pod.get("spec", {}), dict(TAINT))
     if refused and (bound or not stays):
         also.append({"key": labels.REMOTE_CLUSTER_ID, "operator": "NotIn", "values": refused})
-    if not also:
-        return terms
-    narrower: list[Json] = [{"matchExpressions": also}]
-    return selectors.product(terms, narrower) if terms else narrower
+    narrower: list[list[Json]] = [[{"matchExpressions": also}]] if also else []
+    if placement.strategy != "Local" and not stays:
+        narrower.append(_with_place(pod, placement))
+    for each in filter(None, narrower):
+        terms = selectors.product(terms, each) if terms else each
+    return terms
+
+
+def _with_place(pod: Json, placement: Placement) -> list[Json]:
+    """The terms of nodes that may have a place for a pod of this size; none for all.
+
+    A scheduler compares them with what a node says when it looks for one, and not with what was so
+    when the pod was made. Nodes that say nothing are real ones, machines, and of peers that tell
+    nothing.
+    """
+    sizes: list[Json] = [
+        {"key": label, "operator": "Gt", "values": [str(amount)]}
+        for label, amount in eligibility.sizes(pod, placement).items()
+    ]
+    unknown: Json = {"key": labels.LARGEST_CPU, "operator": "DoesNotExist"}
+    return [{"matchExpressions": sizes}, {"matchExpressions": [unknown]}] if sizes else []
 
 
 def _placed_terms(pod: Json, placement: Placement, *, stays: bool) -> list[Json]:
@@ -193,6 +210,7 @@ def _late_verdict(
         return SchedulingVerdict(stays.reason, stays.message + where)
     # Rules of providers change, and bind a pod only as they are when it is made.
     ruleless = msgspec.structs.replace(decided, refused={}, avoided={}, everywhere=False)
+    placement = msgspec.structs.replace(placement, room_told=False)
     missed = placed_affinity(pod, placement, ruleless) is not None
     if missed and not pod["spec"].get("schedulingGates"):
         return SchedulingVerdict(

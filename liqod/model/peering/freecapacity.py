@@ -47,6 +47,13 @@ CARRIED: Final = frozenset(
 )
 """Declared features of nodes (KEP-5328) that pods have at a peer as here: their fields cross, and
 what is resized here is resized there (:mod:`liqod.model.objects.podchanges`)."""
+SIZES: Final = {
+    labels.LARGEST_CPU: ("cpu", quantities.NANO // 1000),
+    labels.LARGEST_MEMORY: ("memory", quantities.NANO),
+}
+"""The resource of each label of :func:`size_labels`, and its unit in billionths."""
+_MOST: Final = (1 << 63) - 1
+"""The largest number that a scheduler reads in a label."""
 _KEY = re.compile(r"[0-9a-f]{8}")
 _SHUT: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
@@ -246,6 +253,26 @@ def largest(found: FreeCapacity | None) -> Amounts:
     return quantities.largest(_sizes(found))
 
 
+def size_labels(found: FreeCapacity | None) -> dict[str, str]:
+    """The labels by which a scheduler leaves out a virtual node for a pod that is larger than what
+    any node behind it has free, however much all of them have together.
+
+    A pod may have a place only if it asks for less than each says: what is told is rounded down, so
+    these are rounded up. None where it is not told, where nodes are added, and for one machine: of
+    that, what is allocatable says it exactly.
+    """
+    sizes = largest(found)
+    known = {label: (sizes.get(name), unit) for label, (name, unit) in SIZES.items()}
+    if found is None or found.autoscales or all(each.key for each in found.groups):
+        return {}
+    shown = {
+        label: str(min(-(-(amount + _scale(amount)) // unit), _MOST))
+        for label, (amount, unit) in known.items()
+        if amount is not None
+    }
+    return shown if len(shown) == len(SIZES) else {}
+
+
 def features(found: FreeCapacity | None) -> tuple[str, ...]:
     """The features that all nodes declare, of those that pods have at a peer as here, sorted."""
     groups = () if found is None else found.groups
@@ -332,5 +359,9 @@ def _histogram(amounts: list[int]) -> dict[str, int]:
 
 def _rounded(amount: int, digits: int = DIGITS) -> int:
     """An amount, rounded down to a few digits."""
-    scale = int("1" + "0" * max(0, len(str(amount)) - digits))
-    return amount - amount % scale
+    return amount - amount % _scale(amount, digits)
+
+
+def _scale(amount: int, digits: int = DIGITS) -> int:
+    """The unit of the last of an amount's first digits."""
+    return int("1" + "0" * max(0, len(str(amount)) - digits))

@@ -127,7 +127,7 @@ def parts(
             tuple(sorted(keys - set(group.labels))) if group.labels else (),
             tuple(map(_taint, group.taints)),
             shares[key] if key in shares else dict.fromkeys(granted, 0),
-            msgspec.json.encode(FreeCapacity((group,))).decode(),
+            msgspec.json.encode(FreeCapacity((group,), grows)).decode(),
             since,
         )
         for key, (group, since) in every.items()

@@ -17,6 +17,7 @@ from liqod.kube import times as times_of
 from liqod.kube.selection import Selection
 from liqod.model.objects import podreturns, returnmarks
 from liqod.plugins import loader
+from liqod.procedures.explaining import explain
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
 from liqod.runtime.account import Account
 from simulator.controllers.nodes import GRACE
@@ -39,10 +40,11 @@ def returning(after: int) -> str:
 
 
 @asynccontextmanager
-async def clusters(*peers: str, after: int) -> AsyncIterator[list[Member]]:
+async def clusters(*peers: str, after: int, told: str = "") -> AsyncIterator[list[Member]]:
     """Rome and its peers to be, of two nodes with eight CPUs each."""
     plugins = loader.load(sources=loader.built_in())
-    more: dict[str, Any] = {"settings": returning(after), "plugins": plugins, "nodes": 2}
+    settings = returning(after) + told
+    more: dict[str, Any] = {"settings": settings, "plugins": plugins, "nodes": 2}
     async with members("rome", *peers, **more) as made:
         yield made
 
@@ -114,6 +116,37 @@ async def test_pods_leave_fragments_for_a_peer_with_a_whole_node():
         # Once they have returned, the controller's others are not sent there again.
         assert {mark.cluster for mark in await marks(rome)} == {"milan"}
         assert (await codes(rome)).count("Returning") <= 2
+
+
+async def test_a_pod_that_no_node_has_a_place_for_now_is_not_bound_until_one_has():
+    async with clusters("milan", after=5, told="[provider]\nshow_free = true\n") as [rome, milan]:
+        await filled(milan, "5")  # six CPUs are free there, and no pod of four has a place
+        await opened(rome, milan)
+
+        def shown(node: Json) -> bool:
+            return node["metadata"]["labels"].get(labels.LARGEST_CPU) == "3100"
+
+        await rome.until(NODES, "milan", "", shown)
+        await rome.admin.create(DEPLOYMENTS, web(50, cpu="4"), HERE)
+        await trio.sleep(30)
+        pods = await rome.admin.list(PODS, Selection(HERE))
+        assert len(pods) == 50
+        assert not [each for each in pods if each["spec"].get("nodeName")]
+        assert "Returning" not in await codes(rome)
+        told = await explain(rome.admin, {"kind": "Pod", **pods[0]}, HERE, "liqod")
+        [answer] = [each for each in told.nodes if each.node == "milan"]
+        assert answer.refusals[0].reason == "NoPlaceNow"
+        # What waits holds nothing: smaller ones run.
+        await rome.admin.create(PODS, pod("small", cpu="2"), HERE)
+        await rome.until(PODS, "small", HERE, serves)
+        await milan.admin.delete(PODS, "own-0", "default")
+        await milan.admin.delete(PODS, "own-1", "default")
+
+        async def running() -> bool:
+            found = await rome.admin.list(PODS, Selection(HERE))
+            return len([each for each in found if serves(each)]) == 4
+
+        await eventually(running, seconds=60)
 
 
 async def test_a_peer_without_the_room_that_it_grants_has_each_pod_once():

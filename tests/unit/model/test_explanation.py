@@ -117,6 +117,8 @@ def pods(draw):
     if draw(st.integers(0, 2)) == 0:
         spec["topologySpreadConstraints"] = draw(spreads)
     if draw(st.integers(0, 4)) == 0:
+        spec["containers"][0]["restartPolicyRules"] = [{"action": "RestartAllContainers"}]
+    if draw(st.integers(0, 4)) == 0:
         spec["resourceClaims"] = [{"name": "gpu"}]
     if draw(st.integers(0, 4)) == 0:
         spec["volumes"] = [{"name": "v", "nfs": {"server": "s", "path": "/"}}]
@@ -142,13 +144,19 @@ def nodes(draw):
     if draw(st.integers(0, 3)):
         marks["host"] = draw(st.sampled_from(["1", "2", "3"]))
     taints = draw(st.lists(st.sampled_from(TAINTS), max_size=1))
+    declared = draw(st.sampled_from([[], ["RestartAllContainersOnContainerExits"]]))
+    if peer and draw(st.booleans()):
+        marks |= {labels.LARGEST_CPU: draw(st.sampled_from(["1", "600", "2000", "2001"]))}
     if peer:
         marks |= {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: peer}
         taints = [dict(scheduling.TAINT), *taints]
     return {
         "metadata": {"name": draw(st.sampled_from(["n", "m"])), "labels": marks},
         "spec": {"taints": taints, "unschedulable": draw(st.integers(0, 4)) == 0},
-        "status": {"allocatable": {"cpu": draw(amounts), "pods": draw(st.integers(0, 2))}},
+        "status": {
+            "allocatable": {"cpu": draw(amounts), "pods": draw(st.integers(0, 2))},
+            "declaredFeatures": declared,
+        },
     }
 
 
@@ -165,6 +173,7 @@ placements = st.builds(
     providers=st.fixed_dictionaries({"milan": rules, "turin": rules}),
     returned=st.sets(st.sampled_from(PEERS)).map(lambda found: tuple(map(mark, found))),
     mapped=st.none() | st.sets(st.sampled_from(PEERS)).map(frozenset),
+    room_told=st.booleans(),
 )
 
 

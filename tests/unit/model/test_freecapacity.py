@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.model.objects.quantities import parse_all
+from liqod.model.objects.quantities import parse_all, render
 from liqod.model.peering import freecapacity
 from liqod.model.peering.freecapacity import (
     FreeCapacity,
@@ -19,6 +19,7 @@ from liqod.model.peering.freecapacity import (
     machine_key,
     read,
     room,
+    size_labels,
     tell,
     tell_each,
 )
@@ -294,3 +295,32 @@ def test_amounts_are_told_by_their_shortest_texts():
     (group,) = told(free(memory="123456789"), free(memory="3Gi")).groups
     assert group.free == {"cpu": "32", "memory": "133G", "pods": "220"}
     assert group.largest == ({"cpu": "16", "memory": "68G", "pods": "110"},)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_pod_that_fits_is_left_out_by_the_sizes_that_are_shown(seed: int) -> None:
+    chance = random.Random(seed)
+    nodes = []
+    for _ in range(chance.randrange(1, 9)):
+        has = {name: chance.randrange(10 ** chance.randrange(9, 23)) for name in ("cpu", "memory")}
+        nodes.append(FreeNode({}, (), has))
+    shown = size_labels(told(*nodes))
+    for label, (name, unit) in freecapacity.SIZES.items():
+        most = max(each.free[name] for each in nodes)
+        assert most // unit < int(shown[label]) <= most * 1.1 // unit + 2
+
+
+def test_sizes_are_shown_of_several_nodes_that_tell_them_and_are_all_there_are() -> None:
+    found = told(free(0, cpu="10"), free(1, cpu="9", memory="60Gi"))
+    assert size_labels(found) == {
+        "liqod.io/largest-cpu": "7100",
+        "liqod.io/largest-memory": str(69_000_000_000),
+    }
+    grows = msgspec.structs.replace(found, autoscales=True)
+    machines = read(tell_each([keyed(0), keyed(1)], ()))
+    lone = FreeCapacity((msgspec.structs.replace(found.groups[0], largest=({"cpu": "7"},)),))
+    assert size_labels(None) == size_labels(grows) == size_labels(machines) == {}
+    assert size_labels(lone) == size_labels(FreeCapacity()) == {}
+    endless = ({"cpu": render(10**40), "memory": "1"},)
+    huge = FreeCapacity((msgspec.structs.replace(found.groups[0], largest=endless),))
+    assert size_labels(huge)["liqod.io/largest-cpu"] == str(2**63 - 1)

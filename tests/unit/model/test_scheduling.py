@@ -7,6 +7,7 @@ import pytest
 
 from liqod.model.objects import eligibility, scheduling
 from liqod.model.objects.eligibility import Placement, decide
+from liqod.model.objects.nodefilters import NodeFacts, unselected
 from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.scheduling import TOLERATION
 from liqod.model.objects.volumeclaims import ClaimView
@@ -191,14 +192,56 @@ def test_pod_that_tolerates_everything_stays_off_virtual_nodes_where_it_must():
 )
 @pytest.mark.parametrize("tolerations", [[], [EVERYTHING]])
 @pytest.mark.parametrize("own", [None, [EU_TERM], [EU_TERM, {"matchExpressions": [VIRTUAL]}]])
-def test_mutation_is_idempotent(strategy, selector, tolerations, own):
+@pytest.mark.parametrize("told", [False, True])
+def test_mutation_is_idempotent(strategy, selector, tolerations, own, told):
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": own}}
     value = pod(
         tolerations=tolerations, **({"affinity": {"nodeAffinity": required}} if own else {})
     )
-    placement = Placement(strategy, selector)
+    value["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1500m"}}
+    placement = Placement(strategy, selector, room_told=told)
     once = patched(value, scheduling.mutate(value, placement))
     assert scheduling.mutate(once, placement) == []
+
+
+def sized(cpu, memory="0"):
+    requests = {"cpu": cpu, "memory": memory}
+    return pod(containers=[{"name": "c", "resources": {"requests": requests}}])
+
+
+@pytest.mark.parametrize("strategy", ["Remote", "LocalAndRemote"])
+@pytest.mark.parametrize(
+    ("shown", "goes"),
+    [
+        ({}, True),
+        ({"liqod.io/largest-cpu": "1501", "liqod.io/largest-memory": "2"}, True),
+        ({"liqod.io/largest-cpu": "1500", "liqod.io/largest-memory": "2"}, False),
+        ({"liqod.io/largest-cpu": "9000", "liqod.io/largest-memory": "1"}, False),
+    ],
+)
+def test_a_pod_goes_only_where_a_node_may_have_a_place_of_its_size_now(strategy, shown, goes):
+    placement = Placement(strategy, providers={"milan": None}, room_told=True)
+    made = patched(sized("1500m", "1"), scheduling.mutate(sized("1500m", "1"), placement))
+    marks = {"liqo.io/type": "virtual-node", "liqo.io/remote-cluster-id": "milan", **shown}
+    assert (unselected(made["spec"], NodeFacts("milan", marks)) is None) is goes
+    here = unselected(made["spec"], NodeFacts("here")) is None
+    assert here is (strategy == "LocalAndRemote")
+    # One that was made before any provider told has missed nothing.
+    before = patched(sized("1500m", "1"), scheduling.mutate(sized("1500m", "1"), Placement()))
+    assert (
+        scheduling.late_verdict(
+            before, msgspec.structs.replace(placement, strategy="LocalAndRemote")
+        )
+        is None
+    )
+
+
+@pytest.mark.parametrize("strategy", ["Remote", "LocalAndRemote", "Local"])
+def test_no_size_is_compared_where_none_is_asked_or_told(strategy):
+    for value, told in ((sized("0"), True), (sized("2"), False)):
+        placement = Placement(strategy, room_told=told)
+        assert "largest" not in str(scheduling.mutate(value, placement))
+    assert "largest" not in str(scheduling.mutate(sized("2"), Placement("Local", room_told=True)))
 
 
 def test_daemon_bound_anyway_names_its_set_and_the_cure():
