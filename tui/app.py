@@ -170,7 +170,7 @@ class Top(App[None]):
         grid = self.screen_stack[0].query_one(Grid)
         self._put("title", head.title(view_state.session, now))
         self._put("sentence", head.sentence(view_state.session, now, self._wall()), fold=True)
-        self._put("tabs", Cell(head.tabs(view_state), "dim"))
+        self._put("tabs", Cell(head.tabs(view_state, self.size.width), "dim"))
         self._put("notes", *table.notes)
         self._put("crumbs", Cell(head.crumbs(view_state, len(table.rows)), "dim"))
         self._put("keys", Cell(keys.line(view_state.place.view, self.acting, self._playing)))

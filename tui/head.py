@@ -89,15 +89,24 @@ def crumbs(view_state: ViewState, rows: int) -> str:
     return "  ".join(pieces)
 
 
-def tabs(view_state: ViewState) -> str:
-    """The parts of a page that has some, else the views; the present one in brackets."""
+def tabs(view_state: ViewState, width: int) -> str:
+    """The parts of a page that has some, else the views; the present one in brackets.
+
+    The other titles are cut where all of them are wider than the screen.
+    """
     parts = catalog.parts(view_state.place)
     if parts:
         here = view_state.place.part or parts[0]
         return "tab: " + " ".join(f"[{part}]" if part == here else part for part in parts)
-    return " ".join(
-        f"[{view.key} {view.title}]"
-        if view.name == view_state.place.view
-        else f"{view.key} {view.title}"
-        for view in catalog.offered(view_state.session)
-    )
+    offered = catalog.offered(view_state.session)
+    line = ""
+    for letters in range(max(len(view.title) for view in offered), -1, -1):
+        line = " ".join(
+            f"[{view.key} {view.title}]"
+            if view.name == view_state.place.view
+            else f"{view.key} {view.title[:letters]}".rstrip()
+            for view in offered
+        )
+        if len(line) <= width:
+            break
+    return line

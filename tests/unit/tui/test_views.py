@@ -29,7 +29,7 @@ from liqod.model.view.snapshot import GuestSummary
 from tests.unit.model.states import NOW, failing, peer, state
 from tests.unit.tui.sessions import after, hello, session, snapshot
 from tests.unit.tui.tables import NETWORK, shown, words
-from tui import keys, pages
+from tui import head, keys, pages
 from tui.table import Place, Row
 from tui.views import catalog, peers
 from tui.views.catalog import VIEWS
@@ -41,6 +41,27 @@ def test_every_view_of_nothing_says_so() -> None:
     for name in VIEWS:
         table = shown(known, name, "nobody" if name == "peer" else "")
         assert table.rows or table.empty
+
+
+def test_the_line_of_views_is_no_wider_than_the_screen_and_whole_where_there_is_room() -> None:
+    known = ViewState("rome.sock")
+    known.session = session(
+        plugins={"reflector/pods": PluginFacts("pods", "reflector")},
+        guests={"shop-oslo/a": GuestSummary("shop-oslo", "a", "n1", "Running", True)},
+    )
+    offered = catalog.offered(known.session)
+    assert {view.title for view in offered} >= {"Guests", "Plugins"}
+    for view in offered:
+        known.places = [Place(view.name)]
+        if catalog.parts(known.place):
+            continue  # it has tabs of its own in that line
+        for width in (80, 40):
+            line = head.tabs(known, width)
+            assert len(line) <= width
+            assert f"[{view.key} {view.title}]" in line
+            keys_shown = [word.strip("[") for word in line.split() if len(word.strip("[")) == 1]
+            assert keys_shown == [each.key for each in offered]
+        assert all(f"{each.key} {each.title}" in head.tabs(known, 120) for each in offered)
 
 
 def test_every_row_has_a_cell_for_each_column() -> None:
