@@ -87,6 +87,8 @@ class Mode:
     parts: str = ""
 
 
+POOL = "example.org/pool"
+"""A label of machines that are alike in what they have free."""
 RETURNS = {"return_unschedulable": 2, "return_back_off": 10}
 """Seconds; as long as an administrator gives them, all that is measured would be waiting."""
 OFF = Mode(consumer={"return_unschedulable": 0, "return_image": 0, "return_refused": 0})
@@ -94,7 +96,8 @@ ON = Mode(provider={"show_free": True})
 MODES: Final = {
     "one node, its sum": Mode(consumer=RETURNS),
     "one node, what is free told": Mode(provider={"show_free": True}, consumer=RETURNS),
-    "one for each group": Mode({"show_free": True}, RETURNS, "groups"),
+    "one for each group, with unlike machines": Mode({"show_free": True}, RETURNS, "groups"),
+    "one for each group": Mode({"show_free": True, "show_labels": [POOL]}, RETURNS, "groups"),
     "one for each machine": Mode({"show_free": True}, RETURNS, "nodes"),
 }
 """The ways that are compared where nodes are fragmented."""
@@ -279,6 +282,8 @@ HOLES: Final = {
     "genoa": (4, 4, 4, 4, 4, 4, 4, 4),
 }
 """The CPUs that are free on each node of each provider."""
+POOLS: Final = {7: "large", 5: "middle", 4: "middle", 3: "small", 2: "small"}
+"""The pool of a machine with so many CPUs free."""
 WANTED: Final = (("large", 6, 3), ("middle", 4, 10), ("small", 2, 8))
 """Deployments in the order of their creation: name, CPUs of a pod, and replicas. There is a place
 for each pod, and the sum of any provider has room for several that no node of it has."""
@@ -340,6 +345,8 @@ def _fill(member: Member, holes: Iterable[int]) -> None:
     """Leave so many CPUs free on each node."""
     names = []
     for index, hole in enumerate(holes):
+        pool = {"metadata": {"labels": {POOL: POOLS[hole]}}}
+        member.patch(f"/api/v1/nodes/{member.name}-{index}", pool)
         names.append(f"own-{index}")
         body = _filling(names[-1], f"{member.name}-{index}", MACHINE - hole)
         member.create(core("default", "pods"), body)

@@ -134,6 +134,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 OS: Final = "kubernetes.io/os"
 ARCH: Final = "kubernetes.io/arch"
 ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
 EXCLUDE_FROM_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 AZURE_MANAGED: Final = "kubernetes.azure.com/managed"
 """Label ``false`` on Nodes that Azure's cloud controller takes for no machine of its own."""
@@ -400,9 +401,10 @@ LARGEST_CPU: Final = "liqod.io/largest-cpu"
 CPU, or for more, have no place on any of them now (:mod:`liqod.model.peering.freecapacity`)."""
 LARGEST_MEMORY: Final = "liqod.io/largest-memory"
 """The same of memory, in bytes."""
-HELD_ZONE: Final = "liqod.io/held-zone"
-"""Annotation of a VirtualNode's ``spec`` and of its Node: the zone that the Node does not show, as
-pods of this cluster would wait because of it (:mod:`liqod.consumer.slices.heldzones`)."""
+HELD: Final = {ZONE: "liqod.io/held-zone", REGION: "liqod.io/held-region"}
+"""Annotations of a VirtualNode's ``spec`` and of its Node, by labels: the zone and the region that
+the Node does not show, as pods of this cluster would wait because of it
+(:mod:`liqod.consumer.slices.heldzones`)."""
 PEER_DAEMON_READY: Final = "liqod.io/PeerDaemonReady"
 """Condition of a virtual Node: the same."""
 PEER_NODES_READY: Final = "liqod.io/PeerNodesReady"

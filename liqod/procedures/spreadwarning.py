@@ -39,7 +39,18 @@ async def hurt(client: Client, *nodes: str) -> str:
         return ""
     said = []
     for each in known:
-        if zone := each.annotations.get(labels.HELD_ZONE):
-            said.append(spreading.held_back(each.name, each.labels, zone, found))
-        said.append(spreading.warning(each.name, each.labels, found))
+        for key, note in labels.HELD.items():
+            if held := each.annotations.get(note):
+                said.append(spreading.held_back(each.name, each.labels, (key, held), found))
+        said.append(spreading.warning(each.name, await _further(client, each.labels), found))
     return next(filter(None, said), "")
+
+
+async def _further(client: Client, marks: dict[str, str]) -> dict[str, str]:
+    """The labels of a virtual node without a region that has nodes of this cluster, too."""
+    region = marks.get(labels.REGION)
+    if region is None:
+        return marks
+    real = f"{labels.REGION}={region},{labels.TYPE}!={labels.VIRTUAL_NODE_TYPE}"
+    here = await client.list(NODES, Selection(labels=real, metadata_only=True), decode=Partial)
+    return {key: value for key, value in marks.items() if not (here and key == labels.REGION)}

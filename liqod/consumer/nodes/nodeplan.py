@@ -74,11 +74,12 @@ def node_labels(node: VirtualNode) -> dict[str, str]:
 
 
 def shown_labels(node: VirtualNode) -> dict[str, str]:
-    """The labels of the Node without a zone that is held back, and the sizes that have a place."""
-    held = labels.HELD_ZONE in node.spec.annotations
+    """The labels of the Node without a zone or region that is held back, and with the sizes that
+    have a place."""
+    held = {key for key, note in labels.HELD.items() if note in node.spec.annotations}
     told = freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
     shown = {**node_labels(node), **freecapacity.size_labels(told)}
-    return {k: v for k, v in shown.items() if not (held and k == labels.ZONE)}
+    return {k: v for k, v in shown.items() if k not in held}
 
 
 def _fixed_labels(node: VirtualNode) -> dict[str, str]:

@@ -7,6 +7,7 @@ comes back in ``status`` (:mod:`liqod.consumer.replication` carries both).
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -80,8 +81,8 @@ class Slices(Controller[str]):
         self._identities = Watched(IDENTITIES, self._on_identity, within=within)
         self._nodes = Watched(VIRTUAL_NODES, _of_slice, within=within)
         self._own_nodes = Watched(NODES, self._on_own_node)
-        self._zones: dict[str, str] = {}
-        """The zone of each node of this cluster that has one, by name."""
+        self._domains: dict[str, tuple[tuple[str, str], ...]] = {}
+        """The labels of zone and region of each node of this cluster that has any, by name."""
         self._declaring: set[str] = set()
         """The nodes of this cluster that declare features."""
         self._held_zones = HeldZones(timings.zone_held)
@@ -103,21 +104,26 @@ class Slices(Controller[str]):
             yield from self._every_slice()
 
     def _on_own_node(self, change: StoreChange) -> Iterator[str]:
-        """Note the zone of a node of this cluster, and that it declares features; yield all slices
-        where there are other zones, or the first or last such node."""
-        before, name = (set(self._zones.values()), bool(self._declaring)), change.key[1]
-        self._zones.pop(name, None)
+        """Note zone and region of a node of this cluster, and that it declares features; yield all
+        slices where there are others, or the first or last such node."""
+        before, name = (self._here(), bool(self._declaring)), change.key[1]
+        self._domains.pop(name, None)
         self._declaring.discard(name)
         if change.new is not None:
             node = msgspec.json.decode(change.new, type=Node)
             marks = node.metadata.labels
             real = marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE
-            if labels.ZONE in marks and real:
-                self._zones[name] = marks[labels.ZONE]
+            found = tuple((key, marks[key]) for key in labels.HELD if key in marks)
+            if found and real:
+                self._domains[name] = found
             if node.status.declared_features and real:
                 self._declaring.add(name)
-        if (set(self._zones.values()), bool(self._declaring)) != before:
+        if (self._here(), bool(self._declaring)) != before:
             yield from self._every_slice()
+
+    def _here(self) -> set[tuple[str, str]]:
+        """Keys and values of the labels of zone and region of this cluster's nodes."""
+        return set(chain.from_iterable(self._domains.values()))
 
     def _on_spread_pod(self, change: StoreChange) -> Iterator[str]:
         """Note how a pod of this cluster is spread; yield all slices where that is new."""
@@ -145,14 +151,15 @@ class Slices(Controller[str]):
         believe, given = settings.believed_labels, settings.node_labels
         live = self._nodes_of(found)
         division = self._parts.divide(found, live)
+        domains = self._here()
         here: dict[str, Any] = {
-            "zones": set(self._zones.values()),
+            "zones": {value for key, value in domains if key == labels.ZONE},
             "declares": bool(self._declaring),
         }
         make = partial(virtual_node_of, found, self._peer.id, believe=believe, given=given, **here)
         wanted = [make(part=part) for part in division.parts or (None,)]
         nodes = [each for each in wanted if each is not None]
-        holds = [self._held_zones.hold(each) for each in nodes]
+        holds = [self._held_zones.hold(each, domains) for each in nodes]
         if name in self._made and not await self._would_last(identity, nodes):
             return DOUBT
         if identity is not None or nodes:

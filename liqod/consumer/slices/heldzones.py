@@ -1,14 +1,17 @@
-"""Holds back the zones of virtual nodes by which pods of this cluster would wait.
+"""Holds back the zones and regions of virtual nodes by which pods of this cluster would wait.
 
 A scheduler counts a virtual node's zone also for pods that may not run there
 (:mod:`liqod.model.objects.spreading`). So while there is such a pod the Node does not have the
-label of its zone. Its VirtualNode has it all the same: cluster selectors go by that, and nothing
-that is offloaded by a zone ends. Pods are followed only where a peer's zone may be shown at all.
+label of its zone; so it is with its region, unless a node of this cluster is in that region too:
+then it is no further one. The VirtualNode has both all the same: cluster selectors go by that, and
+nothing that is offloaded by a zone ends. Pods are followed only where a peer's zone or region may
+be shown at all.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
+from itertools import chain
 from math import inf
 from typing import Any, Final
 
@@ -35,13 +38,16 @@ _META: Final = ("name", "namespace", "uid", "resourceVersion")
 
 
 def may_show(settings: PeerSettings) -> bool:
-    """True if a virtual node of a peer may have a zone by its settings."""
-    return labels.ZONE in settings.node_labels or key_allowed(labels.ZONE, settings.believed_labels)
+    """True if a virtual node of a peer may have a zone or a region by its settings."""
+    return any(
+        key in settings.node_labels or key_allowed(key, settings.believed_labels)
+        for key in labels.HELD
+    )
 
 
 def counts_zones(body: bytes) -> bool:
-    """True if a pod may be spread by zones, as JSON."""
-    return _CONSTRAINTS.encode() in body and labels.ZONE.encode() in body
+    """True if a pod may be spread by zones or regions, as JSON."""
+    return _CONSTRAINTS.encode() in body and any(key.encode() in body for key in labels.HELD)
 
 
 def trim_spread(body: bytes) -> bytes:
@@ -58,7 +64,7 @@ def _part(of: Mapping[str, Any], names: tuple[str, ...]) -> Json:
 
 
 class HeldZones:
-    """Decides which virtual nodes do not show their zones.
+    """Decides which virtual nodes do not show their zones or regions.
 
     Args:
         kept: seconds for which one stays held back once no pod would wait for it any more: labels
@@ -70,8 +76,11 @@ class HeldZones:
         self._specs: dict[Key, bytes] = {}
         self._count: Counter[bytes] = Counter()
         """The pods of each spec: those of one template have the same."""
-        self._until: dict[str, float] = {}
-        """Until when each node that is held back stays so, by name: without end while pods wait."""
+        self._broken: dict[frozenset[tuple[str, str]], frozenset[str]] = {}
+        """The keys that pods count, by the labels of a virtual node, as long as no spec changes."""
+        self._until: dict[tuple[str, str], float] = {}
+        """Until when a label of each node that is held back stays so, by the node's name and the
+        label's key: without end while pods wait."""
 
     def note(self, change: StoreChange) -> bool:
         """Note a pod, as trimmed; True if other specs are known than before."""
@@ -89,36 +98,54 @@ class HeldZones:
         gone = before is not None and not self._count[before]
         if before is not None and gone:
             del self._count[before]
-        return gone or (after is not None and not known)
+        other = gone or (after is not None and not known)
+        if other:
+            self._broken.clear()
+        return other
 
-    def hold(self, node: Json) -> float | None:
-        """Mark a VirtualNode that is to be made, where its Node must not show its zone.
+    def hold(self, node: Json, here: Collection[tuple[str, str]] = ()) -> float | None:
+        """Mark a VirtualNode that is to be made, where its Node must not show its zone or region.
+
+        Args:
+            node: the VirtualNode.
+            here: keys and values of such labels of this cluster's own nodes: by one of these the
+                Node makes no further domain.
 
         Returns:
             Seconds until it may; None: when something changes.
         """
-        name, marks = node["metadata"]["name"], node["spec"]["labels"]
-        if labels.ZONE not in marks:
-            return None
-        now, until = trio.current_time(), self._until.get(name, 0.0)
-        if self._hurts(marks):
+        marks = node["spec"]["labels"]
+        keys = [key for key in labels.HELD if key in marks and (key, marks[key]) not in here]
+        broken = self._hurts(marks) if keys else frozenset()
+        return min(filter(None, (self._hold(node, key, broken) for key in keys)), default=None)
+
+    def _hold(self, node: Json, key: str, broken: Collection[str]) -> float | None:
+        of, now = (node["metadata"]["name"], key), trio.current_time()
+        until = self._until.get(of, 0.0)
+        if key in broken:
             until = inf
         elif until == inf:
             until = now + self._kept
         if until <= now:
-            self.forget(name)
+            self._until.pop(of, None)
             return None
-        self._until[name] = until
-        node["spec"].setdefault("annotations", {})[labels.HELD_ZONE] = marks[labels.ZONE]
+        self._until[of] = until
+        node["spec"].setdefault("annotations", {})[labels.HELD[key]] = node["spec"]["labels"][key]
         return None if until == inf else until - now
 
     def forget(self, name: str) -> None:
         """Forget a VirtualNode that goes."""
-        self._until.pop(name, None)
+        for key in labels.HELD:
+            self._until.pop((name, key), None)
 
-    def _hurts(self, marks: Mapping[str, str]) -> bool:
-        """True if a pod would count the zone of a virtual node with these labels."""
+    def _hurts(self, marks: Mapping[str, str]) -> frozenset[str]:
+        """The keys of a virtual node's labels by which pods would count it."""
+        if len(self._count) > MOST_SPECS:
+            return frozenset(labels.HELD)
         shown = {**USUAL_LABELS, labels.TYPE: labels.VIRTUAL_NODE_TYPE, **marks}
-        specs = ({"spec": msgspec.json.decode(each)} for each in self._count)
-        many = len(self._count) > MOST_SPECS
-        return many or any(labels.ZONE in spreading.broken_keys(each, shown) for each in specs)
+        of = frozenset(shown.items())
+        if of not in self._broken:
+            specs = ({"spec": msgspec.json.decode(each)} for each in self._count)
+            found = (spreading.broken_keys(each, shown) for each in specs)
+            self._broken[of] = frozenset(chain.from_iterable(found))
+        return self._broken[of]

@@ -8,7 +8,6 @@ there: with ``DoNotSchedule`` they wait here once the other domains are ``maxSke
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-from liqod.apimachinery import labels
 from liqod.model.objects.scheduling import tolerates
 
 Json = Mapping[str, Any]
@@ -62,19 +61,24 @@ def warning(
 
 
 def held_back(
-    node: str, node_labels: Mapping[str, str], zone: str, workloads: Iterable[tuple[str, Json]]
+    node: str,
+    node_labels: Mapping[str, str],
+    held: tuple[str, str],
+    workloads: Iterable[tuple[str, Json]],
 ) -> str:
-    """The word that a virtual node does not show its zone, as pods here would wait because of it.
+    """The word that a virtual node does not show its zone or region, as pods here would wait
+    because of it.
 
     Args:
         node, node_labels, workloads: as of :func:`warning`.
-        zone: the one that it does not show.
+        held: key and value of the label that it does not show.
     """
-    named = _named({**node_labels, labels.ZONE: zone}, workloads, labels.ZONE)
-    whose = f"those of {named}" if named else "pods here"
+    key, value = held
+    named = _named({**node_labels, key: value}, workloads, key)
+    whose, what = f"those of {named}" if named else "pods here", key.rpartition("/")[2]
     return (
-        f"the node {node} does not show its zone {zone}: {whose} may not run there, are spread by "
-        "zone and would wait; it is shown once their constraints have nodeTaintsPolicy: Honor"
+        f"the node {node} does not show its {what} {value}: {whose} may not run there, are spread "
+        f"by {what} and would wait; it is shown once their constraints have nodeTaintsPolicy: Honor"
     )
 
 

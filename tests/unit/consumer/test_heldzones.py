@@ -1,12 +1,13 @@
 """The zones of virtual nodes that are held back for the pods of this cluster."""
 
+from collections.abc import Collection
 from typing import Any
 
 import msgspec
 import pytest
 import trio
 
-from liqod.apimachinery.labels import HELD_ZONE, ZONE
+from liqod.apimachinery.labels import HELD, REGION, ZONE
 from liqod.config import PeerSettings
 from liqod.consumer.slices.heldzones import (
     MOST_SPECS,
@@ -16,6 +17,7 @@ from liqod.consumer.slices.heldzones import (
     trim_spread,
 )
 from liqod.kube.cache.store import StoreChange
+from liqod.model.objects import spreading
 from liqod.model.objects.scheduling import TOLERATION
 
 Json = dict[str, Any]
@@ -41,7 +43,7 @@ def node(zone: str | None = "eu-1", **marks: str) -> Json:
 
 def held(zones: HeldZones, made: Json) -> tuple[str | None, float | None]:
     left = zones.hold(made)
-    return made["spec"].get("annotations", {}).get(HELD_ZONE), left
+    return made["spec"].get("annotations", {}).get(HELD[ZONE]), left
 
 
 async def test_a_zone_is_held_back_while_a_pod_would_wait_and_a_while_after(autojump_clock: Any):
@@ -97,6 +99,57 @@ async def test_more_pods_than_are_read_hold_a_zone_back():
     assert held(zones, node()) == ("eu-1", None)
 
 
+def by(*keys: str) -> Json:
+    """The constraints of a pod that is spread by some labels."""
+    usual = {"whenUnsatisfiable": "DoNotSchedule", "maxSkew": 1}
+    return {"topologySpreadConstraints": [{**usual, "topologyKey": key} for key in keys]}
+
+
+@pytest.mark.parametrize(
+    ("keys", "here", "notes"),
+    [
+        ((REGION,), (), {HELD[REGION]: "eu"}),
+        ((REGION,), {(REGION, "us"), (ZONE, "eu")}, {HELD[REGION]: "eu"}),
+        ((REGION,), {(REGION, "eu")}, {}),
+        ((REGION, ZONE), {(REGION, "eu")}, {HELD[ZONE]: "eu-1"}),
+        ((REGION, ZONE), (), {HELD[REGION]: "eu", HELD[ZONE]: "eu-1"}),
+    ],
+)
+async def test_a_region_is_held_back_where_no_node_here_is_in_it(
+    keys: tuple[str, ...], here: Collection[tuple[str, str]], notes: Json, autojump_clock: Any
+):
+    zones, made = HeldZones(KEPT), node(**{REGION: "eu"})
+    body = pod("web", **by(*keys))
+    assert counts_zones(body)
+    note(zones, "web", body)
+    assert zones.hold(made, here) is None
+    assert made["spec"].get("annotations", {}) == notes
+    # Each for itself: once the pods are spread by zone alone, the region comes back.
+    note(zones, "web", pod("web", **by(ZONE)))
+    after = node(**{REGION: "eu"})
+    assert zones.hold(after, here) == (KEPT if HELD[REGION] in notes else None)
+    await trio.sleep(KEPT)
+    after = node(**{REGION: "eu"})
+    zones.hold(after, here)
+    assert after["spec"]["annotations"] == {HELD[ZONE]: "eu-1"}
+
+
+async def test_specs_are_read_once_however_many_nodes_and_looks(monkeypatch: pytest.MonkeyPatch):
+    zones = HeldZones(KEPT)
+    for number in range(10):
+        note(zones, f"web-{number}", pod("web", nodeSelector={"disk": str(number)}))
+    read: list[Any] = []
+    known = spreading.broken_keys
+    monkeypatch.setattr(spreading, "broken_keys", lambda *of: read.append(of) or known(*of))
+    for _ in range(5):
+        zones.hold(node("eu-1"))
+        zones.hold(node("eu-2"))
+    assert len(read) == 20
+    note(zones, "web-0", None)
+    zones.hold(node("eu-1"))
+    assert len(read) == 29
+
+
 def test_of_pods_only_what_decides_is_kept():
     body = pod("web", hostname="x" * 10_000)
     assert counts_zones(body)
@@ -113,6 +166,7 @@ def test_of_pods_only_what_decides_is_kept():
         (PeerSettings(id="milan", believed_labels=("pool",)), False),
         (PeerSettings(id="milan", believed_labels=("topology.kubernetes.io/*",)), True),
         (PeerSettings(id="milan", node_labels={ZONE: "eu-1"}), True),
+        (PeerSettings(id="milan", node_labels={REGION: "eu"}), True),
     ],
 )
 def test_pods_are_followed_only_where_a_zone_may_be_shown(settings: PeerSettings, may: bool):

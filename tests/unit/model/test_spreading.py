@@ -59,11 +59,14 @@ def test_a_few_are_named_and_the_others_counted() -> None:
     assert warning("milan", NODE, [workload("x", template={})]) == ""
 
 
-def test_a_zone_that_is_held_back_is_told_with_those_for_whom() -> None:
-    meta = {"namespace": "shop", "name": "web"}
-    by_zone = {"metadata": meta, "spec": {"template": template({"topologyKey": ZONE})}}
+@pytest.mark.parametrize("what", ["zone", "region"])
+def test_a_zone_that_is_held_back_is_told_with_those_for_whom(what: str) -> None:
+    meta, key = {"namespace": "shop", "name": "web"}, f"topology.kubernetes.io/{what}"
+    by_zone = {"metadata": meta, "spec": {"template": template({"topologyKey": key})}}
     by_host = {"metadata": {**meta, "name": "db"}, "spec": {"template": template()}}
-    said = held_back("milan", NODE, "eu-1", [("Deployment", by_zone), ("Deployment", by_host)])
-    assert f"does not show its zone eu-1: those of Deployment shop/web ({ZONE}) may" in said
+    held = (key, "eu-1")
+    said = held_back("milan", NODE, held, [("Deployment", by_zone), ("Deployment", by_host)])
+    assert f"does not show its {what} eu-1: those of Deployment shop/web ({key}) may" in said
+    assert f"are spread by {what} and" in said
     assert "db" not in said
-    assert "zone eu-1: pods here may not" in held_back("milan", NODE, "eu-1", [])
+    assert f"{what} eu-1: pods here may not" in held_back("milan", NODE, held, [])
