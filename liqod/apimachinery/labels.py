@@ -458,6 +458,9 @@ OFFLOADED: Final = "liqod.io/Offloaded"
 """Pod condition: ``False`` on a pod of an offloaded namespace that does not go to a peer."""
 RETURNING: Final = "liqod.io/Returning"
 """Pod condition: how far a pod has come that its peer cannot start."""
+HOME_FIRST: Final = "liqod.io/home-first"
+"""Annotation of a NamespaceOffloading: the seconds for which a pod waits for a place in this
+cluster before it may go to a peer, so that an autoscaler here has time to add a node."""
 RETURN: Final = "liqod.io/return"
 """Annotation of a pod or a NamespaceOffloading: ``false`` has pods wait on at their peer, ``true``
 has those of Jobs return too."""

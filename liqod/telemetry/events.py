@@ -153,11 +153,13 @@ class WebhookChanged(TopicEvent, frozen=True, kw_only=True):
 
 
 class MissedPod(TopicEvent, frozen=True, kw_only=True):
-    """A pod missed by the webhook may now run on virtual nodes."""
+    """A pod missed by the webhook may now run on virtual nodes, or one that has waited for a place
+    in this cluster for so many seconds."""
 
     TOPIC: ClassVar[str] = "missed"
     pod: str
     tolerates: bool = False
+    waited: int = 0
 
 
 class KeysFailed(TopicEvent, frozen=True, kw_only=True):

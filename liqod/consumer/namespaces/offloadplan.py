@@ -10,7 +10,7 @@ the next owner of the name would get the content of that namespace.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -29,6 +29,7 @@ Json = dict[str, Any]
 REQUIRED, READY = "OffloadingRequired", "Ready"
 DRAINING = "Draining"
 """Reason of :data:`READY` while pods leave a provider; Liqo removes their namespace at once."""
+_DIGITS: Final = 9
 _NAME = labels.NAMESPACE_OFFLOADING_NAME
 NAME_TAKEN = "RemoteNameTaken"
 """Reason of a namespace whose name at the provider is another namespace's of this cluster."""
@@ -100,10 +101,23 @@ def placement(
         terms(offloading),
         providers.rules,
         room_told=providers.room_told,
+        home_first=home_first(offloading) if strategy == "LocalAndRemote" else 0,
         overrides=overrides,
         returned=marks,
         mapped=frozenset(peer for peer, found in shown.items() if holds(found, READY)),
     )
+
+
+LONGEST_WAIT: Final = 86_400
+"""Seconds for which a pod waits for a place in its own cluster first, at most."""
+
+
+def home_first(offloading: NamespaceOffloading) -> int:
+    """The seconds for which its namespace's pods wait for a place in this cluster before they may
+    go to a peer; 0 where it asks for none, or for nonsense."""
+    text = offloading.metadata.annotations.get(labels.HOME_FIRST, "")
+    found = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else 0
+    return min(found, LONGEST_WAIT)
 
 
 def fails_closed(offloading: NamespaceOffloading, settings: WebhookSettings) -> bool:

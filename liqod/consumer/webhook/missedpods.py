@@ -1,6 +1,7 @@
 """Pods of offloaded namespaces that the webhook did not see, or could do nothing for.
 
 A toleration may still be added to a pod that waits for a node; an affinity only while it is gated.
+So a pod whose namespace has it wait for a place in this cluster first gets its toleration here.
 A pod that is kept off virtual nodes gets the reason in a condition of its own. Pods are watched
 only while some namespace is offloaded.
 """
@@ -180,17 +181,25 @@ class UnscheduledPods(Controller[Key]):
             returned=returnmarks.in_force(placement.returned, now),
         )
         placement = await claims_of(self._context, pod, key[0], placement)
+        waits = placement.home_first
+        left = _home_left(pod, placement, times.seconds(now))
+        if not left:
+            placement = msgspec.structs.replace(placement, home_first=0)
         try:
             patch = scheduling.late_patch(pod, placement)
             if patch is not None:
                 await self._context.client.patch(PODS, key[1], patch, key[0])
-                self._context.hub.publish(MissedPod(pod="/".join(key), tolerates=True))
+                self._context.hub.publish(
+                    MissedPod(pod="/".join(key), tolerates=True, waited=waits)
+                )
                 return None
             verdict = scheduling.late_verdict(pod, placement)
             if verdict is not None or not pod["spec"].get("nodeName"):
                 await self._explain(key, pod, verdict)
             if verdict is not None and verdict.reason == eligibility.CLAIM_MISSING:
                 return self._timings.claim_again
+            if verdict is not None and verdict.reason == eligibility.HOME_FIRST:
+                return left
             if verdict is not None and verdict.reason == eligibility.RETURNED:
                 ends = (times.seconds(each.until) for each in placement.returned)
                 return min(max(min(ends) - times.seconds(now), 1.0), ANOTHER)
@@ -223,3 +232,19 @@ class UnscheduledPods(Controller[Key]):
         }
         with contextlib.suppress(NotFound):
             await self._context.client.patch(PODS, key[1], patch, key[0], subresource="status")
+
+
+def _home_left(pod: Json, placement: Placement, now: float) -> float:
+    """The seconds for which a pod still waits for a place in this cluster: all of them where the
+    scheduler has not looked for one yet.
+
+    Args:
+        now: Unix time.
+    """
+    if eligibility.home_first(placement) is None:
+        return 0.0
+    told = conditions.find((pod.get("status") or {}).get("conditions"), "PodScheduled") or {}
+    if told.get("reason") != "Unschedulable":
+        return float(placement.home_first)
+    since = times.seconds(told.get("lastTransitionTime") or "")
+    return min(max(0.0, placement.home_first - (now - since)), float(placement.home_first))

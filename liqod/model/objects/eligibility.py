@@ -35,6 +35,8 @@ CLAIM_MISSING = "ClaimMissing"
 """Reason of a pod that names a claim which does not exist (yet)."""
 NOT_LENT = "NotLent"
 """Reason of a pod that every provider would refuse."""
+HOME_FIRST = "HomeFirst"
+"""Reason of a pod that waits for a place in this cluster before it may go to a peer."""
 RETURNED = "Returned"
 """Reason of a pod that avoids a provider, which could not start others of its controller lately."""
 
@@ -75,6 +77,7 @@ class Placement(msgspec.Struct, frozen=True):
         mapped: the peers that have the namespace, by their ids; None: all are taken to have it.
         room_told: whether any provider tells what is free, so that virtual nodes have labels of the
             sizes that have a place there.
+        home_first: seconds for which its pods wait for a place in this cluster first; 0 for none.
     """
 
     strategy: Strategy = "LocalAndRemote"
@@ -86,6 +89,7 @@ class Placement(msgspec.Struct, frozen=True):
     returned: tuple[ReturnMark, ...] = ()
     mapped: frozenset[str] | None = None
     room_told: bool = False
+    home_first: int = 0
 
 
 class SchedulingVerdict(msgspec.Struct, frozen=True):
@@ -348,6 +352,16 @@ def _refusing(pod: Json, placement: Placement) -> dict[str, str]:
         changed = changed_there({**pod, "spec": there}, placement.overrides, peer)
         refused |= guestrules.problems(changed["spec"], {peer: rules})
     return refused
+
+
+def home_first(placement: Placement) -> SchedulingVerdict | None:
+    """The reason why pods are not sent to peers yet; None where they are at once."""
+    if not placement.home_first or placement.strategy != "LocalAndRemote":
+        return None
+    text = (
+        f"it waits {placement.home_first} s for a place in this cluster, and may go to a peer then"
+    )
+    return SchedulingVerdict(HOME_FIRST, text)
 
 
 def sizes(pod: Json, placement: Placement) -> dict[str, int]:

@@ -110,6 +110,7 @@ def _against_peer(found: ExplainedPod, node: NodeFacts, peer: str) -> list[NodeR
     made = [_by_namespace(found, node, peer), _by_daemon(found), _by_pod(found, peer)]
     made.append(_by_storage(found, node, peer))
     made += _by_size(found, node, peer)
+    made.append(_by_home_first(found))
     return [each for each in made if each is not None]
 
 
@@ -181,3 +182,14 @@ def _by_size(found: ExplainedPod, node: NodeFacts, peer: str) -> list[NodeRefusa
         remedy = f"ask for less {name}, or wait: it goes there once there is a place"
         made.append(NodeRefusal("NoPlaceNow", text, remedy))
     return made
+
+
+def _by_home_first(found: ExplainedPod) -> NodeRefusal | None:
+    """The reason of a pod that waits for a place in this cluster before it may go to a peer."""
+    told = None if found.placement is None else eligibility.home_first(found.placement)
+    own = (found.pod.get("spec") or {}).get("tolerations") or ()
+    apart = found.decided.unplaced is not None or found.decided.stays is not None
+    if told is None or apart or scheduling.tolerates(own):
+        return None
+    remedy = f"wait, or take the annotation {labels.HOME_FIRST} off its NamespaceOffloading"
+    return NodeRefusal(told.reason, told.message, remedy)

@@ -99,6 +99,7 @@ def needs_toleration(pod: Json, placement: Placement, decided: Eligibility) -> b
         placement.strategy != "Local"
         and decided.unplaced is None
         and decided.stays is None
+        and eligibility.home_first(placement) is None
         and not tolerates(pod.get("spec", {}).get("tolerations") or [])
     )
 
@@ -218,7 +219,8 @@ def _late_verdict(
             "the pod was made while the webhook of liqod could not be reached, so it lacks the "
             "node affinity that its namespace asks for; delete it to have it made again",
         )
-    return None
+    ready = tolerates(pod["spec"].get("tolerations") or []) or pod["spec"].get("schedulingGates")
+    return None if ready else eligibility.home_first(placement)
 
 
 def stayed(namespace: str, count: int) -> tuple[str, str]:

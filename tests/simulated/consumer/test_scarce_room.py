@@ -15,12 +15,13 @@ from liqod.consumer.webhook.missedpods import MissedPods
 from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.kube import times as times_of
 from liqod.kube.selection import Selection
-from liqod.model.objects import podreturns, returnmarks
+from liqod.model.objects import conditions, podreturns, returnmarks
 from liqod.plugins import loader
 from liqod.procedures.explaining import explain
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
 from liqod.runtime.account import Account
 from simulator.controllers.nodes import GRACE
+from simulator.nodes.scheduling import Candidate, Place, obstacle
 from tests.simulated.borrower import Json, condition, eventually, offload
 from tests.simulated.consumer.test_make_before_break import SETTINGS, admitted, serves, spread
 from tests.simulated.consumer.test_returns import codes, marks, shut
@@ -124,7 +125,8 @@ async def test_a_pod_that_no_node_has_a_place_for_now_is_not_bound_until_one_has
         await opened(rome, milan)
 
         def shown(node: Json) -> bool:
-            return node["metadata"]["labels"].get(labels.LARGEST_CPU) == "3100"
+            found: str | None = node["metadata"]["labels"].get(labels.LARGEST_CPU)
+            return found == "3100"
 
         await rome.until(NODES, "milan", "", shown)
         await rome.admin.create(DEPLOYMENTS, web(50, cpu="4"), HERE)
@@ -147,6 +149,74 @@ async def test_a_pod_that_no_node_has_a_place_for_now_is_not_bound_until_one_has
             return len([each for each in found if serves(each)]) == 4
 
         await eventually(running, seconds=60)
+
+
+async def home_first(rome: Member, seconds: str) -> None:
+    """Have pods of the shop wait so long for a place at home, of which all nodes are full."""
+    notes = {"metadata": {"annotations": {labels.HOME_FIRST: seconds}}}
+    spec = {"spec": {"podOffloadingStrategy": "LocalAndRemote"}}
+    await rome.admin.patch(NAMESPACE_OFFLOADINGS, "offloading", {**notes, **spec}, HERE)
+    own = {each["metadata"]["name"] for each in await rome.admin.list(NODES)} - {"milan"}
+    for number, node in enumerate(sorted(own)):
+        body = pod(f"own-{number}", cpu="8")
+        body["spec"]["nodeName"] = node
+        await rome.admin.create(PODS, body, "default")
+
+
+async def adds_nodes_for(rome: Member) -> list[str]:
+    """The pods for which a cluster autoscaler adds a node: those that the scheduler has given up,
+    and that no node there is may have, as the filters say."""
+    made = [Place.of(each) for each in await rome.admin.list(NODES)]
+    found = []
+    for each in await rome.admin.list(PODS, Selection(HERE)):
+        told = conditions.find(each["status"].get("conditions"), "PodScheduled") or {}
+        one = Candidate.of(each)
+        empty = all(
+            obstacle(one, each, {}, {each.name: each}) for each in made if each.name == "milan"
+        )
+        if told.get("reason") == "Unschedulable" and empty:
+            found.append(each["metadata"]["name"])
+    return found
+
+
+async def test_an_autoscaler_here_has_time_to_add_a_node_where_the_namespace_prefers_it():
+    async with clusters("milan", after=5) as [rome, milan]:
+        await opened(rome, milan)
+        await home_first(rome, "120")
+        await rome.admin.create(PODS, pod("web", cpu="4"), HERE)
+
+        async def asked() -> bool:
+            return await adds_nodes_for(rome) == ["web"]
+
+        await eventually(asked, seconds=10)
+
+        def waits(found: Json) -> bool:
+            said = conditions.find(found["status"]["conditions"], labels.OFFLOADED) or {}
+            return bool(said.get("reason") == "HomeFirst")
+
+        left = await rome.until(PODS, "web", HERE, waits)
+        told = await explain(rome.admin, {"kind": "Pod", **left}, HERE, "liqod")
+        [answer] = [each for each in told.nodes if each.node == "milan"]
+        assert answer.refusals[0].reason == "HomeFirst"
+        await trio.sleep(60)
+        await rome.admin.delete(PODS, "own-0", "default")  # as room on a node that comes
+        await rome.until(PODS, "web", HERE, serves)
+        assert (await rome.admin.get(PODS, "web", HERE))["spec"]["nodeName"] != "milan"
+        assert await milan.admin.list(PODS, Selection(THERE)) == []
+
+
+async def test_where_no_node_comes_a_pod_goes_to_a_peer_when_its_time_at_home_is_over():
+    async with clusters("milan", after=5) as [rome, milan]:
+        await opened(rome, milan)
+        await home_first(rome, "120")
+        began = trio.current_time()
+        await rome.admin.create(PODS, pod("web", cpu="4"), HERE)
+        await trio.sleep(118)
+        assert await adds_nodes_for(rome) == ["web"]
+        await rome.until(PODS, "web", HERE, serves)
+        assert trio.current_time() - began <= 130
+        assert (await rome.admin.get(PODS, "web", HERE))["spec"]["nodeName"] == "milan"
+        assert await adds_nodes_for(rome) == []
 
 
 async def test_a_peer_without_the_room_that_it_grants_has_each_pod_once():

@@ -239,6 +239,29 @@ def test_placement():
     assert offloadplan.placement(offloading()).terms == ()
 
 
+@pytest.mark.parametrize(
+    ("text", "strategy", "seconds"),
+    [
+        ("300", "LocalAndRemote", 300),
+        ("999999999", "LocalAndRemote", 86_400),
+        ("0", "LocalAndRemote", 0),
+        ("-5", "LocalAndRemote", 0),
+        ("5m", "LocalAndRemote", 0),
+        ("9" * 5000, "LocalAndRemote", 0),
+        ("\u0663", "LocalAndRemote", 0),
+        ("300", "Remote", 0),
+        ("300", "Local", 0),
+    ],
+    ids=lambda value: str(value)[:12].encode("unicode_escape").decode(),
+)
+def test_pods_wait_for_home_as_long_as_their_namespace_says(text, strategy, seconds):
+    made = offloading(podOffloadingStrategy=strategy)
+    notes = {"liqod.io/home-first": text}
+    meta = msgspec.structs.replace(made.metadata, annotations=notes)
+    found = offloadplan.placement(msgspec.structs.replace(made, metadata=meta))
+    assert found.home_first == seconds
+
+
 def test_the_name_in_use_outlives_the_map():
     first = offloadplan.plan(offloading(), "ly", [cluster(**MAPPED)], THEN)
     changed = offloading(status=first.status, namespaceMappingStrategy="EnforceSameName")

@@ -174,6 +174,7 @@ placements = st.builds(
     returned=st.sets(st.sampled_from(PEERS)).map(lambda found: tuple(map(mark, found))),
     mapped=st.none() | st.sets(st.sampled_from(PEERS)).map(frozenset),
     room_told=st.booleans(),
+    home_first=st.sampled_from([0, 0, 0, 60]),
 )
 
 
