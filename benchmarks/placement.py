@@ -88,7 +88,6 @@ class Mode:
 
 
 POOL = "example.org/pool"
-"""A label of machines that are alike in what they have free."""
 RETURNS = {"return_unschedulable": 2, "return_back_off": 10}
 """Seconds; as long as an administrator gives them, all that is measured would be waiting."""
 OFF = Mode(consumer={"return_unschedulable": 0, "return_image": 0, "return_refused": 0})
@@ -283,7 +282,6 @@ HOLES: Final = {
 }
 """The CPUs that are free on each node of each provider."""
 POOLS: Final = {7: "large", 5: "middle", 4: "middle", 3: "small", 2: "small"}
-"""The pool of a machine with so many CPUs free."""
 WANTED: Final = (("large", 6, 3), ("middle", 4, 10), ("small", 2, 8))
 """Deployments in the order of their creation: name, CPUs of a pod, and replicas. There is a place
 for each pod, and the sum of any provider has room for several that no node of it has."""
@@ -334,7 +332,7 @@ def _fragmented(made: Stage, name: str, deadline: float, report: Report) -> None
     took = trio.run(functools.partial(_placed, rome, seen, deadline))
     wanted = sum(count for _, _, count in WANTED)
     share = len(seen.returned) / wanted
-    shown = number(took) if took is not None else f"not in {deadline:.0f} s"
+    shown = f"not in {deadline:.0f} s" if took is None else number(took)
     report.rows += [("", "", "", ""), (f"{wanted} pods, fragmented: {name}", "", "", "")]
     report.rows.append(("  share that had to return", "", f"{share:.2f}", ""))
     report.rows.append(("  until the last one runs, s", "", shown, ""))
@@ -345,11 +343,10 @@ def _fill(member: Member, holes: Iterable[int]) -> None:
     """Leave so many CPUs free on each node."""
     names = []
     for index, hole in enumerate(holes):
-        pool = {"metadata": {"labels": {POOL: POOLS[hole]}}}
-        member.patch(f"/api/v1/nodes/{member.name}-{index}", pool)
-        names.append(f"own-{index}")
-        body = _filling(names[-1], f"{member.name}-{index}", MACHINE - hole)
-        member.create(core("default", "pods"), body)
+        name, node = f"own-{index}", f"{member.name}-{index}"
+        member.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {POOL: POOLS[hole]}}})
+        member.create(core("default", "pods"), _filling(name, node, MACHINE - hole))
+        names.append(name)
     wait_until("own pods", lambda: member.ready_pods("default") >= set(names), 60)
 
 

@@ -11,7 +11,6 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
-from liqod.errors import ConfigError
 from liqod.model.crossing import fields, guestrules
 from liqod.model.crossing.guestrules import Rules
 from liqod.model.crossing.overrides import Override, overridden
@@ -21,7 +20,6 @@ from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.selectors import Json
 from liqod.model.objects.volumeclaims import ClaimView
 from liqod.model.peering import freecapacity
-from liqod.model.peering.quota import pod_cost
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
 
@@ -362,36 +360,6 @@ def home_first(placement: Placement) -> SchedulingVerdict | None:
         f"it waits {placement.home_first} s for a place in this cluster, and may go to a peer then"
     )
     return SchedulingVerdict(HOME_FIRST, text)
-
-
-def sizes(pod: Json, placement: Placement) -> dict[str, int]:
-    """The amounts of a pod that are compared with the labels of virtual nodes, by the label.
-
-    Of a pod that policies change on its way, the least that it asks for at a peer. None where no
-    provider tells what is free.
-    """
-    if not placement.room_told:
-        return {}
-    there = [pod]
-    if placement.overrides:
-        there += [changed_there(pod, placement.overrides, peer) for peer in placement.providers]
-    try:
-        costs = [pod_cost(each.get("spec", {})) for each in there]
-    except ConfigError:
-        return {}
-    asked = {
-        label: min(cost.get(name, 0) for cost in costs) // unit
-        for label, (name, unit) in freecapacity.SIZES.items()
-    }
-    return {label: amount for label, amount in asked.items() if amount > 0}
-
-
-def goes_by_size(pod: Json) -> bool:
-    """True if a pod was made with the comparison of :func:`sizes` in it."""
-    affinity = (pod.get("spec", {}).get("affinity") or {}).get("nodeAffinity") or {}
-    terms = (affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()
-    keys = {one.get("key") for each in terms for one in each.get("matchExpressions") or ()}
-    return not keys.isdisjoint(freecapacity.SIZES)
 
 
 def changed_there(pod: Json, overrides: Sequence[Override], peer: str) -> Json:

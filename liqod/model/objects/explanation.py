@@ -14,7 +14,7 @@ import jsonpatch
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.objects import eligibility, quantities, scheduling, selectors
+from liqod.model.objects import eligibility, podsizes, quantities, scheduling, selectors
 from liqod.model.objects.companions import Companions
 from liqod.model.objects.eligibility import Eligibility, Placement
 from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal, filtered
@@ -169,10 +169,10 @@ def _by_size(found: ExplainedPod, node: NodeFacts, peer: str) -> list[NodeRefusa
     apart = placement is None or placement.strategy == "Local" or decided.unplaced is not None
     if placement is None or apart or decided.stays is not None:
         return []
-    if is_made(found.pod) and not eligibility.goes_by_size(found.pod):
+    if is_made(found.pod) and not podsizes.goes_by_size(found.pod):
         return []  # it was made when no provider told of its room
     made = []
-    for label, asked in eligibility.sizes(found.pod, placement).items():
+    for label, asked in podsizes.sizes(found.pod, placement).items():
         least = node.labels.get(label)
         if least is None or not least.isdecimal() or asked < int(least):
             continue

@@ -88,10 +88,10 @@ def filtered(pod: Json, node: NodeFacts) -> list[NodeRefusal]:
 
 
 def undeclared(spec: Json, node: NodeFacts) -> Iterable[NodeRefusal]:
-    """The reasons against a node by the features that a pod needs and the node does not declare.
+    """The reasons against a node without a feature that the pod needs it to declare.
 
-    A kubelet that does not know a field would start the pod without it. What a change of a running
-    pod needs is asked when it is changed.
+    A kubelet that does not know a field would start the pod without it. For a change of a running
+    pod this is asked when it is changed.
     """
     for feature, field in _needed(spec):
         if feature not in node.features:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.objects import eligibility, selectors
+from liqod.model.objects import eligibility, podsizes, selectors
 from liqod.model.objects.eligibility import (
     Eligibility,
     Placement,
@@ -155,7 +155,7 @@ def _with_place(pod: Json, placement: Placement) -> list[Json]:
     """
     sizes: list[Json] = [
         {"key": label, "operator": "Gt", "values": [str(amount)]}
-        for label, amount in eligibility.sizes(pod, placement).items()
+        for label, amount in podsizes.sizes(pod, placement).items()
     ]
     unknown: Json = {"key": labels.LARGEST_CPU, "operator": "DoesNotExist"}
     return [{"matchExpressions": sizes}, {"matchExpressions": [unknown]}] if sizes else []
