@@ -19,14 +19,16 @@ written without it, so that no pod there is led astray. Those of an earlier daem
 reader is settled.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from liqod.model.network.ranges import MOST_TRANSIT
 from liqod.runtime.observable import Notifier
 
-MOST: Final = 1024
+MOST: Final = 512
 """Addresses at one peer that are published to one other."""
 
 
@@ -54,10 +56,12 @@ class TransitAddresses:
     def __init__(self, pairs: Iterable[Sequence[str]] = ()) -> None:
         self._pairs = frozenset(frozenset(pair) for pair in pairs)
         self._published: dict[tuple[Hashable, str], frozenset[Passage]] = {}
-        self._users: dict[tuple[str, str], dict[Passage, int]] = {}
-        """How many objects publish a passage, by reader and owner, the oldest passage first."""
-        self._admitted: dict[tuple[str, str], set[Passage]] = {}
-        """Those of them that are within the limit: who was admitted is not replaced by others."""
+        self._users: dict[Passage, int] = {}
+        """How many objects publish a passage, the oldest passage first."""
+        self._admitted: set[Passage] = set()
+        """Those of them that are within the limits: who was admitted is not replaced by others."""
+        self._counts: Counter[tuple[str, str]] = Counter()
+        """How many of these there are, by reader and owner."""
         self._given: dict[str, Mapping[Passage, str]] = {}
         self._settled: set[str] = set()
         self._news, self._wishes = Notifier(), Notifier()
@@ -65,6 +69,17 @@ class TransitAddresses:
     def allows(self, reader: str, owner: str) -> bool:
         """True if the configuration lets these two reach each other's endpoints, either way."""
         return reader != owner and frozenset((reader, owner)) in self._pairs
+
+    def partners(self, peer: str) -> frozenset[str]:
+        """Ids of the peers that one may reach, and that may reach it."""
+        return frozenset(
+            other for pair in self._pairs if peer in pair for other in pair if other != peer
+        )
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Ids of all peers that the configuration names."""
+        return frozenset(each for pair in self._pairs for each in pair)
 
     # Who publishes.
 
@@ -116,9 +131,10 @@ class TransitAddresses:
             return f"[network] transit does not name {reader} and {owner}"
         if passage in self._given.get(reader, {}):
             return ""
-        published = passage in self._users.get((reader, owner), {})
-        if published and not self.wants(passage):
-            return f"{MOST} endpoints at {owner} are published to {reader} already"
+        if passage in self._users and not self.wants(passage):
+            if self._counts[reader, owner] >= MOST:
+                return f"{MOST} endpoints at {owner} are published to {reader} already"
+            return f"{MOST_TRANSIT} endpoints at peers are published to other peers already"
         return f"it has no address for {reader} yet"
 
     def awaits(self, reader: str, owner: str, address: str) -> bool:
@@ -136,19 +152,19 @@ class TransitAddresses:
 
     def wanted(self) -> tuple[Passage, ...]:
         """All that is published, within the limits."""
-        return tuple(each for admitted in self._admitted.values() for each in sorted(admitted))
+        return tuple(sorted(self._admitted))
 
     def wants(self, passage: Passage) -> bool:
-        """True if a passage is published, and within its pair's limit."""
-        return passage in self._admitted.get((passage.reader, passage.owner), ())
+        """True if a passage is published, and within the limits."""
+        return passage in self._admitted
 
     def is_settled(self, reader: str) -> bool:
         """True if a passage of this reader's that is not published now is not published at all."""
         return reader in self._settled
 
-    async def wait_wishes(self) -> None:
-        """Wait until something else is published."""
-        await self._wishes.wait()
+    def wishes(self) -> Callable[[], Awaitable[None]]:
+        """Waits until something else is published, since it was last awaited."""
+        return self._wishes.waits()
 
     def give(self, reader: str, given: Mapping[Passage, str]) -> None:
         """Set the addresses by which one peer's pods reach others' endpoints."""
@@ -157,20 +173,26 @@ class TransitAddresses:
             self._news.notify()
 
     def _add(self, passage: Passage) -> None:
-        pair = (passage.reader, passage.owner)
-        users = self._users.setdefault(pair, {})
-        users[passage] = users.get(passage, 0) + 1
-        admitted = self._admitted.setdefault(pair, set())
-        if len(admitted) < MOST:
-            admitted.add(passage)
+        self._users[passage] = self._users.get(passage, 0) + 1
+        self._admit(passage)
 
     def _drop(self, passage: Passage) -> None:
-        pair = (passage.reader, passage.owner)
-        users, admitted = self._users[pair], self._admitted[pair]
-        users[passage] -= 1
-        if users[passage]:
+        self._users[passage] -= 1
+        if self._users[passage]:
             return
-        del users[passage]
-        admitted.discard(passage)
-        if len(admitted) < min(MOST, len(users)):
-            admitted.add(next(each for each in users if each not in admitted))
+        del self._users[passage]
+        if passage not in self._admitted:
+            return
+        self._admitted.remove(passage)
+        self._counts[passage.reader, passage.owner] -= 1
+        if len(self._users) > len(self._admitted):
+            any(self._admit(each) for each in self._users if each not in self._admitted)
+
+    def _admit(self, passage: Passage) -> bool:
+        """Take one in, where there is room; true if there was."""
+        pair = (passage.reader, passage.owner)
+        room = self._counts[pair] < MOST and len(self._admitted) < MOST_TRANSIT
+        if room and passage not in self._admitted:
+            self._admitted.add(passage)
+            self._counts[pair] += 1
+        return room

@@ -94,6 +94,11 @@ class Components:
         """The reason that this machine can join no networks of peers; empty otherwise."""
         return "" if self.machine is None else self.machine.facts.now.problem
 
+    def apart(self, named: Iterable[str]) -> tuple[str, ...]:
+        """Those of some ids that are of no peer whose network is joined."""
+        joined = {name for name, peer in self.peers.items() if peer.network.ranges is not None}
+        return tuple(sorted({*named} - joined))
+
     @property
     def webhook(self) -> WebhookController | None:
         """The controller of the webhook, while this daemon leads."""

@@ -225,6 +225,7 @@ class FactsInMemory:
             met_at=components.listening if context.config.handshake.enabled else None,
             unmet=components.unheard,
             unjoined=components.unjoined if context.config.network.enabled else None,
+            apart=components.apart(context.transit.named),
             serving=self._serving(),
         )
 

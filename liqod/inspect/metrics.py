@@ -38,6 +38,7 @@ from liqod.inspect.samples import (
     request_durations,
     requests,
     sightings,
+    transit,
     with_driver,
 )
 from liqod.telemetry.histogram import Histogram
@@ -157,6 +158,21 @@ FAMILIES: tuple[Family, ...] = (
         "Packets of the peer's that were refused: spoofed sources, destinations that were not "
         "lent (strangers), more than the gateway takes (flooded).",
         dropped,
+    ),
+    Family(
+        *("liqod_transit_endpoints", "gauge", ("peer", "owner")),
+        "Endpoints at another peer (owner) that are opened to a peer's pods.",
+        transit(lambda way: way.addresses),
+    ),
+    Family(
+        *("liqod_transit_packets", "counter", ("peer", "owner")),
+        "Packets between a peer's pods and endpoints at another peer (owner), both ways.",
+        transit(lambda way: way.packets),
+    ),
+    Family(
+        *("liqod_transit_bytes", "counter", ("peer", "owner")),
+        "Bytes between a peer's pods and endpoints at another peer (owner), both ways.",
+        transit(lambda way: way.bytes),
     ),
     Family(
         *("liqod_peering_requests", "gauge", ("direction", "phase")),

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from liqod.model.objects.remoteevents import TYPES
 from liqod.model.view.daemonfacts import ClientFacts, MeetingFacts, ProcessFacts
 from liqod.model.view.facts import PeerFacts, QueueFacts, Report
-from liqod.model.view.networkfacts import NetworkFacts
+from liqod.model.view.networkfacts import NetworkFacts, TransitFacts
 from liqod.model.view.rows import Ladder
 from liqod.reflection.eventwriter import OUTCOMES
 from liqod.runtime.account import Account
@@ -266,6 +266,17 @@ def dropped(now: Scrape) -> Iterator[Sample]:
     for peer, known in _networks(now):
         for reason in ("spoofed", "strangers", "flooded"):
             yield (peer, reason), getattr(known, reason)
+
+
+def transit(read: Callable[[TransitFacts], float]) -> Read:
+    """The reader of a figure of what each peer's pods reach at another peer, by both peers."""
+
+    def each(now: Scrape) -> Iterator[Sample]:
+        for peer, known in _networks(now):
+            for way in known.transit:
+                yield (peer, way.owner), read(way)
+
+    return each
 
 
 def _networks(now: Scrape) -> Iterator[tuple[str, NetworkFacts]]:

@@ -3,19 +3,20 @@
 The ages of a report grow with the time since it came: at rest none comes for some seconds.
 """
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.figures import span
-from liqod.model.view.networkfacts import NetworkFacts, PodTrip
+from liqod.model.view.networkfacts import NetworkFacts, PodTrip, TransitFacts
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import Gateway, PodsTrip, TunnelFigures
 
 NOT_YET: Final = "there is no gateway of this cluster's for it yet"
-OWN: Final = ("alive", "seen_as", "trip")
+OWN: Final = ("alive", "seen_as", "trip", "transit")
 """Fields of the figures that the facts do not have."""
 
 
@@ -77,6 +78,10 @@ def measured(
         found,
         own=tuple(f"{one} as {alias}" for one, alias in zip(own, figures.seen_as, strict=False)),
         pods=_trip(figures.trip, age),
+        transit=tuple(
+            TransitFacts(each.owner, packets=each.packets, bytes=each.bytes)
+            for each in figures.transit
+        ),
         **fields,
     )
 
@@ -103,3 +108,22 @@ def relayed(found: NetworkFacts, whose: Callable[[str], str]) -> NetworkFacts:
     relay = whose(found.endpoint.rpartition(":")[0].strip("[]")) if found.endpoint else ""
     path = f"{found.path}, relayed by {relay}" if relay else found.path
     return msgspec.structs.replace(found, path=path)
+
+
+def transiting(
+    found: NetworkFacts, ranges: PeerRanges | None, others: Iterable[str]
+) -> NetworkFacts:
+    """The same, with the number of endpoints at each other peer that are opened to this one.
+
+    Args:
+        found: the known facts, with what has passed.
+        ranges: of both clusters.
+        others: ids of the peers that the configuration allows.
+    """
+    opened = Counter(each.owner for each in ranges.transit) if ranges is not None else Counter()
+    passed = {each.owner: each for each in found.transit}
+    transit = tuple(
+        msgspec.structs.replace(passed.get(owner, TransitFacts(owner)), addresses=opened[owner])
+        for owner in sorted({*others, *passed})
+    )
+    return msgspec.structs.replace(found, transit=transit)

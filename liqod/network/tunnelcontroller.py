@@ -240,6 +240,8 @@ class TunnelController:
             nodes=self._machine.nodes.nodes,
             api=self._api(),
         )
+        others = self._peer.context.transit.partners(self._peer.id)
+        found = peernetworkfacts.transiting(found, network.ranges, others)
         return peernetworkfacts.relayed(found, network.whose)
 
     # The end.

@@ -28,7 +28,7 @@ from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import EVERY, Selection
-from liqod.model.network.ranges import PeerRanges
+from liqod.model.network.ranges import PeerRanges, translating
 from liqod.plugins.contracts import Names, Reason, Scope
 from liqod.plugins.host import PluginHost
 from liqod.reflection import eventwriter, topology
@@ -236,9 +236,10 @@ class Engine:
         """Reconcile all when the ranges for translation change, also before this task ran first."""
         network = self.peer.network
         while True:
-            if network.ranges != ranges:
-                ranges = network.ranges
+            # Endpoints at other peers translate nothing of what is reflected.
+            if translating(network.ranges) != translating(ranges):
                 self._renamed()
+            ranges = network.ranges
             await network.wait_changed()
 
     def _gone_through(self) -> bool:

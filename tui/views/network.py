@@ -42,6 +42,7 @@ def facts(known: NetworkFacts) -> Iterator[Fact]:
         yield "missing", line, "bad"
     yield "put back", ", ".join((*known.mended, *known.translated)), "fair"
     yield "pod to pod", _trip(known), "bad" if known.pods is not None and known.pods.error else ""
+    yield "reaches", ", ".join(map(str, known.transit)), ""
     told = f"{known.spoofed} spoofed, {known.strangers} to what was not lent"
     told += f", {known.flooded} too many"
     dropped = known.spoofed + known.strangers + known.flooded

@@ -171,6 +171,7 @@ def _everything(found: PeerFacts) -> list[str]:
         ("the peer's", ", ".join(pairs) or ", ".join(one.ranges)),
         ("gateway", live.gateway or one.gateway),
         ("standing by", ", ".join(live.standbys or one.standbys)),
+        ("reaches", "; ".join(map(str, live.transit))),
         ("refused", "; ".join(refused)),
         ("put back", "; ".join((*live.mended, *live.translated))),
     ]

@@ -9,11 +9,14 @@ are made from the same ranges.
 import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 from liqod.model.crossing.addresses import IPNetwork, parse
+
+MOST_TRANSIT: Final = 2048
+"""Endpoints at peers that are opened to other peers: half of the usual external range."""
 
 
 class ClusterCidrs(msgspec.Struct, frozen=True):
@@ -52,6 +55,20 @@ class Entrance(msgspec.Struct, frozen=True, order=True):
     rate: int = 0
 
 
+class Transit(msgspec.Struct, frozen=True, order=True):
+    """An external address at which one peer reaches one endpoint at another peer.
+
+    Attributes:
+        owner: id of the peer that has the endpoint.
+        host: alias of the endpoint, by which it is reached from here.
+        shown: address in ``own.external``, as the peer that reaches it uses it.
+    """
+
+    owner: str
+    host: str
+    shown: str
+
+
 class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
     """The ranges of this cluster and of one peer.
 
@@ -64,6 +81,8 @@ class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
         unmasked: those of them that see a peer's pods under their aliases, and have a route back to
             these; all others see the gateway's node.
         entrances: single ports that were opened to this peer alone.
+        transit: endpoints at other peers that were opened to this peer alone.
+        transit_rate: bytes per second that may pass to and from those of one other peer.
     """
 
     own: ClusterCidrs = ClusterCidrs()
@@ -72,6 +91,32 @@ class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
     lent: Mapping[str, str] = {}
     unmasked: tuple[str, ...] = ()
     entrances: tuple[Entrance, ...] = ()
+    transit: tuple[Transit, ...] = ()
+    transit_rate: int = 0
+
+
+def transit_problem(ranges: PeerRanges, way: Transit) -> str:
+    """The reason why an external address cannot lead to an endpoint; empty if it can.
+
+    Args:
+        ranges: of this cluster, and of the peer that is to reach it.
+        way: the address and the endpoint.
+    """
+    shown, host = parse(way.shown), parse(way.host)
+    if shown is None or host is None or "%" in way.shown + way.host:
+        return f"{way.shown!r} or {way.host!r} is no address"
+    if shown.version != host.version:
+        return f"{shown} and {host} are of two families"
+    if not any(holds(prefix, way.shown) for prefix in ranges.own.external):
+        return f"{shown} is no external address of this cluster's"
+    if way.host in ranges.own or way.host in ranges.seen:
+        return f"{host} is no address at another peer"
+    return ""
+
+
+def translating(ranges: PeerRanges | None) -> PeerRanges | None:
+    """The part of the ranges by which addresses are translated; None without any."""
+    return msgspec.structs.replace(ranges, transit=()) if ranges is not None else None
 
 
 def translate(address: str, source: ClusterCidrs, target: ClusterCidrs) -> str | None:

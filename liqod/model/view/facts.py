@@ -102,6 +102,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         unmet: the reason why the handshake does not work; empty where it does.
         unjoined: the reason why this machine can join no networks of peers; empty where it can,
             None where it is not to.
+        apart: ids that the configuration names for transit and whose networks are not joined;
+            this cluster's own is never one of its peers.
         serving: the reason why the cluster has not signed the certificate of virtual nodes; empty
             where it has, None without a request.
         incoming: the requests to borrow from this cluster.
@@ -149,6 +151,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     met_at: int | None = None
     unmet: str = ""
     unjoined: str | None = None
+    apart: tuple[str, ...] = ()
     serving: str | None = None
     incoming: tuple[RequestRow, ...] = ()
     outgoing: tuple[RequestRow, ...] = ()

@@ -13,6 +13,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.model.network import podpath
 from liqod.model.objects import conditions
+from liqod.model.view.figures import counted, measured
 from liqod.resources import Configuration
 from liqod.resources.fabric import APPLIED, REACHABLE, InternalFabric, InternalNode
 from liqod.resources.networking import (
@@ -55,6 +56,27 @@ class PodTrip(msgspec.Struct, frozen=True, omit_defaults=True):
     took: float = 0.0
     error: str = ""
     way: str = ""
+
+
+class TransitFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The path of a peer's pods to endpoints at another peer, through this cluster.
+
+    Attributes:
+        owner: id of the peer that has the endpoints.
+        addresses: number of endpoints that are opened.
+        packets: number of packets that passed, there and back.
+        bytes: number of bytes of these.
+    """
+
+    owner: str
+    addresses: int = 0
+    packets: int = 0
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        endpoints = counted(self.addresses, "endpoint")
+        passed = f"{counted(self.packets, 'packet')}, {measured(self.bytes, 'bytes')}"
+        return f"{endpoints} at {self.owner} ({passed})"
 
 
 ALIVE: Final = 1.5
@@ -118,6 +140,8 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
             accepts them, such as ``ip filter FORWARD``.
         pods: the newest trip from pod to pod; None: none yet.
         untried: the reason why there is none, a clause; empty where one is under way.
+        transit: its pods' paths to endpoints at other peers, for each that the configuration
+            allows.
     """
 
     problem: str = ""
@@ -162,6 +186,7 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     guards: tuple[str, ...] = ()
     pods: PodTrip | None = None
     untried: str = ""
+    transit: tuple[TransitFacts, ...] = ()
 
     @property
     def answers(self) -> bool:

@@ -9,12 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from liqod.model.network.ranges import Entrance, PeerRanges
-from liqod.network.dataplane import names
+from liqod.network.dataplane import names, transitrules
 from liqod.network.dataplane.families import Family, families, family_of, first, of_family
 from liqod.network.dataplane.names import INSIDE, PeerNames, Side
+from liqod.network.dataplane.nfttext import ADDRESS, TYPE, braces, chain, maps
 
-ADDRESS: Final[dict[Family, str]] = {4: "ip", 6: "ip6"}
-TYPE: Final[dict[Family, str]] = {4: "ipv4_addr", 6: "ipv6_addr"}
 TUNNEL: Final[dict[Family, str]] = {4: names.TUNNEL_NETWORK, 6: names.TUNNEL_NETWORK6}
 HEADERS: Final[dict[Family, int]] = {4: 40, 6: 60}
 """Bytes of headers of a TCP segment without options, by family."""
@@ -35,8 +34,6 @@ node does not have; for the node itself."""
 INNER_MAC: Final = "@th,176,48"
 """In a packet of the overlay: the link-layer address of the sender, behind the headers of UDP (8
 bytes) and VXLAN (8) and the receiver's (6)."""
-
-
 RELAYED: Final = "relayed"
 """Counter of packets through an entrance with a rate."""
 
@@ -47,12 +44,13 @@ def inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int) -> str:
     return "\n".join(
         (
             *(f"counter {name} {{ }}" for name in _counters(ranges)),
-            *_lent_maps(ranges.lent),
-            *_chain("check", "type filter hook prerouting priority mangle", [
+            *maps("lent", ranges.lent),
+            *transitrules.sets(ranges.transit),
+            *chain("check", "type filter hook prerouting priority mangle", [
                 f"iifname {tunnel} jump arriving",
             ]),
-            *_chain("arriving", "", _arriving(ranges, side)),
-            *_chain("outward", "type nat hook prerouting priority dstnat", [
+            *chain("arriving", "", _arriving(ranges, side)),
+            *chain("outward", "type nat hook prerouting priority dstnat", [
                 *(f'iifname "{INSIDE}" {rule}' for rule in _aliases_to_own(ranges)),
                 *(f"iifname {tunnel} {_leads(each)}" for each in sorted(ranges.entrances)),
                 *(
@@ -60,24 +58,27 @@ def inside(called: PeerNames, ranges: PeerRanges, side: Side, mtu: int) -> str:
                     for each in families(*ranges.lent)
                     for word in (ADDRESS[each],)
                 ),
+                *(f"iifname {tunnel} {rule}" for rule in transitrules.leading(ranges.transit)),
             ]),
-            *_chain("inward", "type nat hook postrouting priority srcnat", [
+            *chain("inward", "type nat hook postrouting priority srcnat", [
                 *(f'oifname "{INSIDE}" {rule}' for rule in _own_to_aliases(ranges)),
                 *(f"oifname {tunnel} {rule}" for rule in _unknown_sources(ranges)),
             ]),
-            *_chain("pass", "type filter hook forward priority filter; policy drop", [
+            *transitrules.chains(ranges),
+            *chain("pass", "type filter hook forward priority filter; policy drop", [
                 # Packets without a tracked connection are not translated either.
                 "ct state invalid drop",
                 *_limits(ranges),
+                *transitrules.judged(ranges),
                 f'iifname "{INSIDE}" oifname {tunnel} accept',
                 f'iifname {tunnel} oifname "{INSIDE}" accept',
             ]),
-            *_chain("segments", "type filter hook forward priority mangle", [
+            *chain("segments", "type filter hook forward priority mangle", [
                 f"meta nfproto ipv{each} tcp flags syn tcp option maxseg size set"
                 f" {mtu - HEADERS[each]}"
                 for each in _families(ranges)
             ]),
-            *_chain("gateway", "type filter hook input priority filter; policy drop", [
+            *chain("gateway", "type filter hook input priority filter; policy drop", [
                 'iifname "lo" accept',
                 f"iifname {tunnel} udp dport {names.PROBE_PORT} {PROBES} accept",
                 f"iifname {tunnel} udp dport {names.PROBE_PORT} counter name flooded drop",
@@ -99,7 +100,7 @@ def cut(called: PeerNames) -> str:
     """
     way = f'iifname "{INSIDE}" oifname "{called.tunnel}"'
     return "\n".join(
-        _chain("cut", "type filter hook forward priority filter - 1", [
+        chain("cut", "type filter hook forward priority filter - 1", [
             f"{way} meta l4proto tcp {CUTS} reject with tcp reset",
             f"{way} {CUTS} reject with icmpx port-unreachable",
             f"{way} drop",
@@ -114,7 +115,7 @@ def node(called: PeerNames, ranges: PeerRanges) -> str:
     seen = [
         # A CNI that hides who sends to another node's pods would hide a peer from that node's own
         # rules, and from NetworkPolicies.
-        f"iifname {veth} {word} daddr {_set(pods)} {rule}"
+        f"iifname {veth} {word} daddr {braces(pods)} {rule}"
         for each in used
         if (pods := of_family(each, ranges.own.pod))
         for word in (ADDRESS[each],)
@@ -122,7 +123,7 @@ def node(called: PeerNames, ranges: PeerRanges) -> str:
     ]
     answered = [
         # Other hosts have no route to an alias, unless their IP declares it.
-        f"iifname {veth} {word} daddr != {_set(pods)}{unmasked} masquerade"
+        f"iifname {veth} {word} daddr != {braces(pods)}{unmasked} masquerade"
         for each in used
         if (pods := of_family(each, ranges.own.pod))
         for word in (ADDRESS[each],)
@@ -131,7 +132,7 @@ def node(called: PeerNames, ranges: PeerRanges) -> str:
     return "\n".join(
         (
             "counter strangers { }",
-            *_chain("sources", "type nat hook postrouting priority srcnat - 10", [
+            *chain("sources", "type nat hook postrouting priority srcnat - 10", [
                 *(f"oifname {veth} {rule}" for rule in _unchanged(ranges.own.pod)),
                 *seen,
                 *answered,
@@ -174,13 +175,13 @@ def overlay(
         pairs = [f"{at} . 0x{mac.replace(':', '')}" for at, mac in nodes.items()]
         word = ADDRESS[each]
         outer = f"udp dport {port} {word}"
-        lines += _chain("underlay", "type filter hook input priority filter - 1", [
-            f"{outer} saddr . {INNER_MAC} != {_set(pairs)} counter name forged drop",
+        lines += chain("underlay", "type filter hook input priority filter - 1", [
+            f"{outer} saddr . {INNER_MAC} != {braces(pairs)} counter name forged drop",
             # Of the other family there is no node.
             f"udp dport {port} meta nfproto != ipv{each} counter name forged drop",
         ])  # fmt: skip
-        lines += _chain("forgers", "type filter hook forward priority filter - 1", [
-            f"{outer} daddr {_set(nodes)} counter name forged drop",
+        lines += chain("forgers", "type filter hook forward priority filter - 1", [
+            f"{outer} daddr {braces(nodes)} counter name forged drop",
         ])  # fmt: skip
     if sources:
         for each in used:
@@ -196,7 +197,7 @@ def overlay(
                 f"elements = {{ {listed} }}",
                 "}",
             ]
-        lines += _chain("check", "type filter hook prerouting priority mangle", [
+        lines += chain("check", "type filter hook prerouting priority mangle", [
             f"iifname {device} {NEIGHBOURS} accept",
             *(
                 f"iifname {device} ether saddr . {ADDRESS[each]} saddr != @nodes{each}"
@@ -204,16 +205,16 @@ def overlay(
                 for each in used
             ),
         ])  # fmt: skip
-    lines += _chain("sources", "type nat hook postrouting priority srcnat - 10", [
+    lines += chain("sources", "type nat hook postrouting priority srcnat - 10", [
         f"oifname {device} {rule}" for rule in _unchanged(prefixes)
     ])  # fmt: skip
-    lines += _chain("host", "type filter hook input priority filter", [
+    lines += chain("host", "type filter hook input priority filter", [
         f"iifname {device} ct state new meta l4proto != {{ icmp, icmpv6 }}"
         " counter name strangers drop",
     ])  # fmt: skip
     prefixes = tuple(aliases)
     lines += _to_this_node(
-        f"{ADDRESS[each]} saddr {_set(of_family(each, prefixes))}" for each in families(*prefixes)
+        f"{ADDRESS[each]} saddr {braces(of_family(each, prefixes))}" for each in families(*prefixes)
     )
     return "\n".join(lines)
 
@@ -232,7 +233,7 @@ def _to_this_node(peers: Iterable[str], opened: Iterable[str] = ()) -> list[str]
     if not ways:
         return []
     return [
-        *_chain("begun", "", [
+        *chain("begun", "", [
             "ct state established,related accept",
             f"fib daddr type != {OWN} accept",
             # An address of the node's among its pods', by which the other side sees that packets
@@ -242,7 +243,7 @@ def _to_this_node(peers: Iterable[str], opened: Iterable[str] = ()) -> list[str]
             *opened,
             "counter name strangers drop",
         ]),
-        *_chain("before", "type filter hook prerouting priority dstnat - 1", ways),
+        *chain("before", "type filter hook prerouting priority dstnat - 1", ways),
     ]  # fmt: skip
 
 
@@ -274,7 +275,7 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
     for family, word in ADDRESS.items():
         sources = of_family(family, (*ranges.peer.pod, *ranges.peer.external))
         version = f"meta nfproto ipv{family}"
-        strange = f" {word} saddr != {_set(sources)}" if sources else ""
+        strange = f" {word} saddr != {braces(sources)}" if sources else ""
         rules.append(f"{version}{strange} counter name spoofed drop")
     # Answers alone: who has begun a connection here is let in with each of its packets, so that
     # what is lent no more ends at once.
@@ -282,11 +283,12 @@ def _arriving(ranges: PeerRanges, side: Side) -> list[str]:
     for each in used:
         pods = of_family(each, ranges.own.pod)
         if pods:
-            rules.append(f"{ADDRESS[each]} daddr {_set(pods)} accept")
+            rules.append(f"{ADDRESS[each]} daddr {braces(pods)} accept")
     # A map can be queried only by using it, so that the addresses are listed again.
     for each in families(*ranges.lent):
         lent = of_family(each, sorted(ranges.lent))
-        rules.append(f"{ADDRESS[each]} daddr {_set(lent)} accept")
+        rules.append(f"{ADDRESS[each]} daddr {braces(lent)} accept")
+    rules += transitrules.arriving(ranges.transit)
     rules += [
         f"{_to(each.shown, each.protocol, each.port)} accept" for each in sorted(ranges.entrances)
     ]
@@ -324,8 +326,8 @@ def _limits(ranges: PeerRanges) -> list[str]:
 
 
 def _counters(ranges: PeerRanges) -> tuple[str, ...]:
-    limited = any(each.rate for each in ranges.entrances)
-    return (*COUNTERS, RELAYED) if limited else COUNTERS
+    limited = (RELAYED,) if any(each.rate for each in ranges.entrances) else ()
+    return (*COUNTERS, *limited, *map(transitrules.name, transitrules.owners(ranges)))
 
 
 def _aliases_to_own(ranges: PeerRanges) -> list[str]:
@@ -348,7 +350,7 @@ def _unknown_sources(ranges: PeerRanges) -> list[str]:
     for each in _families(ranges):
         shown = of_family(each, ranges.own.external)
         if shown:
-            known = _set((*of_family(each, ranges.own.pod), TUNNEL[each]))
+            known = braces((*of_family(each, ranges.own.pod), TUNNEL[each]))
             word = ADDRESS[each]
             rules.append(f"{word} saddr != {known} snat {word} to {first(shown[0])}")
     return rules
@@ -367,28 +369,6 @@ def _families(ranges: PeerRanges) -> tuple[Family, ...]:
     return families(*ranges.seen.pod, *ranges.seen.external)
 
 
-def _lent_maps(lent: Mapping[str, str]) -> list[str]:
-    lines: list[str] = []
-    for each in families(*lent):
-        pairs = ", ".join(f"{shown} : {lent[shown]}" for shown in of_family(each, sorted(lent)))
-        lines += (
-            f"map lent{each} {{",
-            f"type {TYPE[each]} : {TYPE[each]}",
-            f"elements = {{ {pairs} }}",
-            "}",
-        )
-    return lines
-
-
 def _but(word: str, addresses: tuple[str, ...]) -> str:
     """Leaves destinations out; a match of its own, since they may lie in a range of another's."""
-    return f" {word} daddr != {_set(addresses)}" if addresses else ""
-
-
-def _set(elements: Iterable[str]) -> str:
-    return "{ " + ", ".join(elements) + " }"
-
-
-def _chain(name: str, hook: str, rules: list[str]) -> list[str]:
-    head = [f"{hook};"] if hook else []
-    return [f"chain {name} {{", *head, *rules, "}"]
+    return f" {word} daddr != {braces(addresses)}" if addresses else ""

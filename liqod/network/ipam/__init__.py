@@ -3,8 +3,9 @@
 Liqo's resources, in Liqo's words: each range is a ``Network`` (:mod:`.networks`), of which this
 cluster's own are made here (:mod:`.own`); a peer's ranges come with its ``Configuration``, which
 gets their aliases (:mod:`.configurations`); an ``IP`` gives another host an address that peers
-reach (:mod:`.ips`), and so have the API server (:mod:`.apiserver`) and peers that are relayed
-(:mod:`.relays`). The status of these is all there is to remember: :mod:`.book` is read from it.
+reach (:mod:`.ips`), and so have the API server (:mod:`.apiserver`), peers that are relayed
+(:mod:`.relays`) and endpoints at one peer that another reaches (:mod:`.transits`). The status of
+these is all there is to remember: :mod:`.book` is read from it.
 
 None of this needs the kernel: it works beside any API server.
 """
@@ -21,6 +22,7 @@ from liqod.network.ipam.ips import IPs
 from liqod.network.ipam.networks import Networks
 from liqod.network.ipam.own import OwnRanges
 from liqod.network.ipam.relays import Relays
+from liqod.network.ipam.transits import Transits
 
 
 async def run(context: ClusterContext) -> NoReturn:
@@ -35,4 +37,5 @@ async def run(context: ClusterContext) -> NoReturn:
         await nursery.start(ServerAddress(context).run)
         nursery.start_soon(IPs(context).run)
         nursery.start_soon(Relays(context).run)
+        nursery.start_soon(Transits(context).run)
     raise AssertionError("controllers end by cancellation only")

@@ -231,14 +231,14 @@ def server_ip(namespace: str) -> Key:
 
 
 def is_opened(key: Key, marks: Mapping[str, str], namespace: str) -> bool:
-    """True if an IP is no host's: it opens single ports to single peers, and is not lent.
+    """True if an IP is no host's: it opens something to single peers, and is not lent.
 
     Args:
         key: its namespace and name.
         marks: its labels.
         namespace: liqod's own.
     """
-    kinds = (labels.API_SERVER_PROXY, labels.RELAY)
+    kinds = (labels.API_SERVER_PROXY, labels.RELAY, labels.TRANSIT)
     ours = key[0] == namespace and marks.get(labels.IP_TYPE, "") in kinds
     return ours or key == server_ip(namespace)
 

@@ -11,14 +11,23 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.cluster.transitaddresses import Passage
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.addresses import parse
 from liqod.model.network.apiaddress import place_of
-from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges
+from liqod.model.network.ranges import (
+    MOST_TRANSIT,
+    ClusterCidrs,
+    Entrance,
+    PeerRanges,
+    Transit,
+    transit_problem,
+)
 from liqod.model.objects import conditions
 from liqod.network.dataplane.entrances import (
+    MEGABIT,
     ServerEntrance,
     is_named,
     of_gateways,
@@ -112,6 +121,7 @@ class PeerCIDRs(Controller[str]):
         found = self._configurations.store.decode(at, Configuration)
         if found is None:
             self._peer.network.set_ranges(None, NOT_JOINED)
+            self._peer.context.transit.give(self._peer.id, {})
             return None
         waits = waited_for(found)
         if waits:
@@ -119,7 +129,13 @@ class PeerCIDRs(Controller[str]):
             return None
         assert found.spec.local is not None  # or it would be waited for
         entrances = tuple(self._entrances(found.spec.local.cidr.external))
-        self._peer.network.set_ranges(ranges_of(found, tuple(self._lent()), entrances))
+        ranges = ranges_of(found, tuple(self._lent()), entrances)
+        transit = tuple(sorted(self._transit(ranges)))[:MOST_TRANSIT]
+        rate = self._peer.context.config.network.transit_rate * MEGABIT if transit else 0
+        ranges = msgspec.structs.replace(ranges, transit=transit, transit_rate=rate)
+        self._peer.network.set_ranges(ranges)
+        given = {Passage(self._peer.id, each.owner, each.host): each.shown for each in transit}
+        self._peer.context.transit.give(self._peer.id, given)
         return None
 
     def _entrances(self, external: tuple[str, ...]) -> Iterator[Entrance]:
@@ -138,12 +154,24 @@ class PeerCIDRs(Controller[str]):
         if server is not None and by_tunnel and self._peer.settings.api_server != "none":
             yield of_pods(server)
         if is_named(peer, settings.relay):
-            for key, each in self._opened():
+            for key, each in self._of_type(labels.RELAY):
                 to = relayed(each) if key[0] == context.namespace else None
                 if to is not None and to[0] != peer:
                     yield of_relay(each.status.ip, to[1], settings.relay_rate)
         if self._relayed:
             yield from of_gateways(external, self._ports())
+
+    def _transit(self, ranges: PeerRanges) -> Iterator[Transit]:
+        """Endpoints at other peers that are opened to this one."""
+        context, peer = self._peer.context, self._peer.id
+        for key, found in self._of_type(labels.TRANSIT):
+            marks = found.metadata.annotations
+            owner = marks.get(labels.TRANSIT_TO, "")
+            if key[0] != context.namespace or marks.get(labels.TRANSIT_FROM) != peer:
+                continue
+            way = Transit(owner, found.spec.ip, found.status.ip)
+            if context.transit.allows(peer, owner) and not transit_problem(ranges, way):
+                yield way
 
     def _ports(self) -> set[int]:
         """Where this cluster's gateways listen for other peers."""
@@ -164,10 +192,10 @@ class PeerCIDRs(Controller[str]):
             if parse(found.spec.ip) and found.status.ip:
                 yield found
 
-    def _opened(self) -> Iterator[tuple[Key, PeerIP]]:
+    def _of_type(self, kind: str) -> Iterator[tuple[Key, PeerIP]]:
         for key in sorted(self._ips.store):
             found = self._ips.store.decode(key, PeerIP)
-            if found is not None and found.metadata.labels.get(labels.IP_TYPE) == labels.RELAY:
+            if found is not None and found.metadata.labels.get(labels.IP_TYPE) == kind:
                 yield key, found
 
 

@@ -21,6 +21,7 @@ from liqod.network.dataplane.entrances import is_named
 from liqod.network.dataplane.families import first, of_family
 from liqod.network.dataplane.names import OUTER_ADDRESS
 from liqod.network.ipam.configurations import TENANTS
+from liqod.network.ipam.joinedpeers import JoinedPeers
 from liqod.network.ipam.networks import TOPIC
 from liqod.resources import CONFIGURATIONS, IPS, Configuration
 
@@ -36,25 +37,13 @@ class Relays(Controller[str]):
         self._configurations = Watched(CONFIGURATIONS, self._on_configuration)
         self._namespaces: Watched[str] = Watched(NAMESPACES, None, Selection(labels=TENANTS))
         self._ips = Watched(IPS, self._on_ip, within=(context.namespace,))
+        self._joined = JoinedPeers(context.client, self._namespaces, self._configurations)
         super().__init__(
             context, TOPIC, self._namespaces, self._configurations, self._ips, name="relays"
         )
 
     def _on_configuration(self, change: StoreChange) -> tuple[str]:
         return (change.key[1],)
-
-    async def _is_there(self, at: Key) -> bool:
-        """True if a Configuration exists after all, as the API server itself answers."""
-        found = await self._context.client.list(CONFIGURATIONS, Selection(at[0]), decode=Partial)
-        return any(each.metadata.name == at[1] for each in found)
-
-    def _place_of(self, peer: str) -> str:
-        """The peer's tenant namespace; empty where it has none."""
-        for key in self._namespaces.store:
-            found = self._namespaces.store.decode(key, Partial)
-            if found is not None and found.metadata.labels.get(labels.REMOTE_CLUSTER_ID) == peer:
-                return found.metadata.name
-        return ""
 
     def _on_ip(self, change: StoreChange) -> tuple[str, ...]:
         name = change.key[1]
@@ -64,15 +53,14 @@ class Relays(Controller[str]):
         """Have the IP of a peer, or not."""
         place: Key = (self._context.namespace, PREFIX + peer)
         if is_named(peer, self._context.config.network.relay):
-            at = (self._place_of(peer), peer)
-            found = self._configurations.store.decode(at, Configuration)
+            found = self._joined.find(peer)
             gateway = gateway_of(found) if found is not None else ""
             if gateway:
                 wanted = ip(self._context.namespace, peer, gateway)
                 await ensure(self._context.client, IPS, wanted, live=self._ips.store.get(place))
             if found is not None:
                 return None
-            if at[0] and await self._is_there(at):
+            if await self._joined.is_there(peer):
                 return DOUBT
         live = self._ips.store.decode(place, Partial)
         if live is not None and labels.MANAGED_BY_LIQOD in live.metadata.labels:

@@ -16,7 +16,7 @@ import msgspec
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
-from liqod.model.network.ranges import Entrance, PeerRanges
+from liqod.model.network.ranges import MOST_TRANSIT, Entrance, PeerRanges, transit_problem
 from liqod.network.orders.tunnels import Gateway, Surroundings, TunnelOrder
 
 KEY: Final = 32
@@ -113,6 +113,7 @@ def _of_ranges(ranges: PeerRanges) -> Iterator[str]:
             yield found
     yield from _addresses((*ranges.lent, *ranges.lent.values(), *ranges.unmasked))
     yield from _of_entrances(ranges.entrances)
+    yield from _of_transit(ranges)
 
 
 def _of_entrances(entrances: Iterable[Entrance]) -> Iterator[str]:
@@ -121,6 +122,21 @@ def _of_entrances(entrances: Iterable[Entrance]) -> Iterator[str]:
         yield from _ports((each.port, each.to))
         if each.rate < 0:
             yield f"the rate {each.rate} is below 0"
+
+
+def _of_transit(ranges: PeerRanges) -> Iterator[str]:
+    if len(ranges.transit) > MOST_TRANSIT:
+        yield f"{len(ranges.transit)} endpoints at other peers are more than {MOST_TRANSIT}"
+    if ranges.transit_rate < 0:
+        yield f"the rate {ranges.transit_rate} is below 0"
+    shown = {*(each.shown for each in ranges.transit), *ranges.lent}
+    if len(shown) < len(ranges.transit) + len(ranges.lent):
+        yield "an external address leads to two hosts"
+    for each in ranges.transit:
+        if (found := ids.cluster_id_problem(each.owner)) is not None:
+            yield found
+        if found := transit_problem(ranges, each):
+            yield found
 
 
 def _addresses(texts: Iterable[str]) -> Iterator[str]:

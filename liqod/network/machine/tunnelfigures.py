@@ -8,7 +8,7 @@ import trio
 
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.machine.tunnelcontrol import TunnelControl
-from liqod.network.orders.tunnels import PodsTrip, TunnelFigures
+from liqod.network.orders.tunnels import PodsTrip, TransitFigures, TunnelFigures
 from liqod.network.probing.pathmetrics import FOUGHT, PathMetrics
 from liqod.plugins.providers import TunnelProvider
 
@@ -71,6 +71,14 @@ def figures(
         guards=tuple(measures.guards or ()),
         trip=_trip(measures, now),
         untried=measures.pods.why if measures.pods.state == "untried" else "",
+        transit=tuple(
+            TransitFigures(
+                owner,
+                packets=measures.passed[owner, "packets"],
+                bytes=measures.passed[owner, "bytes"],
+            )
+            for owner in sorted({owner for owner, _ in measures.passed})
+        ),
     )
 
 

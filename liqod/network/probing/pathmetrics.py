@@ -10,9 +10,9 @@ import errno
 import ipaddress
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 import msgspec
 import trio
@@ -22,8 +22,9 @@ from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import PeerRanges
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.peerplan import LEAST_MTU
+from liqod.network.dataplane.transitrules import owners
 from liqod.network.dataplane.values import KernelChange
-from liqod.network.probing.pathprobe import KernelPathProbe
+from liqod.network.probing.pathprobe import KernelPathProbe, Unit
 from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.providers import Tunnel, TunnelStatus
 from liqod.tunnel.probes.messages import ProbeResult
@@ -35,6 +36,8 @@ FOUGHT: Final = 3
 
 INSTANT: Final = 0.001
 """Seconds after its time when a repair is forgotten for sure."""
+
+K = TypeVar("K")
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +98,7 @@ class PathMetrics:
         guards: chains of this machine that drop passing packets, unless a rule accepts them; None
             while nobody has looked.
         dropped: packets by counter, of this daemon's time and of what it found.
+        passed: packets and bytes to and from other peers' endpoints, by these peers' ids, likewise.
         passes: the largest packet that was found to pass, in bytes; None: not tried.
         trip: the newest.
     """
@@ -112,6 +116,7 @@ class PathMetrics:
         self.looked = self.received_at = self.arrived_at = -inf
         self.guards: list[str] | None = None
         self.dropped: Counter[str] = Counter()
+        self.passed: Counter[tuple[str, Unit]] = Counter()
         self.passes: int | None = None
         self.trip: RoundTrip | None = None
         self._names = names
@@ -121,6 +126,7 @@ class PathMetrics:
         self._timings = timings
         self._result = ProbeResult(False)
         self._counted: dict[str, int] = {}
+        self._counted_passing: dict[tuple[str, Unit], int] = {}
         self._received = 0
         self._sized_at = self._checked_at = self._tripped_at = -inf
         self._wake, self._fell = trio.Event(), trio.Event()
@@ -261,14 +267,16 @@ class PathMetrics:
             self.unreachable = await self._gauge.way_to(there) if there else ""
 
     async def _count(self, probe_target: ProbeTarget) -> None:
-        """Packets dropped; a counter that begins anew adds to what there was."""
+        """Packets dropped, and those that were passed on to other peers."""
         if self._gauge is None:
             return
         found = await self._gauge.dropped(self._names)
-        for name, packets in found.items():
-            before = self._counted.get(name, 0)
-            self.dropped[name] += packets - before if packets >= before else packets
+        add_up(self.dropped, self._counted, found)
         self._counted = found
+        others = owners(probe_target.ranges)
+        passed = await self._gauge.passed(self._names, others) if others else {}
+        add_up(self.passed, self._counted_passing, passed)
+        self._counted_passing = passed
 
     async def _size(self, probe_target: ProbeTarget) -> None:
         """How large a packet passes: looked for where one of today's size does not, and seldom."""
@@ -349,3 +357,10 @@ def alias_of(address: str, ranges: PeerRanges) -> str:
         if wanted in theirs:
             return str(alias[int(wanted) - int(theirs.network_address)])
     return ""
+
+
+def add_up(sums: Counter[K], before: Mapping[K, int], found: Mapping[K, int]) -> None:
+    """Add to sums the growth of counters; one that begins anew adds to what there was."""
+    for name, number in found.items():
+        last = before.get(name, 0)
+        sums[name] += number - last if number >= last else number

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, Literal
 
 from liqod.netlink import NETFILTER, Netlink
+from liqod.network.dataplane import transitrules
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import kernellinks, legacytables, ruleset
 from liqod.network.dataplane.names import (
@@ -24,6 +25,8 @@ from liqod.network.probing import packettap
 from liqod.network.probing.icmp import PATIENCE, Echoes, largest_packet, other_end
 from liqod.plugins.network.machineprocess import MachineProcess
 
+Unit = Literal["packets", "bytes"]
+"""Units in which the kernel counts."""
 TRIP_SIZE: Final = 64
 """Bytes of a packet that goes from pod to pod and back."""
 TRIP_TRIES: Final = 5
@@ -174,6 +177,28 @@ class KernelPathProbe:
         )
         outside = await self._kernel.within("", partial(_counters, names.nftables, ("strangers",)))
         return dict(Counter(inside) + Counter(outside))
+
+    async def passed(self, names: PeerNames, owners: Sequence[str]) -> dict[tuple[str, Unit], int]:
+        """Packets and bytes to and from other peers' endpoints, by these peers' ids.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+
+        def look() -> dict[tuple[str, Unit], int]:
+            with Netlink(NETFILTER) as netlink:
+                found = {
+                    owner: ruleset.counter(netlink, INSIDE_TABLE, transitrules.name(owner))
+                    for owner in owners
+                }
+            units: tuple[Unit, Unit] = ("packets", "bytes")
+            return {
+                (owner, unit): number
+                for owner, numbers in found.items()
+                for unit, number in zip(units, numbers, strict=True)
+            }
+
+        return await self._kernel.within(names.namespace, look)
 
 
 def _counters(table: str, wanted: Sequence[str]) -> dict[str, int]:

@@ -195,6 +195,15 @@ def gateway(facts: ClusterFacts) -> Finding | None:
     return ok("it can join the networks of peers")
 
 
+def transit(facts: ClusterFacts) -> Finding | None:
+    """Check that the networks of the peers are joined between which transit is allowed."""
+    if not facts.apart or not facts.leading or facts.unjoined is None:
+        return None
+    names = ", ".join(facts.apart)
+    why = f"[network] transit names {names}, and no network of a peer of that name is joined"
+    return failing(why, "`liqod peer` joins it; `liqod status` has the names of all peers")
+
+
 def serving(facts: ClusterFacts) -> Finding | None:
     """Check that the cluster has signed the serving certificate of virtual nodes."""
     if facts.serving is None or not facts.leading:
@@ -264,4 +273,5 @@ def liqod_checks() -> Sequence[Check]:
         Check(name="serving", title="kubelet API", scope="cluster", order=68, look=serving),
         Check(name="gateway", title="the gateway", scope="cluster", order=69, look=gateway),
         Check(name="plugins", title="plugins", scope="cluster", order=70, look=plugins),
+        Check(name="transit", title="transit", scope="cluster", order=71, look=transit),
     )

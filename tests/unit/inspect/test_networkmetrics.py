@@ -1,7 +1,7 @@
 """Metrics of joined networks in a scrape, and their absence where nothing is known."""
 
 from liqod.inspect.metrics import render
-from liqod.model.view.networkfacts import NetworkFacts, PodTrip
+from liqod.model.view.networkfacts import NetworkFacts, PodTrip, TransitFacts
 from liqod.peers.peernetwork import PeerNetwork
 from tests.unit.inspect.test_metrics import inspector
 
@@ -29,6 +29,26 @@ def test_a_network_that_stands():
     assert 'liqod_network_received_bytes_total{peer="milan"} 5.0' in lines
     assert 'liqod_network_dropped_packets_total{peer="milan",reason="spoofed"} 3.0' in lines
     assert 'liqo_peer_latency_us{cluster_id="milan",driver="wireguard"} 2000.0' in lines
+
+
+def test_what_a_peers_pods_reach_at_another_is_counted_by_both():
+    ways = (TransitFacts("oslo"), TransitFacts("turin", 2, 10, 1200))
+    lines = transit_lines(NetworkFacts(backend="wireguard", transit=ways))
+    assert lines == [
+        'liqod_transit_bytes_total{owner="oslo",peer="milan"} 0.0',
+        'liqod_transit_bytes_total{owner="turin",peer="milan"} 1200.0',
+        'liqod_transit_endpoints{owner="oslo",peer="milan"} 0.0',
+        'liqod_transit_endpoints{owner="turin",peer="milan"} 2.0',
+        'liqod_transit_packets_total{owner="oslo",peer="milan"} 0.0',
+        'liqod_transit_packets_total{owner="turin",peer="milan"} 10.0',
+    ]
+    assert transit_lines(NetworkFacts(backend="wireguard")) == []
+
+
+def transit_lines(facts: NetworkFacts) -> list[str]:
+    """The lines about transit, in order."""
+    text, _ = render(inspector(network=facts), "")
+    return sorted(each for each in text.decode().splitlines() if each.startswith("liqod_transit"))
 
 
 def test_one_that_is_silent_has_no_round_trip_and_is_not_up():

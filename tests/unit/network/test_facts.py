@@ -1,12 +1,13 @@
 """Facts of a peer's network that the doctor is shown, by objects and by the machine's report."""
 
+import msgspec
 import pytest
 
-from liqod.model.network.ranges import ClusterCidrs, PeerRanges
-from liqod.model.view.networkfacts import NetworkFacts
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges, Transit
+from liqod.model.view.networkfacts import NetworkFacts, TransitFacts
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.orders.tunnels import Gateway, PodsTrip, TunnelFigures
-from liqod.network.peernetworkfacts import facts, measured, relayed
+from liqod.network.orders.tunnels import Gateway, PodsTrip, TransitFigures, TunnelFigures
+from liqod.network.peernetworkfacts import facts, measured, relayed, transiting
 
 GATEWAY = Gateway(
     side="client", backend="wireguard", name="g", uid="u", mtu=1340, endpoints=("192.0.2.1:51840",)
@@ -82,6 +83,19 @@ def test_what_is_not_there_yet_is_waited_for(problem, ends, ranges, waits):
     assert waits in found.waits
     assert found.backend == ""
     assert measured(found, ranges, STANDS, 0.0) == found
+
+
+def test_endpoints_at_other_peers_are_counted_with_what_passed():
+    passed = TransitFigures("turin", 10, 1200)
+    ways = (Transit("turin", "10.99.0.5", "10.70.0.5"), Transit("turin", "10.99.0.6", "10.70.0.6"))
+    ranges = msgspec.structs.replace(RANGES, transit=ways)
+    found = transiting(of(TunnelFigures(transit=(passed,))), ranges, ["turin", "oslo"])
+    assert found.transit == (TransitFacts("oslo"), TransitFacts("turin", 2, 10, 1200))
+    assert str(found.transit[1]) == "2 endpoints at turin (10 packets, 1.2 kB)"
+    # One that is allowed no more is shown with what it had.
+    late = transiting(of(TunnelFigures(transit=(passed,))), RANGES, [])
+    assert late.transit == (TransitFacts("turin", 0, 10, 1200),)
+    assert transiting(NetworkFacts(), None, []).transit == ()
 
 
 def test_a_way_by_a_relay_names_it():

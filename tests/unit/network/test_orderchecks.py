@@ -3,12 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from liqod.model.network.ranges import ClusterCidrs, Entrance
+from liqod.model.network.ranges import ClusterCidrs, Entrance, Transit
 from liqod.network.machine.orderchecks import ReservedAddresses, around_problem, problem
 from liqod.network.orders.tunnels import Surroundings, TunnelOrder
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
 INJECTED = '10.0.0.0/8 accept; }; table inet other { chain c { comment "'
+TRANSIT = Transit("turin", "10.99.0.5", "10.70.0.6")
 ENTRANCE = Entrance("10.70.0.1", "tcp", 443, "192.0.2.1", 6443)
 
 
@@ -26,6 +27,7 @@ def by(**gateway: object) -> TunnelOrder:
         ORDER,
         of(lent={"10.70.0.5": "192.0.2.5"}, unmasked=("192.0.2.5",), entrances=(ENTRANCE,)),
         of(own=ClusterCidrs(("10.244.0.0/16", "fd00::/64"), ("10.70.0.0/16",))),
+        of(transit=(TRANSIT,), transit_rate=1000),
         by(side="server", endpoints=(), port=51840),
         by(endpoints=("[2001:db8::1]:51840", "gateway.example.com:51840")),
     ],
@@ -57,6 +59,18 @@ def test_a_sound_order(order: TunnelOrder):
         (of(lent={"10.70.0.5": INJECTED}), "is no address"),
         (of(lent={"10.70.0.5": "fe80::1%x; }"}), "is no address"),
         (of(unmasked=("all",)), "is no address"),
+        (of(transit=(replace(TRANSIT, host=INJECTED),)), "is no address"),
+        (of(transit=(replace(TRANSIT, shown=INJECTED),)), "is no address"),
+        (of(transit=(replace(TRANSIT, host="fe80::1%x", shown="fe80::2"),)), "is no address"),
+        (of(transit=(replace(TRANSIT, owner="x { } }; table"),)), "cluster id"),
+        (of(transit=(replace(TRANSIT, host="fd00::5"),)), "two families"),
+        (of(transit=(replace(TRANSIT, shown="10.71.0.6"),)), "no external address"),
+        (of(transit=(replace(TRANSIT, host="10.244.0.5"),)), "no address at another peer"),
+        (of(transit=(replace(TRANSIT, host="10.70.0.9"),)), "no address at another peer"),
+        (of(transit=(TRANSIT,), lent={"10.70.0.6": "192.0.2.5"}), "leads to two hosts"),
+        (of(transit=(TRANSIT, replace(TRANSIT, host="10.99.0.6"))), "leads to two hosts"),
+        (of(transit=(TRANSIT,) * 2049), "2049 endpoints"),
+        (of(transit=(TRANSIT,), transit_rate=-1), "below 0"),
         (of(entrances=(replace(ENTRANCE, host="any"),)), "is no address"),
         (of(entrances=(replace(ENTRANCE, to=70000),)), "port"),
         (of(entrances=(replace(ENTRANCE, rate=-1),)), "rate"),

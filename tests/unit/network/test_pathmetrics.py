@@ -11,11 +11,11 @@ import pytest
 import trio
 
 from liqod.errors import NetworkError, PluginError
-from liqod.model.network.ranges import ClusterCidrs, PeerRanges
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges, Transit
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget, alias_of
-from liqod.network.probing.pathprobe import KernelPathProbe
+from liqod.network.probing.pathprobe import KernelPathProbe, Unit
 from liqod.network.timings import ORDINARY
 from liqod.plugins.checks.network import ARRIVED
 from liqod.plugins.providers import TunnelSpec, TunnelStatus
@@ -47,6 +47,9 @@ class Way:
     every: float = 0.0
     slow: float = -1.0
     breaks: str = ""
+    ranges: PeerRanges = RANGES
+    passing: dict[tuple[str, Unit], int] = field(default_factory=dict)
+    asked_for: list[tuple[str, ...]] = field(default_factory=list)
 
     async def largest(self, names: PeerNames, side: Side, mtu: int, slow: float) -> int | None:
         self.slow = slow
@@ -80,6 +83,10 @@ class Way:
             raise NetworkError(self.fails)
         return dict(self.counts)
 
+    async def passed(self, names: PeerNames, owners: Sequence[str]) -> dict[tuple[str, Unit], int]:
+        self.asked_for.append(tuple(owners))
+        return dict(self.passing)
+
     async def problem(self) -> str | None:
         return None
 
@@ -101,7 +108,7 @@ async def measuring(port: int = 0) -> AsyncIterator[tuple[Way, PathMetrics, list
     way, turns = Way(), list[int]()
     measures = PathMetrics(NAMES, cast("KernelPathProbe", way), lambda: turns.append(1))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(measures.run, lambda: ProbeTarget(way, "client", 1340, RANGES, port))
+        nursery.start_soon(measures.run, lambda: ProbeTarget(way, "client", 1340, way.ranges, port))
         await trio.sleep(0.5)
         yield way, measures, turns
         nursery.cancel_scope.cancel()
@@ -218,6 +225,29 @@ async def test_counts_go_on_where_a_counter_begins_anew(autojump_clock):
         way.counts = {"spoofed": 1}
         await trio.sleep(2)
         assert measures.dropped["spoofed"] == 8
+
+
+async def test_what_passes_to_other_peers_is_added_up(autojump_clock):
+    async with measuring() as (way, measures, _):
+        assert way.asked_for == []  # nothing is opened
+        way.ranges = msgspec.structs.replace(
+            RANGES, transit=(Transit("turin", "10.99.0.5", "10.70.0.5"),)
+        )
+        way.passing = {("turin", "packets"): 5, ("turin", "bytes"): 500}
+        await trio.sleep(2)
+        way.passing = {("turin", "packets"): 1, ("turin", "bytes"): 50}
+        await trio.sleep(2)
+        assert measures.passed == {("turin", "packets"): 6, ("turin", "bytes"): 550}
+        assert set(way.asked_for) == {("turin",)}
+        # It is closed, and opened again with a counter that begins anew.
+        way.ranges = RANGES
+        await trio.sleep(2)
+        way.ranges = msgspec.structs.replace(
+            RANGES, transit=(Transit("turin", "10.99.0.5", "10.70.0.5"),)
+        )
+        way.passing = {("turin", "packets"): 3, ("turin", "bytes"): 90}
+        await trio.sleep(2)
+        assert measures.passed == {("turin", "packets"): 9, ("turin", "bytes"): 640}
 
 
 @pytest.mark.parametrize("arrivals", [0, 64])

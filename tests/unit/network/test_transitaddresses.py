@@ -4,6 +4,7 @@ import trio
 import trio.testing
 
 from liqod.cluster.transitaddresses import MOST, Passage, TransitAddresses
+from liqod.model.network.ranges import MOST_TRANSIT
 
 HOST = "10.72.0.5"
 WAY = Passage("milan", "turin", HOST)
@@ -74,6 +75,21 @@ def test_a_pair_is_bounded_in_each_direction():
     assert len(found.wanted()) == MOST + 1
 
 
+def test_all_pairs_together_are_bounded():
+    peers = [f"peer{number}" for number in range(MOST_TRANSIT // MOST + 1)]
+    found = TransitAddresses([("milan", each) for each in peers])
+    for peer in peers:
+        every = [(peer, f"10.72.{number >> 8}.{number & 255}") for number in range(MOST)]
+        found.publish(peer, "milan", every)
+    last = peers[-1]
+    assert len(found.wanted()) == MOST_TRANSIT
+    why = f"{MOST_TRANSIT} endpoints at peers are published to other peers already"
+    assert found.refusal("milan", last, "10.72.0.1") == why
+    found.release(peers[0], "milan")
+    assert len(found.wanted()) == MOST_TRANSIT
+    assert found.wants(Passage("milan", last, "10.72.0.1"))
+
+
 async def test_who_waits_is_notified_of_changes_alone():
     found = known()
     heard: list[str] = []
@@ -84,8 +100,9 @@ async def test_who_waits_is_notified_of_changes_alone():
             heard.append("given")
 
     async def wish() -> None:
+        wait = found.wishes()
         while True:
-            await found.wait_wishes()
+            await wait()
             heard.append("wanted")
 
     async with trio.open_nursery() as nursery:
