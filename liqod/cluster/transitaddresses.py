@@ -14,7 +14,7 @@ publishes to a peer, and reads here what to write::
     transit.settle(reader)                                 # all of the reader's were gone through
 
 ``address`` of the owner's is the one that its pod has in this cluster. The answer is an address as
-this cluster uses it, which crosses as its pods' addresses do. It is released after the peer was
+this cluster uses it, which is written to the peer as it is. It is released after the peer was
 written without it, so that no pod there is led astray. Those of an earlier daemon stay until their
 reader is settled.
 """
@@ -141,7 +141,7 @@ class TransitAddresses:
         """True if there is no address for an endpoint yet, and none is refused."""
         passage = Passage(reader, owner, address)
         given = passage in self._given.get(reader, {})
-        beyond = passage in self._users.get((reader, owner), {}) and not self.wants(passage)
+        beyond = passage in self._users and not self.wants(passage)
         return self.allows(reader, owner) and not given and not beyond
 
     async def wait_changed(self) -> None:

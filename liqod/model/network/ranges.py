@@ -55,7 +55,7 @@ class Entrance(msgspec.Struct, frozen=True, order=True):
     rate: int = 0
 
 
-class Transit(msgspec.Struct, frozen=True, order=True):
+class TransitEntrance(msgspec.Struct, frozen=True, order=True):
     """An external address at which one peer reaches one endpoint at another peer.
 
     Attributes:
@@ -91,11 +91,11 @@ class PeerRanges(msgspec.Struct, frozen=True, kw_only=True):
     lent: Mapping[str, str] = {}
     unmasked: tuple[str, ...] = ()
     entrances: tuple[Entrance, ...] = ()
-    transit: tuple[Transit, ...] = ()
+    transit: tuple[TransitEntrance, ...] = ()
     transit_rate: int = 0
 
 
-def transit_problem(ranges: PeerRanges, way: Transit) -> str:
+def transit_problem(ranges: PeerRanges, way: TransitEntrance) -> str:
     """The reason why an external address cannot lead to an endpoint; empty if it can.
 
     Args:

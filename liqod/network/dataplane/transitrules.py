@@ -9,7 +9,7 @@ the other peer's id in its name, and counts what passed.
 from collections.abc import Iterable
 from typing import Final
 
-from liqod.model.network.ranges import PeerRanges, Transit
+from liqod.model.network.ranges import PeerRanges, TransitEntrance
 from liqod.network.dataplane.families import Family, families, family_of, of_family
 from liqod.network.dataplane.nfttext import ADDRESS, TYPE, braces, chain, maps
 
@@ -31,7 +31,7 @@ def name(owner: str) -> str:
     return f"{PREFIX}-{owner}"
 
 
-def sets(transit: Iterable[Transit]) -> list[str]:
+def sets(transit: Iterable[TransitEntrance]) -> list[str]:
     """The addresses that were opened, each with the endpoint that it leads to."""
     lines = maps(PREFIX, {each.shown: each.host for each in transit})
     pairs: dict[tuple[str, Family], list[str]] = {}
@@ -48,7 +48,7 @@ def sets(transit: Iterable[Transit]) -> list[str]:
     return lines
 
 
-def arriving(transit: Iterable[Transit]) -> list[str]:
+def arriving(transit: Iterable[TransitEntrance]) -> list[str]:
     """Rules that let in packets to an open address."""
     shown = tuple(sorted(each.shown for each in transit))
     return [
@@ -57,7 +57,7 @@ def arriving(transit: Iterable[Transit]) -> list[str]:
     ]
 
 
-def leading(transit: Iterable[Transit]) -> list[str]:
+def leading(transit: Iterable[TransitEntrance]) -> list[str]:
     """Rules that lead them to the endpoints."""
     used = families(*(each.shown for each in transit))
     return [

@@ -22,7 +22,7 @@ from liqod.model.network.ranges import (
     ClusterCidrs,
     Entrance,
     PeerRanges,
-    Transit,
+    TransitEntrance,
     transit_problem,
 )
 from liqod.model.objects import conditions
@@ -161,7 +161,7 @@ class PeerCIDRs(Controller[str]):
         if self._relayed:
             yield from of_gateways(external, self._ports())
 
-    def _transit(self, ranges: PeerRanges) -> Iterator[Transit]:
+    def _transit(self, ranges: PeerRanges) -> Iterator[TransitEntrance]:
         """Endpoints at other peers that are opened to this one."""
         context, peer = self._peer.context, self._peer.id
         for key, found in self._of_type(labels.TRANSIT):
@@ -169,7 +169,7 @@ class PeerCIDRs(Controller[str]):
             owner = marks.get(labels.TRANSIT_TO, "")
             if key[0] != context.namespace or marks.get(labels.TRANSIT_FROM) != peer:
                 continue
-            way = Transit(owner, found.spec.ip, found.status.ip)
+            way = TransitEntrance(owner, found.spec.ip, found.status.ip)
             if context.transit.allows(peer, owner) and not transit_problem(ranges, way):
                 yield way
 

@@ -303,7 +303,7 @@ class PodsTrip(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TransitFigures(msgspec.Struct, frozen=True):
-    """What passed between the peer's pods and endpoints at another peer, both ways.
+    """Traffic between the peer's pods and endpoints at another peer, both ways.
 
     Attributes:
         owner: id of the other peer.

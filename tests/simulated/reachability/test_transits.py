@@ -12,7 +12,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.transitaddresses import Passage
-from liqod.model.network.ranges import Transit
+from liqod.model.network.ranges import TransitEntrance
 from liqod.network.ipam import transits
 from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.network.ipam.transits import CLOSED, name_of
@@ -42,14 +42,14 @@ class Three(msgspec.Struct, frozen=True):
         """Of the IP by which milan reaches that pod."""
         return name_of(Passage("milan", "turin", self.host))
 
-    async def opened(self, peer: Peer, count: int) -> tuple[Transit, ...]:
+    async def opened(self, peer: Peer, count: int) -> tuple[TransitEntrance, ...]:
         """The endpoints that a peer reaches, as soon as there are so many."""
 
-        async def look() -> tuple[Transit, ...] | None:
+        async def look() -> tuple[TransitEntrance, ...] | None:
             ranges = peer.network.ranges
             return ranges.transit if ranges is not None and len(ranges.transit) == count else None
 
-        found: tuple[Transit, ...] = await until(look)
+        found: tuple[TransitEntrance, ...] = await until(look)
         return found
 
     def publish(self, *addresses: str, user: str = "web") -> None:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from liqod.model.network.ranges import ClusterCidrs, PeerRanges, Transit
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges, TransitEntrance
 from liqod.model.view.networkfacts import NetworkFacts, TransitFacts
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import Gateway, PodsTrip, TransitFigures, TunnelFigures
@@ -87,7 +87,10 @@ def test_what_is_not_there_yet_is_waited_for(problem, ends, ranges, waits):
 
 def test_endpoints_at_other_peers_are_counted_with_what_passed():
     passed = TransitFigures("turin", 10, 1200)
-    ways = (Transit("turin", "10.99.0.5", "10.70.0.5"), Transit("turin", "10.99.0.6", "10.70.0.6"))
+    ways = (
+        TransitEntrance("turin", "10.99.0.5", "10.70.0.5"),
+        TransitEntrance("turin", "10.99.0.6", "10.70.0.6"),
+    )
     ranges = msgspec.structs.replace(RANGES, transit=ways)
     found = transiting(of(TunnelFigures(transit=(passed,))), ranges, ["turin", "oslo"])
     assert found.transit == (TransitFacts("oslo"), TransitFacts("turin", 2, 10, 1200))

@@ -3,13 +3,13 @@
 import pytest
 from msgspec.structs import replace
 
-from liqod.model.network.ranges import ClusterCidrs, Entrance, Transit
+from liqod.model.network.ranges import ClusterCidrs, Entrance, TransitEntrance
 from liqod.network.machine.orderchecks import ReservedAddresses, around_problem, problem
 from liqod.network.orders.tunnels import Surroundings, TunnelOrder
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
 INJECTED = '10.0.0.0/8 accept; }; table inet other { chain c { comment "'
-TRANSIT = Transit("turin", "10.99.0.5", "10.70.0.6")
+TRANSIT = TransitEntrance("turin", "10.99.0.5", "10.70.0.6")
 ENTRANCE = Entrance("10.70.0.1", "tcp", 443, "192.0.2.1", 6443)
 
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from liqod.errors import NetworkError, PluginError
-from liqod.model.network.ranges import ClusterCidrs, PeerRanges, Transit
+from liqod.model.network.ranges import ClusterCidrs, PeerRanges, TransitEntrance
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.probing.pathmetrics import PathMetrics, ProbeTarget, alias_of
@@ -231,7 +231,7 @@ async def test_what_passes_to_other_peers_is_added_up(autojump_clock):
     async with measuring() as (way, measures, _):
         assert way.asked_for == []  # nothing is opened
         way.ranges = msgspec.structs.replace(
-            RANGES, transit=(Transit("turin", "10.99.0.5", "10.70.0.5"),)
+            RANGES, transit=(TransitEntrance("turin", "10.99.0.5", "10.70.0.5"),)
         )
         way.passing = {("turin", "packets"): 5, ("turin", "bytes"): 500}
         await trio.sleep(2)
@@ -243,7 +243,7 @@ async def test_what_passes_to_other_peers_is_added_up(autojump_clock):
         way.ranges = RANGES
         await trio.sleep(2)
         way.ranges = msgspec.structs.replace(
-            RANGES, transit=(Transit("turin", "10.99.0.5", "10.70.0.5"),)
+            RANGES, transit=(TransitEntrance("turin", "10.99.0.5", "10.70.0.5"),)
         )
         way.passing = {("turin", "packets"): 3, ("turin", "bytes"): 90}
         await trio.sleep(2)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges, Transit
+from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges, TransitEntrance
 from liqod.network.dataplane import names
 from liqod.network.dataplane.families import families, family_of
 from liqod.network.dataplane.names import PeerNames
@@ -30,9 +30,9 @@ BOTH = PeerRanges(
         Entrance("fd00:70::2", "tcp", 6443, "fd00:7::1", 6443),
     ),
     transit=(
-        Transit("oslo", "10.73.0.9", "10.70.0.4"),
-        Transit("turin", "10.72.0.5", "10.70.0.5"),
-        Transit("turin", "fd00:74::5", "fd00:70::4"),
+        TransitEntrance("oslo", "10.73.0.9", "10.70.0.4"),
+        TransitEntrance("turin", "10.72.0.5", "10.70.0.5"),
+        TransitEntrance("turin", "fd00:74::5", "fd00:70::4"),
     ),
     transit_rate=125_000_000,
 )

@@ -37,9 +37,13 @@ def test_an_address_is_known_once_it_is_given():
     assert found.wanted() == (WAY,)
     assert found.address("milan", "turin", HOST) is None
     assert found.refusal("milan", "turin", HOST) == "it has no address for milan yet"
+    assert found.awaits("milan", "turin", HOST)
+    assert (found.users("milan"), found.users("turin")) == ({"web"}, set())
     found.give("milan", {WAY: "10.70.0.9"})
     assert found.address("milan", "turin", HOST) == "10.70.0.9"
     assert found.refusal("milan", "turin", HOST) == ""
+    assert not found.awaits("milan", "turin", HOST)
+    assert not found.awaits("milan", "oslo", HOST)
     assert found.address("turin", "milan", HOST) is None
     assert found.address("milan", "oslo", HOST) is None
     found.give("milan", {})
@@ -68,6 +72,7 @@ def test_a_pair_is_bounded_in_each_direction():
     late = Passage("milan", "turin", "10.72.99.9")
     assert len(found.wanted()) == MOST + 1
     assert not found.wants(late)
+    assert not found.awaits("milan", "turin", "10.72.99.9")
     why = f"{MOST} endpoints at turin are published to milan already"
     assert found.refusal("milan", "turin", "10.72.99.9") == why
     found.publish("many", "milan", every[1:])
