@@ -14,6 +14,7 @@ import trio
 from liqod.cluster.transitaddresses import TransitAddresses
 from liqod.kube.cache.store import StoreChange
 from liqod.model.crossing.thirdclusters import ThirdCluster, Transit
+from liqod.model.network.ranges import translating
 from liqod.peers.peer import Peer
 from liqod.reflection.topology import PartialVirtualNode
 from liqod.reflection.view import ReflectedObject
@@ -84,7 +85,8 @@ class ThirdEndpoints:
         if peer is None or peer.tenant_namespace != namespace:
             return ThirdCluster(cluster)
         way = peer.settings.pod_network
-        return ThirdCluster(cluster, way, peer.network.ranges if way == "tunnel" else None)
+        ranges = translating(peer.network.ranges) if way == "tunnel" else None
+        return ThirdCluster(cluster, way, ranges)
 
     # What is published.
 

@@ -15,10 +15,12 @@ from liqod.inspect.components import Components
 from liqod.inspect.doctor import KEPT, Doctor
 from liqod.inspect.probing import CheckProbes
 from liqod.inspect.summary import EventSummary
+from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.headline import first_failing
 from liqod.model.view.state import LiveState
 from liqod.network.orders.tunnels import BackendTrouble, MachineFacts, MachineRead
 from liqod.network.remotemachine import RemoteMachine
+from liqod.peers.peernetwork import PeerNetwork
 from liqod.plugins.callguard import FAILING
 from liqod.plugins.diagnosis import Check, ClusterFacts, Finding, failing, ok
 from liqod.plugins.host import PluginHost
@@ -216,6 +218,16 @@ def test_what_the_machine_lacks_is_known_to_the_doctor():
     assert running.unjoined == "missing: nft"
     running.machine.receive(MachineRead(2, MachineFacts()))
     assert running.unjoined == ""
+
+
+def test_peers_without_a_joined_network_are_known_to_the_doctor():
+    running = components.Components()
+    networks = {"milan": PeerNetwork(), "turin": PeerNetwork()}
+    for name, network in networks.items():
+        peer: Any = SimpleNamespace(network=network)
+        running.peers[name] = peer
+    networks["milan"].set_ranges(PeerRanges())
+    assert running.apart({"milan", "turin", "oslo"}) == ("oslo", "turin")
 
 
 async def test_a_probe_and_its_look_are_given_the_settings():

@@ -9,6 +9,7 @@ import trio
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
+from liqod.cluster.transitaddresses import TransitAddresses
 from liqod.discovery.discoverymanager import DiscoveryManager
 from liqod.discovery.sightings import KeptSighting
 from liqod.inspect.components import Components
@@ -149,6 +150,7 @@ async def test_the_daemon_knows_the_reasons_of_objects_and_the_clusters_that_are
         config=config.parse(""),
         client=SimpleNamespace(certificate=None, stats=ClientStats()),
         informers=SimpleNamespace(find=lambda *_: None, all=list),
+        transit=TransitAddresses([("milan", "turin")]),
     )
     writer = SimpleNamespace(writer=SimpleNamespace(counts={}))
     engine = SimpleNamespace(
@@ -168,6 +170,7 @@ async def test_the_daemon_knows_the_reasons_of_objects_and_the_clusters_that_are
     probes: Any = SimpleNamespace(canary=lambda peer: None, server=lambda: None, skew=None)
     facts = FactsInMemory(context, shown, PluginHost(Plugins()), EventSummary(), probes)
     cluster = facts.cluster()
+    assert cluster.apart == ("milan", "turin")
     assert [each.cluster_id for each in cluster.sightings.values()] == ["turin"]
     assert [each.what for each in objects.sightings(cluster)] == [
         "manual sees it, and it is not peered with, as nobody has said so"

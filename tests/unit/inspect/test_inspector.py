@@ -12,6 +12,7 @@ import trio
 from liqod import config
 from liqod.cli import inspectorclient as client
 from liqod.cluster.podselection import PodSelection
+from liqod.cluster.transitaddresses import TransitAddresses
 from liqod.inspect.components import Components
 from liqod.inspect.inspector import Inspector
 from liqod.kube.http.transport import ClientStats
@@ -47,6 +48,7 @@ def context(text: str = "", raw: Any = answer) -> Any:
             server="https://rome", certificate=None, raw=raw, find=nothing, stats=ClientStats()
         ),
         version="v1.35.0",
+        transit=TransitAddresses(),
     )
 
 
