@@ -2,7 +2,7 @@
 
 A run of tests gives hundreds of commands, and each of them would spend two thirds of a second of a
 core on imports. One process has everything imported, and forks for each command; what the fork
-then does is what `python -m liqod` does.
+then does is what `python -m liqod` does. Shells find it as a program, which asks for such a fork.
 """
 
 from __future__ import annotations
@@ -33,6 +33,19 @@ SIZE = 1 << 20
 PARENT_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of linux/prctl.h."""
 _prctl = ctypes.CDLL(None).prctl
+PROGRAM = """#!{python} -IS
+import json, os, signal, socket, sys
+with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
+    line.connect({address!r})
+    request = {{"words": sys.argv[1:], "environment": dict(os.environ), "folder": os.getcwd()}}
+    socket.send_fds(line, [json.dumps(request).encode()], [0, 1, 2])
+    pid = int(line.recv({size}))
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, _: os.kill(pid, number))
+    sys.exit(int(line.recv({size}) or b"1"))
+"""
+"""Asks for a fork with its own files, words and environment, hands signals on to it, and ends as it
+does."""
 
 
 def run(
@@ -70,6 +83,17 @@ def run(
 def _text(file: Any) -> str:
     file.seek(0)
     return str(file.read().decode(errors="replace"))
+
+
+@functools.cache
+def programs() -> Path:
+    """A folder for the search path of shells, with the program `liqod`."""
+    address = _server()
+    folder = workspace.new("programs")
+    made = folder / "liqod"
+    made.write_text(PROGRAM.format(python=sys.executable, address=address, size=SIZE))
+    made.chmod(0o755)
+    return folder
 
 
 _starting = threading.Lock()
@@ -132,6 +156,7 @@ def _answer(line: socket.socket) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     os.chdir(request["folder"])
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     sys.argv = ["liqod", *request["words"]]
     status = _main()
     line.send(str(status).encode())

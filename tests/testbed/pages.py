@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.testbed import shownblocks
+from tests.testbed import commands, shownblocks
 from tests.testbed.daemon import STOP_DEADLINE
 from tests.testbed.processes import Child, plain_environment, tail
 
@@ -152,7 +152,9 @@ class Terminal:
                 that was exported.
             statuses: with which it may end.
         """
-        here = {"KUBECONFIG": f"{self.folder}/{at}.kubeconfig"} if at else {}
+        here = {"PATH": f"{commands.programs()}:{self.environment['PATH']}"}
+        if at:
+            here["KUBECONFIG"] = f"{self.folder}/{at}.kubeconfig"
         if export := re.fullmatch(r"export (\w+)=(.*)", line):
             self.environment[export[1]] = export[2].replace("$PWD", str(self.folder))
             return ""
