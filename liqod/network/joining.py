@@ -78,19 +78,22 @@ async def _run(peer: Peer, machine: RemoteMachine, api: Callable[[], str], leads
     while True:
         async with trio.open_nursery() as nursery:
             if machine.facts.now.unknown:
-                _await_machine(peer, machine)
+                nursery.start_soon(_await_machine, peer, machine, leads)
             else:
                 nursery.start_soon(_join, peer, machine, api, leads)
             await machine.facts.wait_changed()
             nursery.cancel_scope.cancel()
 
 
-def _await_machine(peer: Peer, machine: RemoteMachine) -> None:
+async def _await_machine(peer: Peer, machine: RemoteMachine, leads: bool) -> None:
     """Report that nothing is known of this machine: what is there stays as it is until then."""
     problem = machine.facts.now.problem
     peer.network.tunnel = lambda: NetworkFacts(problem=problem)
     peer.network.set_connected(None, problem)
     peer.network.looked.set()
+    if leads:
+        here = LocalFacts(namespace=peer.context.namespace, backends={}, unknown=problem)
+        await Gateways(peer, Observable(TunnelEndpoints()), here, (), machine.role).run()
 
 
 async def _join(peer: Peer, machine: RemoteMachine, api: Callable[[], str], leads: bool) -> None:

@@ -421,12 +421,15 @@ async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
         CannotJoin: no network can be joined at that site.
         ConfigError: this gateway is impossible, with the reason.
     """
+    undecided = ""
 
     async def look() -> R | None:
+        nonlocal undecided
         found = await site.client.get(kind, name, site.namespace, decode=type_)
         told = conditions.of_type(found.status.conditions, "Accepted")
         if told is not None and told.observed_generation not in (None, found.metadata.generation):
             return None  # it is about an earlier request, such as another port
+        undecided = told.message if told is not None and told.status == "Unknown" else ""
         if told is not None and told.status == "False":
             if told.reason == CANNOT_JOIN:
                 raise CannotJoin(f"{site.id}: {told.message}")
@@ -453,7 +456,9 @@ async def _accepted(site: Site, kind: Kind, type_: type[R], name: str) -> R:
     found = await poll_until(
         look,
         within=ANSWERS_WITHIN,
-        failing=lambda: CannotJoin(f"the daemon of {site.id} makes no gateway"),
+        failing=lambda: CannotJoin(
+            f"{site.id}: {undecided}" if undecided else f"the daemon of {site.id} makes no gateway"
+        ),
     )
     if is_told(found):
         return found

@@ -313,7 +313,7 @@ def joined(
     facts: dict[str, Any] = {}
     problems: list[str] = []
     for one in gateways or ():
-        bad = [each for each in one.status.conditions if each.status == "False"]
+        bad = [each for each in one.status.conditions if each.status in ("False", "Unknown")]
         problems += [f"{one.KIND.name} {one.name}: {each.message or each.reason}" for each in bad]
     servers = [each for each in gateways or () if isinstance(each, GatewayServer)]
     gateway = _first(servers) or _first(gateways or ())

@@ -42,6 +42,8 @@ OTHER_NAMESPACE: Final = "OtherNamespace"
 """The reason where it is not in the peer's tenant namespace."""
 CANNOT_JOIN: Final = "CannotJoin"
 """The reason where this machine lacks something, or is not configured to do it."""
+UNDECIDED: Final = "Undecided"
+"""The reason where it is not known yet what this machine can do; the condition is ``Unknown``."""
 PORTS: Final = 1024
 """How many ports from there are tried where one is another gateway's already."""
 MTU: Final = 1340
@@ -92,6 +94,7 @@ class LocalFacts(msgspec.Struct, frozen=True, kw_only=True):
         websocket: whether servers take their tunnels in a websocket, too.
         kept: ports at which this daemon listens itself, when it runs.
         undecided: the backends of which it is not known whether they work here, and why, a clause.
+        unknown: why nothing is known of this machine, a clause; empty where something is.
     """
 
     namespace: str
@@ -101,6 +104,7 @@ class LocalFacts(msgspec.Struct, frozen=True, kw_only=True):
     websocket: bool = False
     kept: frozenset[int] = frozenset()
     undecided: Mapping[str, str] = {}
+    unknown: str = ""
 
 
 def judged(
@@ -143,6 +147,8 @@ def elsewhere(one: Object, peer: str, namespace: str) -> GatewayRefusal:
 
 def refusal(one: Object, peer: str, here: LocalFacts) -> GatewayRefusal | None:
     """Why a gateway cannot be; None where it can."""
+    if here.unknown:
+        return None
     if here.problem:
         return GatewayRefusal(CANNOT_JOIN, f"the network cannot be joined here: {here.problem}")
     marked = one.metadata.labels.get(labels.REMOTE_CLUSTER_ID, "")
@@ -194,6 +200,8 @@ def undecided(one: Object, here: LocalFacts) -> str:
 
     Parts of it that are there stay meanwhile, and no other one counts in its place.
     """
+    if here.unknown:
+        return f"it is not known yet whether the network can be joined here: {here.unknown}"
     backend = backend_of(one, here)
     assert isinstance(backend, str)
     why = here.undecided.get(backend, "")

@@ -1,9 +1,9 @@
 """GatewayServers and GatewayClients of a peer: which one counts, its keys, and where it is reached.
 
 Written by ``liqod peer``, ``liqoctl`` or a manifest, in whichever order; each object's conditions
-report its result. ``Accepted``: it can be, and is the one. ``PeerKeyAccepted``: the peer's
-PublicKey is here and can be used. Nothing is applied from here: both ends are published
-(:mod:`.tunnelendpoints`).
+report its result. ``Accepted``: it can be, and is the one; where that is not known yet, what was
+accepted stays so. ``PeerKeyAccepted``: the peer's PublicKey is here and can be used. Nothing is
+applied from here: both ends are published (:mod:`.tunnelendpoints`).
 """
 
 from collections.abc import Iterator
@@ -134,7 +134,9 @@ class Gateways(Controller[str]):
         live = [one for one in found if not one.leaving]
         chosen, refused = gatewayplan.judged(live, self._peer.id, self._here)
         waits = gatewayplan.undecided(chosen, self._here) if chosen is not None else ""
-        if waits:
+        if chosen is not None and waits:
+            if not conditions.holds(chosen.status.conditions, ACCEPTED):
+                await self._refuse(chosen, GatewayRefusal(gatewayplan.UNDECIDED, waits))
             self._ends.set(TunnelEndpoints(waits=waits))
             return None
         port = self._port(chosen)
@@ -295,6 +297,7 @@ class Gateways(Controller[str]):
         return {"addresses": addresses_, "port": port, "protocol": transport}, told
 
     async def _refuse(self, one: Object, why: GatewayRefusal) -> None:
+        """Say why a gateway is not, or not yet."""
         status: Json = {"conditions": [_condition(one, ACCEPTED, why, "")]}
         if why.reason == gatewayplan.NOT_MADE:
             status["backends"] = sorted(self._here.backends)
@@ -322,7 +325,8 @@ class Gateways(Controller[str]):
 def _condition(one: Object, type_: str, why: GatewayRefusal | None, good: str) -> dict[str, Any]:
     status, reason, message = ("True", type_, good)
     if why is not None:
-        status, reason, message = ("False", why.reason, why.message[:1024])
+        held = "Unknown" if why.reason == gatewayplan.UNDECIDED else "False"
+        status, reason, message = (held, why.reason, why.message[:1024])
     seen = {"observedGeneration": one.metadata.generation} if one.metadata.generation else {}
     return {"type": type_, "status": status, "reason": reason, "message": message, **seen}
 

@@ -25,7 +25,7 @@ from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.hostcapabilities import lacking
-from liqod.network.orders.tunnels import Listening
+from liqod.network.orders.tunnels import Listening, MachineFacts
 from liqod.procedures import answering, kubeconfigpeering, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
@@ -286,6 +286,23 @@ async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(mo
             assert "CAP_NET_ADMIN" in joining.without
             assert await objects(rome, AT_ROME) == set()
             assert await objects(milan, AT_MILAN) == set()
+
+
+@pytest.mark.parametrize("name", ["rome", "milan"])
+@pytest.mark.parametrize("known", ["nothing", "all but the backend"])
+async def test_of_a_machine_of_which_not_all_is_known_yet_it_is_named_and_nothing_is_left(
+    monkeypatch: pytest.MonkeyPatch, name: str, known: str
+):
+    silent = "the network wireguard has not come back from problem within 5 s"
+    facts = MachineFacts(problem=silent, unknown=True)
+    if known != "nothing":
+        facts = MachineFacts(addresses=("192.0.2.5",), undecided={"wireguard": silent})
+    async with two(monkeypatch, {name: GatewayHost(facts=facts)}) as (rome, milan):
+        joining = await join(rome, milan)
+        assert joining.without.startswith(f"{name}: it is not known yet whether ")
+        assert joining.without.endswith(f" here: {silent}")
+        assert await objects(rome, AT_ROME) == set()
+        assert await objects(milan, AT_MILAN) == set()
 
 
 def making(*backends: str) -> GatewayHost:
