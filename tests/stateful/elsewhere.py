@@ -251,6 +251,26 @@ ELSEWHERE = {
         "netns/test_machine_apart.py",
         "test_whichever_of_both_is_away_no_packet_is_lost",
     ),
+    f"{GATEWAY}: `liqod tunnel` ends, alone or with the daemon": (
+        "netns/test_parts.py",
+        "test_each_part_fails_and_packets_go_on",
+    ),
+    f"{GATEWAY}: `liqod tunnel` and `liqod node` end at once, on a host": (
+        "netns/test_parts.py",
+        "test_each_part_fails_and_packets_go_on",
+    ),
+    f"{GATEWAY}: all three programs end at once, on a host": (
+        "netns/test_parts.py",
+        "test_each_part_fails_and_packets_go_on",
+    ),
+    f"{GATEWAY}: the daemon or `liqod node` is frozen for some seconds, or both": (
+        "netns/test_parts.py",
+        "test_each_part_fails_and_packets_go_on",
+    ),
+    f"{GATEWAY}: `liqod tunnel` is frozen for less than six seconds": (
+        "netns/test_parts.py",
+        "test_each_part_fails_and_packets_go_on",
+    ),
     f"{GATEWAY}: `liqod node`, or its process of the tunnels, where the daemon is called "
     "[at port 443](security.md#port-443)": (
         "netns/test_called_daemon.py",
