@@ -4,6 +4,7 @@
     ├── ConfigError              the operator mends a file, a flag or a manifest
     │   └── Misuse               the command line itself makes no sense
     ├── PluginError              the plugin is named and left out
+    │   └── PluginParked         it is not called for a while, and nothing was done
     ├── NetworkError             the kernel refuses a part of the network, or cannot be asked
     ├── TransientError           try again, with back-off
     │   ├── Unreachable          no connection, or it broke, or nothing came within the deadline
@@ -47,6 +48,10 @@ class PluginError(LiqodError):
     """
 
     retry_after: float | None = None
+
+
+class PluginParked(PluginError):
+    """A plugin is parked: it was not called, and is to be called later."""
 
 
 class NetworkError(LiqodError):

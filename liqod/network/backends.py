@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.errors import PluginError
+from liqod.errors import PluginError, PluginParked
 from liqod.network.dataplane.names import PeerNames
 from liqod.plugins.callguard import CallGuard
 from liqod.plugins.providers import (
@@ -159,9 +159,9 @@ class GuardedTunnel:
 
 
 def refuse(gauge: CallGuard) -> None:
-    """Raise PluginError where a backend is parked: it is not to be called now."""
+    """Raise PluginParked where a backend is parked: it is not to be called now."""
     if gauge.rests:
-        raise PluginError(f"{gauge} is {gauge.trouble}")
+        raise PluginParked(f"{gauge} is {gauge.trouble}")
 
 
 def _built(

@@ -4,12 +4,12 @@ The data path, the probes and the tunnels' backends are handed on from here, so 
 network can be run with others in their place.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Final, NoReturn, Protocol
 
 import msgspec
 
-from liqod.errors import LiqodError
+from liqod.errors import LiqodError, PluginParked
 from liqod.network.backends import Backend
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames, Side
@@ -98,16 +98,25 @@ async def nowhere(around: Surroundings) -> GatewayHost:
     return NOWHERE
 
 
-async def take_down(machine: GatewayHost, names: PeerNames) -> None:
+async def take_down(machine: GatewayHost, names: PeerNames, makers: Collection[str] = ()) -> None:
     """Have nothing of a peer's on this machine, by its names alone.
+
+    Args:
+        machine: this machine.
+        names: of the peer.
+        makers: the backends by which it can have a tunnel, of which none that is parked is passed
+            over; empty where they are not known.
 
     Raises:
         LiqodError: something does not go; what did is gone.
     """
     failed: list[LiqodError] = []
-    for build in machine.tunnels.values():
+    for backend, build in machine.tunnels.items():
         try:
             await build(names).down()
+        except PluginParked as error:
+            if not makers or backend in makers:
+                failed.append(error)
         except LiqodError as error:  # no tunnel prevents the removal of the rest
             failed.append(error)
     if machine.datapath is not None:

@@ -184,16 +184,24 @@ class PeerTunnel:
         control.on_begun(desired)
         await datapath.prepare(self._names)
         tunnel = self._tunnel_of(desired.gateway.backend)
-        lacks = await tunnel.problem()
-        if lacks is not None:
-            raise LiqodError(lacks)
-        control.on_up(await tunnel.up(desired.spec, silent=silent), trio.current_time())
+        try:
+            if (lacks := await tunnel.problem()) is not None:
+                raise LiqodError(lacks)
+            control.on_up(await tunnel.up(desired.spec, silent=silent), trio.current_time())
+        except LiqodError:
+            await self._cut(desired.cut, datapath)
+            raise
         await self._lay(desired, datapath)
         if control.up != desired:
             await self._measures.find_own(desired.ranges)
         control.on_made(desired, trio.current_time())
         self._attend(desired, datapath)
         self.report()
+
+    async def _cut(self, cut: bool, datapath: KernelDatapath) -> None:
+        """End connections to the peer, or let them be, where the data path alone can be changed."""
+        if self._laid is not None and self._laid[0].cut != cut:
+            await self._lay(msgspec.structs.replace(self._laid[0], cut=cut), datapath)
 
     async def _lay(self, desired: DesiredTunnel, datapath: KernelDatapath) -> None:
         """Have the data path, for packets of the size that the path carries."""
@@ -225,7 +233,8 @@ class PeerTunnel:
     async def _remove(self) -> None:
         """Have nothing of the peer's on this machine. Raises LiqodError: something does not go."""
         self._release()
-        await take_down(self._host(), self._names)
+        maker = self._control.maker
+        await take_down(self._host(), self._names, (maker,) if maker else ())
         self._tunnel = self._laid = None
 
     def _tunnel_of(self, backend: str) -> Tunnel:

@@ -76,6 +76,8 @@ class TunnelControl:
         state: how the tunnel is, but for its pods.
         judged: whether the probes, or a failure, have judged it.
         up: the network that is there; None while there is none.
+        maker: the backend of what there is, also of one that was begun and has failed; empty where
+            there is nothing, or it is not known.
         last: the last verdict of the probes; None while none go.
         failures: number of failures in a row.
     """
@@ -87,8 +89,7 @@ class TunnelControl:
         self.up: DesiredTunnel | None = None
         self.last: ProbeResult | None = None
         self.failures = 0
-        self._backend = ""
-        """The maker of what there is, also of one that was begun and has failed."""
+        self.maker = ""
         self._offers: bool | None = None
         """True if the peer's gateway reports to take the tunnel in a websocket; None: no report."""
         self._disturbed = False
@@ -181,12 +182,12 @@ class TunnelControl:
         if not wanted.active and backend not in stands_by:
             return Vacate(wanted)
         silent = max(0.0, now - self._silent_since)
-        return Make(wanted, self._backend not in ("", backend), silent)
+        return Make(wanted, self.maker not in ("", backend), silent)
 
     def on_begun(self, desired: DesiredTunnel) -> None:
         """The network is being made: until that is done it is not as it is to be."""
         self._disturbed = True
-        self._backend = desired.gateway.backend
+        self.maker = desired.gateway.backend
 
     def on_up(self, pause: float, now: float) -> None:
         """The tunnel is made, and is to be brought up again after a pause."""
@@ -204,11 +205,11 @@ class TunnelControl:
     def on_vacated(self, desired: DesiredTunnel) -> None:
         """Nothing of the peer's is there."""
         self.up, self._disturbed, self._again_at = desired, False, inf
-        self._backend, self.failures = "", 0
+        self.maker, self.failures = "", 0
 
     def on_removed(self) -> None:
         """Nothing of the peer's is there, for another to be made."""
-        self.up, self._backend = None, ""
+        self.up, self.maker = None, ""
 
     def on_failure(self, why: str, retry_at: float) -> None:
         """The machine refuses something, which is to be tried again."""
