@@ -26,7 +26,7 @@ import trio
 
 from liqod import __version__, healthz
 from liqod.config import Config, load
-from liqod.errors import ConfigError, LiqodError, Unreachable
+from liqod.errors import ConfigError, LiqodError, NetworkError, Unreachable
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.controller import report_failures
@@ -92,7 +92,11 @@ def command(arguments: list[str]) -> int:
     except ConfigError as error:
         logger.error("%s", error)
         return 2
-    lacks = capabilities.look(tunnels=False)
+    try:
+        lacks = capabilities.look(tunnels=False)
+    except NetworkError as error:
+        logger.error("%s", error)
+        return 1
     if lacks is not None:
         logger.error("%s: run it as root, or by the unit that systemd.md describes", lacks)
         return 2

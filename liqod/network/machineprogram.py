@@ -142,7 +142,10 @@ class MachineProgram:
 
 async def _log_silence(why: str) -> None:
     """Log why no daemon can order this machine: where it can be no gateway, none is to."""
-    lacks = await capabilities.problem()
+    try:
+        lacks = await capabilities.problem()
+    except LiqodError:
+        lacks = None
     if lacks is None:
         log.warning("no daemon can order this machine: %s", why)
     else:

@@ -119,11 +119,11 @@ class TunnelProcess:
         await self._retire()
         async with self.machine.turn:
             left = await self._left()
-            if not left.tunnels:
-                await self.machine.end()
+            if left is None or not left.tunnels:
+                await self.machine.end(hangs=left is None)
 
-    async def _left(self) -> TunnelReport:
-        """How the process is once the tunnel has ended; an empty report of one that is to end.
+    async def _left(self) -> TunnelReport | None:
+        """How the process is once the tunnel has ended, empty where it is gone; None: it hangs.
 
         Raises:
             NetworkError: it answers, and has the tunnel yet.
@@ -133,8 +133,8 @@ class TunnelProcess:
         except OSError as error:
             try:
                 left, _ = await self.machine.ask(TunnelRequest(wanted.STATUS, self.name))
-            except OSError:
-                return TunnelReport()  # it is gone, or it hangs, and all its tunnels with it
+            except OSError as silence:  # it is gone, or it hangs, and all its tunnels with it
+                return None if isinstance(silence, TimeoutError) else TunnelReport()
             if left.digest is not None:
                 raise NetworkError(f"the tunnel {self.name} does not end: {error}") from error
         return left

@@ -1,5 +1,6 @@
 """Checks that this process can have networks at all: rights, programs, devices."""
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -12,10 +13,16 @@ from liqod.network.dataplane.kernel import nft, sysctls
 TUN = Path("/dev/net/tun")
 RIGHTS = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 """By their bits, for tunnels and namespaces of their own."""
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+"""Errors of a machine that has what it needs, but not at this moment."""
 
 
 async def problem() -> str | None:
-    """The reason why this process can have no tunnels and network namespaces; None for none."""
+    """The reason why this process can have no tunnels and network namespaces; None for none.
+
+    Raises:
+        NetworkError: it cannot be found out now.
+    """
     return await trio.to_thread.run_sync(look)
 
 
@@ -25,7 +32,18 @@ def look(*, tunnels: bool = True) -> str | None:
     Args:
         tunnels: whether tunnels and namespaces of their own are wanted; else no more than links,
             routes and filters in the namespace that this process is in.
+
+    Raises:
+        NetworkError: it cannot be found out now.
     """
+    try:
+        return _lacks(tunnels)
+    except OSError as error:
+        raise NetworkError(f"this machine cannot be looked at now: {error}") from error
+
+
+def _lacks(tunnels: bool) -> str | None:
+    """As :func:`look`. Raises OSError where it cannot be found out."""
     needed = list(RIGHTS.values()) if tunnels else ["CAP_NET_ADMIN"]
     missing = [right for right in needed if right not in _effective()]
     if shutil.which(nft.PROGRAM) is None:
@@ -39,6 +57,9 @@ def look(*, tunnels: bool = True) -> str | None:
         with Netlink(NETFILTER), Netlink():
             return None
     except NetworkError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and cause.errno in EXHAUSTED:
+            raise cause from None
         return str(error)
 
 
