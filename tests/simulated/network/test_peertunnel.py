@@ -13,10 +13,6 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
 from liqod.identity import tunnelkeys
 from liqod.model.network.ranges import ClusterCidrs
-from liqod.network.dataplane import peerplan
-from liqod.network.dataplane.names import PeerNames
-from liqod.network.dataplane.peerplan import PeerPlan
-from liqod.network.dataplane.values import Namespace
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.hostcapabilities import lacking
@@ -307,28 +303,6 @@ async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
         site.machine.disturbed.set()
         await site.machine.until("begin", "up", "apply")
         assert site.machine.silent == 0.0
-
-
-async def test_connections_are_cut_and_let_be_while_the_tunnel_cannot_be_brought_up(monkeypatch):
-    async with joined(monkeypatch) as site:
-        laid: list[bool] = []
-
-        def plan(names: PeerNames, *_: object, cut: bool, **__: object) -> PeerPlan:
-            laid.append(cut)
-            return PeerPlan(names, Namespace(), Namespace())
-
-        monkeypatch.setattr(peerplan, "plan", plan)
-        await stand(site)
-        await eventually(site.machine.listens)
-        site.machine.broken = "up"
-        hear = site.machine.heard
-        assert hear is not None
-        hear(ProbeResult(False))
-        await trio.sleep(tunnelcontrol.CUT + 60.0)
-        assert laid == [False, True], "once, however often it is tried"
-        hear(ProbeResult(True, latency=0.001))
-        await trio.sleep(60.0)
-        assert laid == [False, True, False]
 
 
 async def test_what_the_machine_refuses_is_said_and_tried_again(monkeypatch):

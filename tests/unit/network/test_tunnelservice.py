@@ -12,7 +12,7 @@ import trio
 from msgspec.structs import replace
 from trio.testing import wait_all_tasks_blocked
 
-from liqod.errors import NetworkError, PluginParked
+from liqod.errors import NetworkError
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
@@ -56,9 +56,6 @@ class Machine:
     news: list[TunnelNews] = field(default_factory=list)
     role: Role = field(default_factory=Role)
     facts: MachineFacts = FACTS
-    unseen: str = ""
-    parked: bool = False
-    """True if a backend of a third party is not called now."""
 
     async def run(
         self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
@@ -91,11 +88,6 @@ class Machine:
     def build(self, names: PeerNames) -> Tunnel:
         return Rope(self, names.peer_id)
 
-    def build_other(self, names: PeerNames) -> Tunnel:
-        if self.parked:
-            raise PluginParked("the network rope is parked for 60 s more")
-        return Rope(self, f"{names.peer_id} by rope")
-
     def _do(self, what: str, peer: str) -> None:
         if peer in self.refuses:
             raise self.refuses[peer]
@@ -114,12 +106,9 @@ class Machine:
         return [each for each in self.news if not isinstance(each, TunnelReport)]
 
     async def look(self, around: Surroundings) -> GatewayHost:
-        if self.unseen:
-            raise NetworkError(self.unseen)
-        others = {"rope": self.build_other} if self.parked else {}
         return GatewayHost(
             facts=self.facts,
-            tunnels={"wireguard": self.build, **others},
+            tunnels={"wireguard": self.build},
             datapath=cast("KernelDatapath", self),
         )
 
@@ -144,8 +133,10 @@ class Rope:
 
 
 @asynccontextmanager
-async def serving(*, looks: bool = True) -> AsyncIterator[tuple[Machine, TunnelService]]:
-    machine = Machine()
+async def serving(
+    machine: Machine | None = None, *, looks: bool = True
+) -> AsyncIterator[tuple[Machine, TunnelService]]:
+    machine = machine or Machine()
     service = TunnelService("rome", machine.role, machine.news.append, machine.look)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.run)
@@ -309,38 +300,6 @@ async def test_an_end_that_fails_says_why_and_may_be_ordered_again():
             TunnelEnded(5, "busy"),
             TunnelEnded(6, "a bug"),
             TunnelEnded(7),
-        ]
-
-
-async def test_a_parked_backend_is_in_the_way_of_those_ends_alone_that_may_be_its_own():
-    async with serving() as (machine, service):
-        machine.parked = True
-        service.receive(ReadMachine(2))
-        await settled()
-        service.receive(ORDER)
-        await settled()
-        service.receive(replace(OSLO, gateway=replace(GATEWAY, backend="rope")))
-        await settled()
-        # Of the last one this program knows no order: an earlier one may have had it.
-        for number, peer in enumerate(("milan", "oslo", "turin"), 5):
-            service.receive(EndTunnel(number, peer))
-            await settled()
-        parked = "the network rope is parked for 60 s more"
-        assert machine.answers()[-3:] == [
-            TunnelEnded(5),
-            TunnelEnded(6, parked),
-            TunnelEnded(7, parked),
-        ]
-        assert all(("remove", each) in machine.did for each in ("milan", "oslo", "turin"))
-
-
-async def test_a_machine_that_cannot_be_looked_at_now_lacks_nothing():
-    async with serving() as (machine, service):
-        machine.unseen = "this machine cannot be looked at now: Too many open files"
-        service.receive(ReadMachine(2))
-        await settled()
-        assert machine.answers() == [
-            MachineRead(2, MachineFacts(problem=machine.unseen, unknown=True))
         ]
 
 
