@@ -31,6 +31,7 @@ class Fault(msgspec.Struct, kw_only=True, eq=False):
         silent: hold the connection and never answer.
         cut: for a watch: end it after so many events, without the end of the stream.
         expire: for a watch: end it with a 410 event after ``cut`` events (or at once).
+        empty: for a list or a watch: answer as if there were no such object at all.
         hits: how many requests it has hit.
     """
 
@@ -45,6 +46,7 @@ class Fault(msgspec.Struct, kw_only=True, eq=False):
     silent: bool = False
     cut: int | None = None
     expire: bool = False
+    empty: bool = False
     hits: int = 0
 
     def matches(self, verb: str, path: str, user: str) -> bool:

@@ -21,6 +21,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.http.cpubudget import LONGEST_IN_DEBT
 from liqod.kube.watched import DOUBT, Watched
+from liqod.model import ids
 from liqod.model.clusterset.admission import Scope
 from liqod.model.clusterset.exchange import Told, confirmed, exchange_name, is_shared, tell
 from liqod.model.clusterset.exports import Export
@@ -177,12 +178,12 @@ class Exchanges(Controller[str]):
     async def reconcile(self, namespace: str) -> float | None:
         """Tell the peer the exports of one namespace, or that there are none for it any more."""
         shared = self._is_shared(namespace)
-        if not shared and (self._namespaces.doubtful or self._maps.doubtful):
-            return DOUBT
         asked, answered = self._asked(namespace), self._answered(namespace)
         if not shared and asked is None and answered is None:
             self._leave_out(namespace, frozenset())
             return None
+        if not shared and not await self._surely_unshared(namespace):
+            return DOUBT
         if shared and self._addresses.waits and (asked or answered):
             return None  # its ranges come, and then all addresses anew
         told = tell(self._exports(namespace), self._sent, self._virtual()) if shared else Told()
@@ -194,11 +195,12 @@ class Exchanges(Controller[str]):
         before = {**(asked.spec.exports if asked else {}), **_answer_of(answered)}
         kept = {}
         for name in before.keys() - told.texts.keys() - told.left_out if shared else ():
-            if not await self._has_ended((namespace, name)):
+            if not await self._own.surely_ended((namespace, name)):
                 kept[name] = before[name]
                 again = DOUBT
         texts = {**kept, **told.texts}
-        await self._ask(namespace, texts, asked, shared=shared and not full)
+        if not await self._ask(namespace, texts, asked, shared=shared and not full):
+            again = DOUBT
         if answered is not None:
             await self._answer(answered, texts, shared=shared)
         return again
@@ -234,16 +236,23 @@ class Exchanges(Controller[str]):
         """The names of this cluster's virtual nodes."""
         return frozenset(name for _, name in self._nodes.store.indexed(_VIRTUAL, _VIRTUAL))
 
-    async def _has_ended(self, key: Key) -> bool:
-        """True if an export that the peer has been told is certainly none any more."""
-        if self._own.read(key) is not None:
-            return not self._own.doubtful
-        return await self._own.exports.surely_gone(key)
+    async def _surely_unshared(self, namespace: str) -> bool:
+        """True if a namespace is certainly not shared: what the stores lack is asked for."""
+        if self._namespaces.store.get(("", namespace)) is None:
+            return await self._namespaces.surely_gone(("", namespace))
+        key = (self._peer.tenant_namespace, self._peer.id)
+        if self._maps.store.get(key) is None:
+            return await self._maps.surely_gone(key)
+        return not self._namespaces.doubtful and not self._maps.doubtful
 
     async def _ask(
         self, namespace: str, texts: dict[str, str], live: ServiceExchange | None, *, shared: bool
-    ) -> None:
-        """Keep the object that the replication carries to the peer, if this cluster borrows."""
+    ) -> bool:
+        """Keep the object that the replication carries to the peer, if this cluster borrows.
+
+        Returns:
+            False if that is not certain.
+        """
         name = exchange_name(namespace, self._peer.id)
         place = self._peer.tenant_namespace
         if shared and self._borrows():
@@ -261,8 +270,14 @@ class Exchanges(Controller[str]):
             wanted = {"metadata": metadata, "spec": spec}
             raw = self._exchanges.store.get((place, name))
             await ensure(self._client, SERVICE_EXCHANGES, wanted, live=raw)
-        elif live is not None and not self._identities.doubtful:
-            await self._client.delete(SERVICE_EXCHANGES, name, place, uid=live.metadata.uid)
+            return True
+        if live is None:
+            return True
+        identity = place, ids.control_plane_identity(self._peer.id)
+        if shared and not await self._identities.surely_gone(identity):
+            return False
+        await self._client.delete(SERVICE_EXCHANGES, name, place, uid=live.metadata.uid)
+        return True
 
     async def _answer(self, live: ServiceExchange, texts: dict[str, str], *, shared: bool) -> None:
         before = msgspec.to_builtins(live.status) if live.status is not None else {}

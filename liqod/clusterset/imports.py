@@ -158,17 +158,37 @@ class Imports(Controller[Key]):
         importing = {each.cluster for each in before.status.clusters} if before else set()
         known = self._told.of(key, found, importing, _since(before))
         self._report(key, known.refused)
+        doubtful = await self._lacking(key, importing, known)
         merged = merge(known.exports)
         again: float | None = None
         refused: PermanentError | None = None
         if merged is not None:
             again, refused = await self._make(key, merged, known)
         elif not known.kept:
-            again = await self._remove(key)
+            await self._remove(key)
+        again = DOUBT if doubtful else again
         await self._tell(key, found, merged, complete=not known.kept)
         if refused is not None:
             raise refused  # the key is tried again
         return again
+
+    async def _lacking(self, key: Key, importing: set[str], known: Heard) -> bool:
+        """Have the endpoints kept of clusters that export no more, unless that is certain.
+
+        Returns:
+            True if it is not for any.
+        """
+        there = importing | {source_of(each) for each in self._reach.slices(key).values()}
+        found = known.kept | {each.cluster for each in known.exports}
+        own = self._context.cluster_id
+        for cluster in sorted(there - found):
+            if cluster == own:
+                ended = await self._own.surely_ended(key)
+            else:
+                ended = await self._told.surely_ended(self._client, key, cluster, own)
+            if not ended:
+                known.kept.add(cluster)
+        return not known.kept <= found
 
     async def _make(
         self, key: Key, merged: Merged, known: Heard
@@ -273,22 +293,16 @@ class Imports(Controller[Key]):
         stays = [each for each in there.values() if source_of(each) in kept]
         return len(wanted) + len(stays), None
 
-    async def _remove(self, key: Key) -> float | None:
-        """End an import that no cluster exports any more; what it owns goes with it."""
+    async def _remove(self, key: Key) -> None:
+        """End an import that certainly no cluster exports any more; what it owns goes with it."""
         live = self._imports.store.decode(key, Partial)
         if live is None or live.metadata.labels.get(labels.MANAGED_BY_LIQOD) != labels.TRUE:
-            return None
-        if self._exchanges.doubtful or self._own.doubtful or self._namespaces.doubtful:
-            return DOUBT
-        export = self._own.read(key)
-        if export is None and not await self._own.exports.surely_gone(key):
-            return DOUBT
+            return
         await delete_all(self._client, ENDPOINT_SLICES, self._reach.slices(key).values())
         raw = self._own.service((key[0], derived_name(key)))
         if raw is not None:
             await self._delete_service(raw)
         await delete_all(self._client, self._kinds.imports, [live])
-        return None
 
     # --- what is said ---------------------------------------------------------------------------
 

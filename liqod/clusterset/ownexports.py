@@ -67,6 +67,14 @@ class OwnExports(Generic[K]):
         """True if a Service or its endpoints may be there that the stores lack."""
         return self._services.doubtful or self._slices.doubtful
 
+    async def surely_ended(self, key: Key) -> bool:
+        """True if an export of that name is certainly none: what the stores lack is asked for."""
+        if self.read(key) is None:
+            return await self.exports.surely_gone(key)
+        if self.service(key) is None:
+            return await self._services.surely_gone(key)
+        return not self.doubtful
+
     def within(self, namespace: str) -> Iterable[Key]:
         """The keys of the ServiceExports of a namespace."""
         return self.exports.store.indexed("namespace", namespace)

@@ -10,16 +10,19 @@ from typing import Final, NamedTuple
 import msgspec
 
 from liqod.apimachinery.meta import Partial
-from liqod.cluster.tenancy import is_from, tenant_of
+from liqod.cluster.tenancy import is_from, look_up_tenant, tenant_of
 from liqod.clusterset.exchanges import is_asked
 from liqod.clusterset.sharing import Sharing
 from liqod.kube.cache.store import Index, Key, StoreChange
+from liqod.kube.client import Client
+from liqod.kube.definitions import is_defined
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.admission import Scope, admit
+from liqod.model.clusterset.exchange import exchange_name
 from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.since import not_before
 from liqod.model.network.remapping import Remapped
-from liqod.resources.exchanges import ServiceExchange
+from liqod.resources.exchanges import SERVICE_EXCHANGES, ServiceExchange
 
 _BY_NAMESPACE: Final = "of"
 
@@ -95,9 +98,8 @@ class ToldExports:
         kept: set[str] = set()
         refused: list[str] = []
         told: dict[str, str] = {}
-        for place in sorted(self._exchanges.store.indexed(_BY_NAMESPACE, key[0])):
-            exchange = self._exchanges.store.decode(place, ServiceExchange)
-            found = exchange and self._said(exchange, place[0])
+        for place in self._at(key[0]):
+            found = self._said_at(place)
             if found and key[1] in found[1]:
                 # Two clusters that borrow from each other tell it twice, by the same word.
                 told.setdefault(found[0], found[1][key[1]])
@@ -117,17 +119,54 @@ class ToldExports:
                 kept.add(peer)
         return Heard(exports, kept, refused)
 
-    def _said(self, exchange: ServiceExchange, tenant: str) -> tuple[str, dict[str, str]] | None:
+    async def surely_ended(self, client: Client, key: Key, peer: str, own: str) -> bool:
+        """True if a peer certainly exports nothing of that name to this cluster.
+
+        Args:
+            client: this cluster's.
+            key: namespace and name.
+            peer: its id.
+            own: this cluster's.
+        """
+        if self._exchanges.doubtful or self._namespaces.doubtful:
+            return False
+        heard = (self._said_at(each) for each in self._at(key[0]))
+        if any(each is not None and each[0] == peer for each in heard):
+            return True  # it tells of that namespace, and what it says has been heard
+        if not await is_defined(client, SERVICE_EXCHANGES):
+            return False
+        tenant = await look_up_tenant(client, peer)
+        if tenant is None:
+            return True
+        for provider in (peer, own):
+            name = exchange_name(key[0], provider)
+            found = await client.find(SERVICE_EXCHANGES, name, tenant.name, decode=ServiceExchange)
+            if found is not None and key[1] in (_side(found, peer) or ()):
+                return False
+        return True
+
+    def _at(self, namespace: str) -> list[Key]:
+        """The keys of the exchanges of a namespace."""
+        return sorted(self._exchanges.store.indexed(_BY_NAMESPACE, namespace))
+
+    def _said_at(self, place: Key) -> tuple[str, dict[str, str]] | None:
         """The peer that has its part in an exchange, and its exports; None where it is nobody's."""
-        namespace = self._namespaces.store.decode(("", tenant), Partial)
+        exchange = self._exchanges.store.decode(place, ServiceExchange)
+        namespace = self._namespaces.store.decode(("", place[0]), Partial)
         peer = tenant_of(namespace) if namespace is not None else None
-        if peer is None:
+        if exchange is None or peer is None:
             return None
-        if is_from(exchange.metadata.labels, peer):
-            return peer, exchange.spec.exports
-        if is_asked(exchange, peer) and exchange.status is not None:
-            return peer, exchange.status.exports
-        return None
+        said = _side(exchange, peer)
+        return (peer, said) if said is not None else None
+
+
+def _side(exchange: ServiceExchange, peer: str) -> dict[str, str] | None:
+    """The exports that a peer tells by an exchange; None where it tells nothing by that one."""
+    if is_from(exchange.metadata.labels, peer):
+        return exchange.spec.exports
+    if is_asked(exchange, peer) and exchange.status is not None:
+        return exchange.status.exports
+    return None
 
 
 def _nowhere(address: str) -> Remapped:

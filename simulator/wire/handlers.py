@@ -54,7 +54,7 @@ class Handlers:
                 item = self.registry.get(route.resource, _namespace(route), route.name)
                 return _object(route, request, item)
             case "list":
-                return self._reads.list(route, request)
+                return self._reads.list(route, request, fault)
             case "watch":
                 return self._reads.watch(route, request, fault)
             case "create":

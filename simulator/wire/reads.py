@@ -28,10 +28,10 @@ class Reads:
         self._storage = storage
         self._faults = faults
 
-    def list(self, route: Route, request: HttpRequest) -> HttpResponse:
+    def list(self, route: Route, request: HttpRequest, fault: Fault | None) -> HttpResponse:
         """A list, or a page of one. Raises ApiError."""
         storage, resource = self._storage, route.resource
-        selects = selection(request, resource)
+        selects = _shown(fault, selection(request, resource))
         collection = storage.of(resource.qualified)
         items = collection.items(route.namespace or None)
         found = [item for item in items if selects is None or selects(item)]
@@ -74,7 +74,7 @@ class Reads:
             resource=route.resource,
             form=form_of(request),
             namespace=route.namespace or None,
-            selects=selection(request, route.resource, name=route.name),
+            selects=_shown(fault, selection(request, route.resource, name=route.name)),
             since=None if initial or since in ("", "0") else int(since),
             bookmarks=wants(request, "allowWatchBookmarks"),
             initial_end=initial,
@@ -101,6 +101,11 @@ def selection(request: HttpRequest, resource: Resource, name: str = "") -> ItemT
     if by_field is None:
         return lambda item: by_label(labels_of(item))
     return lambda item: by_label(labels_of(item)) and by_field(item)
+
+
+def _shown(fault: Fault | None, selects: ItemTest | None) -> ItemTest | None:
+    """The test of the objects that a fault lets be seen."""
+    return (lambda item: False) if fault is not None and fault.empty else selects
 
 
 def _make_token(version: int, last: Item) -> str:

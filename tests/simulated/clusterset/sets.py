@@ -37,6 +37,13 @@ async def share(who: Member, peers: str, namespace: str = "shop") -> None:
         await who.admin.patch(NAMESPACES, namespace, {"metadata": marks})
 
 
+async def both(rome: Member, milan: Member) -> None:
+    """Have the clusters peered, with the namespace shared by both."""
+    await rome.peer(milan)
+    for who, peer in ((rome, milan), (milan, rome)):
+        await share(who, peer.id)
+
+
 async def export(who: Member, address: str, name: str = "web", **spec: Any) -> None:
     """A Service with one endpoint, and its ServiceExport."""
     ports = [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
@@ -82,11 +89,13 @@ async def backends(who: Member, name: str = "web") -> dict[str, dict[str, bool]]
     return found
 
 
-async def until_backends(who: Member, wanted: dict[str, dict[str, bool]]) -> None:
+async def until_backends(
+    who: Member, wanted: dict[str, dict[str, bool]], name: str = "web"
+) -> None:
     """Wait until an import has these endpoints."""
 
     async def look() -> bool:
-        return await backends(who) == wanted
+        return await backends(who, name) == wanted
 
     await eventually(look)
 

@@ -22,6 +22,7 @@ from tests.simulated.clusterset.sets import (
     EXPORTS,
     IMPORTS,
     backends,
+    both,
     export,
     imported,
     services,
@@ -69,13 +70,6 @@ async def test_both_clusters_import_what_either_exports_and_nothing_is_left_when
             await who.gone(IMPORTS, "web", "shop")
             await until_backends(who, {})
             assert await services(who) == ["web"]
-
-
-async def both(rome, milan):
-    """Peered, with the namespace shared by both."""
-    await rome.peer(milan)
-    for who, peer in ((rome, "milan"), (milan, "rome")):
-        await share(who, peer)
 
 
 async def test_nobody_sees_an_export_unless_both_clusters_share_its_namespace():

@@ -1,0 +1,201 @@
+"""Services of the set where clusters are wrong, are killed half-way, or go back in time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+import trio
+
+from liqod.apimachinery.kinds import (
+    CUSTOM_RESOURCES,
+    ENDPOINT_SLICES,
+    NAMESPACES,
+    SERVICES,
+    Kind,
+)
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.definitions import RETURN, name_of
+from liqod.resources import IDENTITIES, NAMESPACE_MAPS
+from liqod.resources.exchanges import SERVICE_EXCHANGES
+from simulator import EmbeddedCluster
+from simulator.cluster import State
+from simulator.faults import Fault
+from tests.simulated.borrower import offload
+from tests.simulated.clusterset.sets import (
+    EXPORTS,
+    IMPORTS,
+    backends,
+    both,
+    conditions,
+    export,
+    imported,
+    services,
+    sharing,
+    until_backends,
+)
+from tests.simulated.members import Member
+
+pytestmark = pytest.mark.long
+FROM_ROME = {"rome": {"10.71.0.1": True}}
+EMPTY = {
+    "exports": EXPORTS,
+    "exchanges": SERVICE_EXCHANGES,
+    "services": SERVICES,
+    "imports": IMPORTS,
+    "namespaces": NAMESPACES,
+    "identities": IDENTITIES,
+}
+
+
+@pytest.mark.parametrize("kind", EMPTY.values(), ids=EMPTY)
+@pytest.mark.parametrize("starts", [False, True], ids=["while-it-runs", "as-it-starts"])
+async def test_a_list_that_comes_empty_and_complete_withdraws_nothing(kind, starts):
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await imported(milan, "rome")
+        await until_backends(milan, FROM_ROME)
+        ips = (await imported(milan, "rome"))["spec"]["ips"]
+        async with listing_nothing(kind, rome, milan, starts=starts):
+            await stays(milan)
+        await trio.sleep(10)
+        assert await backends(milan) == FROM_ROME
+        assert (await imported(milan, "rome"))["spec"]["ips"] == ips
+
+
+@asynccontextmanager
+async def listing_nothing(kind: Kind, *clusters: Member, starts: bool) -> AsyncIterator[None]:
+    """Their API servers list nothing of a kind, and say that this is all."""
+    faults = [Fault(verb=each, path=f"/{kind.plural}$", empty=True) for each in ("list", "watch")]
+    for who in clusters:
+        if starts:
+            await who.stop()
+        for each in faults:
+            who.cluster.faults.add(each)
+        if starts:
+            await who.start()
+        who.cluster.faults.cut_watches()
+    yield
+    expired = Fault(verb="watch", path=f"/{kind.plural}$", expire=True)
+    for who in clusters:
+        for each in faults:
+            who.cluster.faults.remove(each)
+        who.cluster.faults.add(expired)
+        who.cluster.faults.cut_watches()
+    await trio.sleep(2)
+    for who in clusters:
+        who.cluster.faults.remove(expired)
+
+
+async def stays(who: Member) -> None:
+    """Look again and again that the endpoints and the import are there."""
+    for _ in range(20):
+        await trio.sleep(2)
+        assert await backends(who) == FROM_ROME
+        assert await who.admin.find(IMPORTS, "web", "shop") is not None
+
+
+async def test_maps_that_come_empty_do_not_end_what_an_offloaded_namespace_shares():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await offload(rome.admin, "shop", namespaceMappingStrategy="EnforceSameName")
+        await export(rome, "10.71.0.1")
+        await until_backends(milan, FROM_ROME)
+        async with listing_nothing(NAMESPACE_MAPS, rome, starts=True):
+            await stays(milan)
+
+
+@pytest.mark.parametrize("killed", [False, True], ids=["it-runs", "the-exporter-is-killed"])
+async def test_a_service_that_is_deleted_and_made_again_is_exported_again(killed):
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await until_backends(milan, FROM_ROME)
+        if killed:
+            await rome.stop()
+        await rome.admin.delete(SERVICES, "web", "shop")
+        await rome.admin.delete(ENDPOINT_SLICES, "web-1", "shop")
+        if not killed:
+            await milan.gone(IMPORTS, "web", "shop")
+            assert (await conditions(rome))["Valid"] == ("False", "NoService")
+        await rome.admin.delete(EXPORTS, "web", "shop")
+        await export(rome, "10.71.0.2")
+        if killed:
+            await rome.start()
+        await until_backends(milan, {"rome": {"10.71.0.2": True}})
+        await imported(milan, "rome")
+        assert len(await services(milan)) == 1
+
+
+@asynccontextmanager
+async def restored(who: Member, saved: State) -> AsyncIterator[None]:
+    """A cluster is what it was when a backup was made; its daemon was stopped meanwhile."""
+    await who.stop()
+    port = who.cluster.port
+    newer = msgspec.structs.replace(saved, version=who.cluster.registry.storage.version + 1_000_000)
+    await who.cluster.stop()
+    async with (
+        EmbeddedCluster(who.id, port=port, state=newer) as who.cluster,
+        Client(from_kubeconfig(who.cluster.kubeconfig)) as who.admin,
+    ):
+        await who.start()
+        yield
+        await who.stop()
+
+
+async def test_an_exporter_that_is_restored_from_a_backup_exports_what_it_had_then():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await until_backends(milan, FROM_ROME)
+        saved = rome.cluster.save()
+        await export(rome, "10.71.0.2", name="api")
+        await imported(milan, "rome", name="api")
+        moved = {"endpoints": [{"addresses": ["10.71.0.3"]}]}
+        await rome.admin.patch(ENDPOINT_SLICES, "web-1", moved, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.3": True}})
+        async with restored(rome, saved):
+            await until_backends(milan, FROM_ROME)
+            await milan.gone(IMPORTS, "api", "shop")
+
+
+async def test_an_importer_that_is_restored_from_a_backup_imports_what_there_is_now():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await until_backends(milan, FROM_ROME)
+        saved = milan.cluster.save()
+        await export(rome, "10.71.0.2", name="api")
+        await imported(milan, "rome", name="api")
+        await rome.admin.delete(EXPORTS, "web", "shop")
+        await milan.gone(IMPORTS, "web", "shop")
+        async with restored(milan, saved):
+            await imported(milan, "rome", name="api")
+            await milan.gone(IMPORTS, "web", "shop")
+
+
+@pytest.mark.parametrize(
+    "kind", [IMPORTS, EXPORTS, SERVICE_EXCHANGES], ids=["imports", "exports", "exchanges"]
+)
+async def test_what_is_gone_with_its_definition_is_back_after_it(kind):
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await export(milan, "10.72.0.1")
+        wanted = {"rome": {"10.71.0.1": True}, "milan": {"10.72.0.1": True}}
+        await until_backends(rome, wanted)
+        await until_backends(milan, wanted)
+        definition = await milan.admin.get(CUSTOM_RESOURCES, name_of(kind))
+        await milan.admin.delete(CUSTOM_RESOURCES, name_of(kind))
+        await trio.sleep(30)
+        assert await backends(rome) == wanted
+        again = {"metadata": {"name": name_of(kind)}, "spec": definition["spec"]}
+        await milan.admin.create(CUSTOM_RESOURCES, again)
+        if kind == EXPORTS:
+            await milan.admin.create(EXPORTS, {"metadata": {"name": "web"}}, "shop")
+        await trio.sleep(RETURN + 15)
+        await until_backends(milan, wanted)
+        await imported(milan, "milan", "rome")
+        assert await backends(rome) == wanted
