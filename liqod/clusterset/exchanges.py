@@ -24,7 +24,6 @@ from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
 from liqod.model.clusterset.admission import Scope
 from liqod.model.clusterset.exchange import Told, confirmed, exchange_name, is_shared, tell
-from liqod.model.clusterset.exports import Export
 from liqod.model.network.remapping import Remapped
 from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
@@ -186,7 +185,7 @@ class Exchanges(Controller[str]):
             return DOUBT
         if shared and self._addresses.waits and (asked or answered):
             return None  # its ranges come, and then all addresses anew
-        told = tell(self._exports(namespace), self._sent, self._virtual()) if shared else Told()
+        told = self._told(namespace) if shared else Told()
         full = asked is None and self._is_full()
         if full and answered is None:
             told = Told(left_out=told.left_out | told.texts.keys())
@@ -223,9 +222,11 @@ class Exchanges(Controller[str]):
         own = sum(each is not None and is_asked(each, self._peer.id) for each in found)
         return own >= MOST_NAMESPACES
 
-    def _exports(self, namespace: str) -> list[Export]:
-        found = (self._own.of(key) for key in self._own.within(namespace))
-        return [each for each in found if isinstance(each, Export)]
+    def _told(self, namespace: str) -> Told:
+        names = [name for _, name in self._own.within(namespace)]
+        return tell(
+            names, lambda each: self._own.of((namespace, each)), self._sent, self._virtual()
+        )
 
     def _sent(self, address: str) -> Remapped:
         """The form in which the peer is told the address of an endpoint of this cluster's own."""

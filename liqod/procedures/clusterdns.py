@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS
+from liqod.apimachinery.kinds import CONFIG_MAPS, DAEMON_SETS, DEPLOYMENTS
 from liqod.errors import Forbidden, LiqodError, NotFound
 from liqod.kube.client import Client
 from liqod.kube.reviews import AuthenticatedUser, may
@@ -17,6 +17,8 @@ SYSTEM: Final = "kube-system"
 DNS: Final = Selection(SYSTEM, labels="k8s-app=kube-dns")
 """The Deployment of the cluster's DNS server, and its Service, whichever program it is."""
 COREFILE: Final = "Corefile"
+CACHE: Final = "node-local-dns"
+"""The ConfigMap and the DaemonSet of Kubernetes' NodeLocal DNSCache."""
 
 Json = dict[str, Any]
 
@@ -95,18 +97,32 @@ def _data(found: Json) -> dict[str, str]:
     return found.get("data") or {}
 
 
+async def deaf_cache(client: Client) -> str:
+    """The configuration of a DNS cache on the nodes that has no server for the names of the set.
+
+    It asks the cluster's DNS server about the zones that it has a server for, and of all others
+    that of the node.
+    """
+    found = await client.find(CONFIG_MAPS, CACHE, SYSTEM)
+    if found is None or await client.find(DAEMON_SETS, CACHE, SYSTEM) is None:
+        return ""
+    text = _data(found).get(COREFILE, "")
+    return "" if corefile.read(text).directive else f"{SYSTEM}/{CACHE}"
+
+
 async def name_server(client: Client) -> NameServer:
     """The cluster's DNS server; what cannot be read of it is left empty."""
     try:
+        deaf = await deaf_cache(client)
         found = await find(client)
     except (Forbidden, NotFound):
         return NameServer()
     if found is None:
-        return NameServer()
+        return NameServer(deaf_cache=deaf)
     names = corefile.read("\n".join((found.corefile, *found.imported)))
     served = names.directive == corefile.OPTION
     lists = await lists_imports(client, found.account) if served else None
-    return NameServer(found.place, names, found.version, found.account, lists)
+    return NameServer(found.place, names, found.version, found.account, lists, deaf_cache=deaf)
 
 
 async def lists_imports(client: Client, account: str) -> bool | None:

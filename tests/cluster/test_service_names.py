@@ -269,7 +269,8 @@ def test_a_server_of_the_zone_alone_answers_it_and_ends_no_other_name(
 ) -> None:
     found = rome.comes_to(IMPORT, lambda one: bool(one["spec"].get("ips")))
     ips = set(found["spec"]["ips"])
-    (beside,) = (each for each in page_blocks() if each.startswith("clusterset.local:53"))
+    starts = "clusterset.local:53 {\n    errors\n    kubernetes"
+    (beside,) = (each for each in page_blocks() if each.startswith(starts))
     servers = NameServers(rome, coredns)
     try:
         port = servers.start(f"{COREFILE}{beside}")

@@ -12,7 +12,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.clusterset.admission import Scope, is_admitted
-from liqod.model.clusterset.exports import Endpoint, Export, sent
+from liqod.model.clusterset.exports import Endpoint, Export, Refusal, sent
 from liqod.model.crossing.exclusions import RESERVED
 from liqod.model.network.remapping import Remapped
 from liqod.resources.exchanges import LONGEST, MOST_EXPORTS
@@ -97,29 +97,35 @@ def _digest(export: str | bytes) -> str:
 
 
 def tell(
-    exports: Iterable[Export],
+    names: Iterable[str],
+    read: Callable[[str], Export | Refusal | None],
     cross: Callable[[str], Remapped],
     virtual: Collection[str] = frozenset(),
 ) -> Told:
-    """The exports as a peer is told them.
+    """The exports as a peer is told them; those beyond the bounds are not read.
 
     Args:
-        exports: of one namespace.
+        names: of the ServiceExports of one namespace.
+        read: the export of a name.
         cross: the form in which an address is sent to the peer. One that is no pod's of this
             cluster is left out: an endpoint is told by the cluster that has it.
         virtual: the names of this cluster's virtual nodes, whose pods run at peers.
     """
     texts: dict[str, str] = {}
     left_out: set[str] = set()
-    length = 0
-    for export in sorted(exports, key=lambda each: each.name):
-        text = msgspec.json.encode(_crossing(sent(export, virtual), cross)).decode()
-        fits = len(text) <= LONGEST and length + len(text) <= MOST_TOLD
-        if fits and len(texts) < MOST_EXPORTS:
-            texts[export.name] = text
-            length += len(text)
-        else:
-            left_out.add(export.name)
+    length, full = 0, False
+    for name in sorted(names):
+        full = full or len(texts) >= MOST_EXPORTS
+        export = read(name) if not full else None
+        if isinstance(export, Export):
+            text = msgspec.json.encode(_crossing(sent(export, virtual), cross)).decode()
+            full = length + len(text) > MOST_TOLD and len(text) <= LONGEST
+            if not full and len(text) <= LONGEST:
+                texts[name] = text
+                length += len(text)
+                continue
+        if full or isinstance(export, Export):
+            left_out.add(name)
     return Told(texts, frozenset(left_out))
 
 

@@ -139,6 +139,8 @@ class NameServer(msgspec.Struct, frozen=True):
         account: its ServiceAccount; empty: unknown.
         lists: that may list and watch ServiceImports; None: unknown.
         asked: its answer, where it was asked.
+        deaf_cache: the configuration of a DNS cache on the nodes that sends the names elsewhere,
+            as ``namespace/name``; empty where none is seen.
     """
 
     place: str = ""
@@ -147,6 +149,7 @@ class NameServer(msgspec.Struct, frozen=True):
     account: str = ""
     lists: bool | None = None
     asked: Asked | None = None
+    deaf_cache: str = ""
 
 
 class SharedServices(msgspec.Struct, frozen=True, kw_only=True):

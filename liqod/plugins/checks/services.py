@@ -132,17 +132,26 @@ def _fault(what: str, remedy: str, name: str) -> Fault:
 
 
 def names(facts: ClusterFacts) -> Finding | None:
-    """Check that the cluster's DNS server serves the names of imports."""
+    """Check that the cluster's DNS server serves the names of imports, to pods too."""
     known = facts.services
     if known is None or known.missing or known.off:
         return None
-    dns = known.dns
+    seen = _server(known.dns, bool(known.imports))
+    cache = known.dns.deaf_cache
+    if seen is None or seen.verdict == "failing" or not cache:
+        return seen
+    what = f"the DNS cache on the nodes ({cache}) does not ask the DNS server about {ZONE}"
+    return failing(what, f"add the server for {ZONE} to its Corefile: {PAGE} has it")
+
+
+def _server(dns: NameServer, named: bool) -> Finding | None:
+    """The finding by the DNS server alone; None where there is none to be had."""
     asked = dns.asked
     if asked is not None and asked.verdict in ("answered", "failed", "absent"):
         return _answered(dns, asked)
     if dns.names.directive == OPTION:
         return _served(dns)
-    if not known.imports:
+    if not named:
         return None
     if not dns.place:
         return unknown(f"no CoreDNS with a Corefile is seen in kube-system: {PAGE} has the steps")

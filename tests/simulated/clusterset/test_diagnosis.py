@@ -9,6 +9,7 @@ from liqod.apimachinery.kinds import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
+    DAEMON_SETS,
     DEPLOYMENTS,
     ENDPOINT_SLICES,
     NAMESPACES,
@@ -34,7 +35,7 @@ from tests.simulated.clusterset.sets import (
 from tests.simulated.meeting import run
 from tests.simulated.members import Member, members
 from tests.simulated.remedies import taken
-from tests.unit.model.test_corefile import KUBEADM, LINE, OPTION, WANTED, page_rights
+from tests.unit.model.test_corefile import KUBEADM, LINE, OPTION, WANTED, page_blocks, page_rights
 
 pytestmark = pytest.mark.long
 
@@ -200,6 +201,50 @@ async def test_the_dns_server_is_read_as_it_is_and_not_changed():
         )
         left = await rome.admin.get(CONFIG_MAPS, "coredns", "kube-system")
         assert left["data"]["Corefile"] == served
+
+
+CACHED = """
+cluster.local:53 {
+    errors
+    cache 30
+    bind 169.254.20.10 10.96.0.10
+    forward . __PILLAR__CLUSTER__DNS__ {
+        force_tcp
+    }
+}
+.:53 {
+    errors
+    bind 169.254.20.10 10.96.0.10
+    forward . __PILLAR__UPSTREAM__SERVERS__
+}
+"""
+
+
+async def test_a_cache_on_the_nodes_that_sends_the_names_elsewhere_is_told():
+    async with sharing("rome", leads=True) as [rome]:
+        await share(rome, "*")
+        await export(rome, "10.71.0.1")
+        await imported(rome, "rome")
+        served = KUBEADM.replace(LINE, WANTED).replace("       ttl 30\n", OPTION)
+        configuration, deployment = coredns(served)
+        cache = {"metadata": {"name": "node-local-dns"}, "data": {"Corefile": CACHED}}
+        for each in (configuration, cache):
+            await rome.admin.create(CONFIG_MAPS, each, "kube-system")
+        await rome.admin.create(DEPLOYMENTS, deployment, "kube-system")
+        for kind, made in zip((CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS), page_rights(), strict=True):
+            await rome.admin.create(kind, made)
+        await until(rome, "names", "ok")  # nothing runs by it
+        marks = {"k8s-app": "node-local-dns"}
+        pod = {"containers": [{"name": "node-cache", "image": "k8s-dns-node-cache"}]}
+        template = {"metadata": {"labels": marks}, "spec": pod}
+        spec = {"selector": {"matchLabels": marks}, "template": template}
+        daemons = {"metadata": {"name": "node-local-dns"}, "spec": spec}
+        await rome.admin.create(DAEMON_SETS, daemons, "kube-system")
+        await until(rome, "names", "failing", "the DNS cache on the nodes (kube-system/node-local")
+        (server,) = (each for each in page_blocks() if "force_tcp" in each)
+        change = {"data": {"Corefile": server + CACHED}}
+        await rome.admin.patch(CONFIG_MAPS, "node-local-dns", change, "kube-system")
+        await until(rome, "names", "ok")
 
 
 async def test_the_step_that_is_printed_gives_coredns_the_names(tmp_path: Path):

@@ -105,6 +105,7 @@ def test_exports_and_imports(facts: ClusterFacts, verdict: str, says: str):
 
 
 SERVES = Names(OPTION, ("cluster.local", "clusterset.local"))
+CACHE = "kube-system/node-local-dns"
 PLAIN = Names("", ("cluster.local", "in-addr.arpa"))
 
 
@@ -143,6 +144,11 @@ def dns(**changes: Any) -> NameServer:
         (dns(names=SERVES, lists=True, asked=told("foreign")), "unknown", "another cluster's ans"),
         (dns(names=Names("forward"), asked=told("silent")), "unknown", "its answers are not seen"),
         (dns(asked=told("silent")), "failing", "does not serve clusterset.local"),
+        # Pods ask the cache on their node, whatever the server itself answers.
+        (dns(names=SERVES, asked=told("answered"), deaf_cache=CACHE), "failing", "cache on the n"),
+        (dns(names=SERVES, lists=None, deaf_cache=CACHE), "failing", f"nodes ({CACHE}) does not"),
+        (NameServer(asked=told("answered"), deaf_cache=CACHE), "failing", "does not ask the DNS"),
+        (dns(deaf_cache=CACHE), "failing", "(kube-system/coredns) does not serve"),
     ],
 )
 def test_the_dns_server(server: NameServer, verdict: str, says: str):

@@ -13,10 +13,13 @@ from liqod.model.clusterset.exchange import (
     exchange_name,
     is_shared,
     mark,
-    tell,
 )
+from liqod.model.clusterset.exchange import (
+    tell as tell_names,
+)
+from liqod.model.clusterset.exports import NO_SERVICE, Refusal
 from liqod.model.network.remapping import Remapped
-from liqod.resources.exchanges import LONGEST
+from liqod.resources.exchanges import LONGEST, MOST_EXPORTS
 from tests.unit.model.clusterset.values import SCOPE, endpoints, export
 
 
@@ -27,6 +30,12 @@ def namespace(name="shop", share="", **marks):
 
 def same(address: str) -> Remapped:
     return Remapped(address) if address.startswith("10.71.") else Remapped("", "it is no pod's")
+
+
+def tell(exports, cross, virtual=frozenset()):
+    """What a peer is told of these exports."""
+    found = {each.name: each for each in exports}
+    return tell_names(found, found.get, cross, virtual)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +145,32 @@ def test_of_too_many_exports_the_first_are_told(monkeypatch, bound, most):
     assert set(told.texts) == {"a", "b"}
     assert told.left_out == {"c"}
     assert tell(reversed(found), same) == told
+
+
+def test_of_five_thousand_exports_with_ten_thousand_slices_those_within_the_bound_are_read():
+    slices = (endpoints("10.71.0.1"), endpoints("10.71.0.2", name="web-y"))
+    read = []
+
+    def one(name):
+        read.append(name)
+        return export(name=name, slices=slices)
+
+    names = [f"s{number:04}" for number in range(5_000)]
+    told = tell_names(names, one, same)
+    assert read == sorted(told.texts) == names[:MOST_EXPORTS]
+    assert told.left_out == set(names[MOST_EXPORTS:])
+
+
+def test_an_export_with_ten_thousand_slices_is_too_large_and_keeps_no_other_from_being_told():
+    slices = tuple(endpoints("10.71.0.1", name=f"s{number}") for number in range(10_000))
+    told = tell([export(name="a", slices=slices), export()], same)
+    assert set(told.texts) == {"web"}
+    assert told.left_out == {"a"}
+
+
+def test_a_name_without_a_service_is_neither_told_nor_left_out():
+    refused = Refusal(NO_SERVICE, "there is none")
+    assert tell_names(["web"], lambda _: refused, same) == Told()
 
 
 def test_nothing_is_told_of_nothing():
