@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from liqod.apimachinery import labels
-from liqod.install import rights
+from liqod.install import dnsserver, rights
 from liqod.install.rarerights import RARE
 from liqod.plugins import declared
 
@@ -82,6 +82,11 @@ COREDNS: Final = """\
 
 CoreDNS has these beside its own, in the ServiceAccount of its Deployment in `kube-system`.
 """
+DNS_SERVER: Final = """\
+### With `liqod install --dns-server`
+
+Its pods, which are CoreDNS's, have these in the ServiceAccount `liqod-dns` in liqod's namespace.
+"""
 PURPOSES: Final = {
     labels.CONTROL_PLANE_ROLE: "a consumer's daemon, in its tenant namespace here",
     rights.REMOTE_BASE_ROLE: "a consumer's slices, in the namespaces that it has here: summed up "
@@ -111,7 +116,7 @@ def render() -> str:
     parts += [STORAGE, *map(_daemon, rights.storage_roles())]
     parts += [SERVICES, *map(_daemon, rights.service_roles())]
     role, _ = rights.coredns("coredns")
-    parts += [COREDNS, _rules_of(role)]
+    parts += [COREDNS, _rules_of(role), DNS_SERVER, _daemon(dnsserver.ROLE)]
     parts += [NODES, *map(_daemon, rights.node_roles(labels.LIQO_NAMESPACE))]
     parts += [LEAVING, *map(_daemon, rights.departure_roles(labels.LIQO_NAMESPACE)), OTHERS]
     parts += [_other(others[name], purpose) for name, purpose in PURPOSES.items()]

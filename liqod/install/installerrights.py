@@ -28,7 +28,7 @@ from liqod.apimachinery.kinds import (
     STORAGE_CLASSES,
     Kind,
 )
-from liqod.install import clustersetdns, rights
+from liqod.install import clustersetdns, dnsserver, rights
 from liqod.install.manifests import KINDS, PRUNED, Manifest, Options
 from liqod.kube.client import Client
 from liqod.model import ids
@@ -106,6 +106,10 @@ def needed(wanted: Sequence[Manifest], options: Options) -> set[InstallerRight]:
         for kind in (CONFIG_MAPS, DEPLOYMENTS):
             found |= {_right(verb, kind, clusterdns.SYSTEM) for verb in ("get", "list", "patch")}
         found |= {_right("create", ACCESS_REVIEWS), _right("list", clustersetdns.READ)}
+    if options.dns_server is False:
+        for one in dnsserver.manifests(namespace, dnsserver.IMAGE):
+            where = one["metadata"].get("namespace", "")
+            found |= {_right(verb, KINDS[one["kind"]], where) for verb in ("get", "delete")}
     if options.kubeconfig:
         found.add(_right("create", SECRETS, namespace))
     return found

@@ -34,6 +34,7 @@ from liqod.apimachinery.kinds import (
 from liqod.errors import ConfigError
 from liqod.install import (
     daemonpolicies,
+    dnsserver,
     gateway,
     gatewaytemplates,
     homepolicies,
@@ -129,6 +130,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         storage: whether it provisions volumes of the virtual StorageClass.
         services: whether it shares Services with peers (Multi-Cluster Services API).
         services_dns: whether CoreDNS serves their names; None keeps that as it is.
+        dns_server: whether a DNS server of its own serves them; None keeps that as it is.
+        dns_image: that one's, of CoreDNS; empty for the one that the cluster has.
         dns_account: the ServiceAccount of CoreDNS, where it gets the rights for that.
         plugins: what is granted for reflectors of packages (:mod:`liqod.install.plugingrants`).
         kubeconfig: whether a kubeconfig for a daemon outside is made with it.
@@ -149,6 +152,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     storage: bool = False
     services: bool = False
     services_dns: bool | None = None
+    dns_server: bool | None = None
+    dns_image: str = ""
     dns_account: str = ""
     plugins: tuple[Manifest, ...] = ()
     kubeconfig: bool = False
@@ -210,6 +215,8 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         ]
     if options.services:
         made += rights.services(options.namespace)
+    if options.dns_server:
+        made += dnsserver.manifests(options.namespace, options.dns_image or dnsserver.IMAGE)
     if options.dns_account:
         made += rights.coredns(options.dns_account)
     made += options.plugins

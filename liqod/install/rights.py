@@ -194,11 +194,11 @@ def roles(namespace: str) -> list[Manifest]:
 def storage(namespace: str) -> list[Manifest]:
     """Roles to provision the virtual StorageClass, bound to the daemon of that namespace."""
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
-    bound = _binding("RoleBinding", STORAGE_ROLE, "Role", subject)
+    bound = binding("RoleBinding", STORAGE_ROLE, "Role", subject)
     bound["metadata"]["namespace"] = labels.STORAGE_NAMESPACE
     return [
         *(role.manifest() for role in storage_roles()),
-        _binding("ClusterRoleBinding", STORAGE_ROLE, "ClusterRole", subject),
+        binding("ClusterRoleBinding", STORAGE_ROLE, "ClusterRole", subject),
         bound,
     ]
 
@@ -208,7 +208,7 @@ def services(namespace: str) -> list[Manifest]:
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
     return [
         *(role.manifest() for role in service_roles()),
-        _binding("ClusterRoleBinding", SERVICES_ROLE, "ClusterRole", subject),
+        binding("ClusterRoleBinding", SERVICES_ROLE, "ClusterRole", subject),
     ]
 
 
@@ -217,7 +217,7 @@ def coredns(account: str) -> list[Manifest]:
     subject = {"kind": "ServiceAccount", "name": account, "namespace": "kube-system"}
     return [
         _role("ClusterRole", COREDNS_ROLE, [rule((GROUP,), ("serviceimports",), READ[1:])]),
-        _binding("ClusterRoleBinding", COREDNS_ROLE, "ClusterRole", subject),
+        binding("ClusterRoleBinding", COREDNS_ROLE, "ClusterRole", subject),
     ]
 
 
@@ -225,11 +225,11 @@ def departure(namespace: str) -> list[Manifest]:
     """Roles to leave all peers, bound to the Job's ServiceAccount in ``namespace``."""
     name = departurerights.ACCOUNT
     subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    bound = _binding("RoleBinding", name, "Role", subject)
+    bound = binding("RoleBinding", name, "Role", subject)
     bound["metadata"]["namespace"] = namespace
     return [
         *(role.manifest() for role in departure_roles(namespace)),
-        _binding("ClusterRoleBinding", name, "ClusterRole", subject),
+        binding("ClusterRoleBinding", name, "ClusterRole", subject),
         bound,
     ]
 
@@ -243,18 +243,18 @@ def bindings(namespace: str, *nodes: str) -> list[Manifest]:
     """
     subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": namespace}
     made = [
-        _binding("ClusterRoleBinding", name, "ClusterRole", subject)
+        binding("ClusterRoleBinding", name, "ClusterRole", subject)
         for name in (*DAEMON_ROLES, PLUGINS_ROLE)
     ]
     for where in (namespace, NODE_LEASES):
-        bound = _binding("RoleBinding", SERVICE_ACCOUNT, "Role", subject)
+        bound = binding("RoleBinding", SERVICE_ACCOUNT, "Role", subject)
         bound["metadata"]["namespace"] = where
         made.append(bound)
     own, *others = (
         {**subject, "name": noderights.ACCOUNT, "namespace": each} for each in (namespace, *nodes)
     )
-    made.append(_binding("ClusterRoleBinding", noderights.ACCOUNT, "ClusterRole", own, *others))
-    of_node = _binding("RoleBinding", noderights.ACCOUNT, "Role", own, *others)
+    made.append(binding("ClusterRoleBinding", noderights.ACCOUNT, "ClusterRole", own, *others))
+    of_node = binding("RoleBinding", noderights.ACCOUNT, "Role", own, *others)
     of_node["metadata"]["namespace"] = namespace
     made.append(of_node)
     # Every consumer's control plane, whoever it is: the certificates that liqod signs say so.
@@ -263,7 +263,7 @@ def bindings(namespace: str, *nodes: str) -> list[Manifest]:
         "kind": "Group",
         "name": labels.CONTROL_PLANE_GROUP,
     }
-    seen = _binding("RoleBinding", HEARTBEAT_ROLE, "Role", consumers)
+    seen = binding("RoleBinding", HEARTBEAT_ROLE, "Role", consumers)
     seen["metadata"]["namespace"] = namespace
     return [*made, seen]
 
@@ -414,7 +414,8 @@ def _aggregate(name: str, key: str) -> Manifest:
     }
 
 
-def _binding(kind: str, name: str, role_kind: str, *subjects: Manifest) -> Manifest:
+def binding(kind: str, name: str, role_kind: str, *subjects: Manifest) -> Manifest:
+    """A binding of a role to those who get it, both of one name."""
     return {
         "apiVersion": RBAC,
         "kind": kind,

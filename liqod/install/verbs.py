@@ -29,7 +29,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import original_id
 from liqod.errors import ConfigError, NotFound, TransientError
-from liqod.install import clustersetdns, gateway, refusals, rights, workload
+from liqod.install import clustersetdns, dnsserver, gateway, refusals, rights, workload
 from liqod.install.manifests import (
     KINDS,
     MANAGED,
@@ -115,6 +115,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         await clustersetdns.take_back(client, progress)  # before its rights go
     elif await clustersetdns.is_given(client):
         kept = [(kind, "", rights.COREDNS_ROLE) for kind in (CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS)]
+    known = await _with_dns_server(client, known)
     wanted = manifests(known, crd_manifests())
     if await client.find(DEPLOYMENTS, workload.NAME, options.namespace, decode=Partial) is not None:
         # An upgrade from outside leaves the daemon where it runs: one Deployment is the daemon's.
@@ -139,6 +140,13 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         await _apply(client, manifest)
     if options.services_dns:
         await clustersetdns.give(client, progress)
+    if options.dns_server:
+        await dnsserver.wait(client, options.namespace, progress)
+    elif options.dns_server is False:
+        progress("taking away the DNS server of the names of the set")
+        for each in dnsserver.manifests(options.namespace, dnsserver.IMAGE):
+            place = each["metadata"].get("namespace")
+            await _delete_ours(client, KINDS[each["kind"]], dnsserver.NAME, place)
     progress("taking away what an older installation left")
     await _prune(client, wanted, kept, options.namespace, apart)
     if options.in_cluster:
@@ -146,6 +154,21 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         if not known.nodes_namespace:
             await _delete_ours(client, NAMESPACES, apart)
     return chosen
+
+
+async def _with_dns_server(client: Client, options: Options) -> Options:
+    """The same with the image of the DNS server of the names of the set, where there is one.
+
+    An upgrade keeps that.
+    """
+    wanted = options.dns_server
+    if wanted is None:
+        wanted = await dnsserver.is_there(client, options.namespace)
+    if not wanted:
+        return options
+    image = options.dns_image or await dnsserver.image_for(client, options.namespace)
+    dnsserver.check_image(image)
+    return msgspec.structs.replace(options, dns_server=True, services=True, dns_image=image)
 
 
 async def _has_profiles(client: Client) -> bool:

@@ -6,18 +6,20 @@ addresses: that is found out by a name of this cluster, which is asked for first
 """
 
 import ipaddress
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import trio
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SERVICES
 from liqod.errors import LiqodError, TransientError
 from liqod.kube.client import Client
+from liqod.kube.selection import Selection
 from liqod.model import endpoints
 from liqod.model.clusterset.corefile import ZONE
 from liqod.model.clusterset.importing import derived_name
-from liqod.model.view.servicefacts import Asked, SharedServices
+from liqod.model.view.servicefacts import Asked, ImportFacts, SharedServices, Verdict
 from liqod.plugins.checks.services import SETTLES
 from liqod.plugins.discovery.dns_srv import DnsResolver, ServerFailed
 from liqod.procedures.clusterdns import DNS
@@ -28,6 +30,11 @@ VERSION: Final = f"dns-version.{ZONE}"
 """A name that each server of the zone has, with a TXT record."""
 NOBODY: Final = f"no-such-service.default.svc.{ZONE}"
 PORT: Final = 53
+RESPONDER: Final = "liqod-dns"
+"""The Service of liqod's own DNS server of the names of the set, and the name of its pods."""
+_RESPONDER: Final = Selection(
+    labels=f"{labels.APP_NAME}={RESPONDER},{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
+)
 
 
 class ServiceName(NamedTuple):
@@ -51,17 +58,47 @@ async def with_answer(client: Client, known: SharedServices | None) -> SharedSer
         client: of the cluster.
         known: its Services of the set; None for none.
     """
-    if known is None or known.missing or (known.dns.place and not known.dns.names.directive):
+    if known is None or known.missing:
         return known
     try:
-        found = await client.list(SERVICES, DNS)
+        own = await _first(client, _RESPONDER)
+        server = await _first(client, DNS)
     except LiqodError:
         return known
-    server = next(filter(None, map(_server, found)), None)
-    if server is None:
-        return known
-    asked = await ask(server, known)
-    return msgspec.structs.replace(known, dns=msgspec.structs.replace(known.dns, asked=asked))
+    dns = known.dns
+    if server is not None and (own is not None or dns.names.directive or not dns.place):
+        dns = msgspec.structs.replace(dns, asked=await ask(server, known))
+    if own is not None:
+        dns = msgspec.structs.replace(dns, responder=await _ask_own(own, known, dns.asked))
+    return msgspec.structs.replace(known, dns=dns)
+
+
+async def _first(client: Client, chosen: Selection) -> tuple[ServiceName, int] | None:
+    found = await client.list(SERVICES, chosen)
+    return next(filter(None, map(_server, found)), None)
+
+
+async def _ask_own(
+    server: tuple[ServiceName, int], known: SharedServices, cluster: Asked | None
+) -> Asked:
+    """The answer of liqod's own server, which has no name by which it is told from another's.
+
+    Args:
+        server: it.
+        known: the Services of the set.
+        cluster: the answer of the cluster's DNS server, by which it is known where this runs.
+    """
+    (_, address), port = server
+    name = _name_of(known)
+    asked = name.name if name is not None else VERSION
+    if cluster is not None and cluster.verdict in ("silent", "foreign"):
+        return Asked(address, asked, cluster.verdict)
+    verdict: Verdict = "silent"
+    with trio.move_on_after(WITHIN):
+        verdict = await _verdict(DnsResolver((endpoints.join(address, port),)), None, name)
+    if cluster is None and verdict != "answered":
+        verdict = "silent" if verdict == "silent" else "foreign"
+    return Asked(address, asked, verdict)
 
 
 def _server(service: dict[str, Any]) -> tuple[ServiceName, int] | None:
@@ -81,25 +118,41 @@ async def ask(server: tuple[ServiceName, int], known: SharedServices) -> Asked:
     (service, address), port = server
     resolver = DnsResolver((endpoints.join(address, port),))
     home = known.dns.names.home
-    # The oldest: CoreDNS may remember for half a minute that there was no such name.
-    settled = [each for each in known.imports if each.ours and each.ips and each.age >= SETTLES]
-    chosen = max(settled, default=None, key=lambda each: each.age)
-    own, name = ServiceName(f"{service}.{home}", address), None
+    chosen = _oldest(known)
+    name, own = _name_of(known), ServiceName(f"{service}.{home}", address)
     if chosen is not None:
-        namespace, ip = chosen.key[0], chosen.ips[0]
-        own = ServiceName(f"{derived_name(chosen.key)}.{namespace}.svc.{home}", ip)
-        name = ServiceName(f"{chosen.key[1]}.{namespace}.svc.{ZONE}", ip)
-    verdict: Literal["answered", "absent", "failed", "silent", "foreign"] = "silent"
+        own = ServiceName(f"{derived_name(chosen.key)}.{chosen.key[0]}.svc.{home}", chosen.ips[0])
+    verdict: Verdict = "silent"
     with trio.move_on_after(WITHIN):
         verdict = await _verdict(resolver, own, name)
     return Asked(address, name.name if name is not None else VERSION, verdict)
 
 
+def _oldest(known: SharedServices) -> ImportFacts | None:
+    """The oldest import: CoreDNS may remember for half a minute that there was no such name."""
+    settled = [each for each in known.imports if each.ours and each.ips and each.age >= SETTLES]
+    return max(settled, default=None, key=lambda each: each.age)
+
+
+def _name_of(known: SharedServices) -> ServiceName | None:
+    chosen = _oldest(known)
+    if chosen is None:
+        return None
+    return ServiceName(f"{chosen.key[1]}.{chosen.key[0]}.svc.{ZONE}", chosen.ips[0])
+
+
 async def _verdict(
-    resolver: DnsResolver, own: ServiceName, name: ServiceName | None
-) -> Literal["answered", "absent", "failed", "silent", "foreign"]:
+    resolver: DnsResolver, own: ServiceName | None, name: ServiceName | None
+) -> Verdict:
+    """The verdict on a DNS server.
+
+    Args:
+        resolver: asks it.
+        own: a name of this cluster; None where it is asked for none.
+        name: the name of an import; None where there is none.
+    """
     try:
-        if not await own.resolves(resolver):
+        if own is not None and not await own.resolves(resolver):
             return "foreign"
     except ServerFailed:
         return "foreign"

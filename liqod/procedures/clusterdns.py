@@ -59,9 +59,13 @@ class CoreDns(msgspec.Struct, frozen=True):
     @property
     def version(self) -> tuple[int, ...]:
         """The version by the tag of its image; empty: unknown."""
+        return corefile.version_of(self.image)
+
+    @property
+    def image(self) -> str:
+        """Its image; empty: unknown."""
         images = (str(each.get("image")) for each in self._pod.get("containers") or ())
-        found = (corefile.version_of(each) for each in images if "coredns" in each)
-        return next(found, ())
+        return next((each for each in images if "coredns" in each), "")
 
     @property
     def _pod(self) -> Json:

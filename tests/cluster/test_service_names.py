@@ -16,6 +16,7 @@ import dns.rcode
 import pytest
 from dns.rdatatype import RdataType
 
+from liqod.install import dnsserver
 from tests.cluster.test_shared_services import IMPORT, serve
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import pod_cidr, settings
@@ -68,14 +69,16 @@ class NameServers:
         self._rome, self._program = rome, program
         self._children: list[Child] = []
 
-    def start(self, corefile: str, address: str = LOOPBACK, port: int = 0) -> int:
-        """Start one with a Corefile as it is in the cluster; its port."""
+    def start(
+        self, corefile: str, address: str = LOOPBACK, port: int = 0, account: str = ACCOUNT
+    ) -> int:
+        """Start one with a Corefile as it is in the cluster, and an account's rights; its port."""
         port = port or free_ports(1)[0]
         folder = self._rome.folder
-        kubeconfig = folder / "coredns.kubeconfig"
-        pair = self._rome.plane.authority.client("coredns", ACCOUNT, ["system:serviceaccounts"])
+        kubeconfig = folder / f"coredns-{port}.kubeconfig"
+        pair = self._rome.plane.authority.client("coredns", account, ["system:serviceaccounts"])
         kubeconfig.write_text(self._rome.plane.kubeconfig_of(pair))
-        here = re.sub(r":53 \{", f":{port} {{\n    bind {address}", corefile)
+        here = re.sub(r":(?:10)?53 \{", f":{port} {{\n    bind {address}", corefile)
         here = re.sub(
             r"^( +kubernetes .+)$", rf"\1\n       kubeconfig {kubeconfig}", here, flags=re.M
         )
@@ -280,5 +283,39 @@ def test_a_server_of_the_zone_alone_answers_it_and_ends_no_other_name(
         for path, made in zip(("clusterroles", "clusterrolebindings"), page_rights(), strict=True):
             rome.create(f"{RBAC}/{path}", made)
         wait_until("the import", lambda: asked(port, NAME) == ("NOERROR", ips), 90)
+    finally:
+        servers.stop()
+
+
+def test_a_dns_server_of_its_own_answers_the_names_of_the_set_and_no_others(
+    rome: Member, coredns: str
+) -> None:
+    found = rome.comes_to(IMPORT, lambda one: bool(one["spec"].get("ips")))
+    ips = set(found["spec"]["ips"])
+    servers = NameServers(rome, coredns)
+    made = {
+        each["kind"]: each
+        for each in dnsserver.manifests("liqo", dnsserver.IMAGE)
+        if each["kind"] in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding")
+    }
+    try:
+        # With the rights of its own account alone, as its pods have them.
+        rome.create(core("liqo", "serviceaccounts"), made["ServiceAccount"])
+        rome.create(f"{RBAC}/clusterroles", made["ClusterRole"])
+        rome.create(f"{RBAC}/clusterrolebindings", made["ClusterRoleBinding"])
+        # The ports of its health are the pod's, and here everybody's.
+        alone = re.sub(r"^    (health|ready) :.+\n", "", dnsserver.COREFILE, flags=re.M)
+        port = servers.start(alone, account="system:serviceaccount:liqo:liqod-dns")
+        wait_until("the import", lambda: asked(port, NAME) == ("NOERROR", ips), 60)
+        assert asked(port, "no-such.shop.svc.clusterset.local")[0] == "NXDOMAIN"
+        for other in (HOME, "example.com"):
+            assert asked(port, other) == ("REFUSED", set())
+
+        # The cluster's own forwards the zone, and answers its names as before.
+        forwards = f"{COREFILE}clusterset.local:53 {{\n    forward . {LOOPBACK}:{port}\n}}\n"
+        own = servers.start(forwards)
+        wait_until("an answer", lambda: asked(own, HOME)[0] == "NOERROR", 30)
+        wait_until("the import", lambda: asked(own, NAME) == ("NOERROR", ips), 60)
+        assert asked(own, NOTHING)[0] == "NXDOMAIN"
     finally:
         servers.stop()

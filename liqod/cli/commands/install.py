@@ -14,12 +14,13 @@ from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
-from liqod.install import clustersetdns, plugingrants, rollout, verbs
+from liqod.install import clustersetdns, dnsserver, plugingrants, rollout, verbs
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, added_in_cluster, printable, render
 from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
+from liqod.model.clusterset.corefile import ZONE
 from liqod.plugins.checks.services import names
 from liqod.plugins.diagnosis import ClusterFacts
 from liqod.procedures import askingnames, sharedservices
@@ -79,6 +80,18 @@ ServicesDns = Annotated[
         show_default="as it is",
     ),
 ]
+DnsServer = Annotated[
+    bool | None,
+    typer.Option(
+        "--dns-server/--no-dns-server",
+        help="With --services, and a DNS server of its own for their names; or no longer.",
+        show_default="as it is",
+    ),
+]
+DnsImage = Annotated[
+    str,
+    typer.Option(help="The image of CoreDNS for that.", show_default="the cluster's own"),
+]
 Plugin = Annotated[
     list[str] | None,
     typer.Option(
@@ -128,6 +141,8 @@ async def install(
     storage: Storage = False,
     services: Services = False,
     services_dns: ServicesDns = None,
+    dns_server: DnsServer = None,
+    dns_image: DnsImage = "",
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     cluster_profiles: ClusterProfiles = False,
@@ -164,6 +179,10 @@ async def install(
     gets the right to read ServiceImports, and its Corefile in kube-system the zone, which --dry-run
     prints. Its pods are made anew. An upgrade keeps it; `liqod uninstall` takes it back first.
 
+    With --dns-server two pods of CoreDNS in liqod's own namespace serve their names and no others,
+    for clusters whose DNS server somebody else keeps: have that one forward clusterset.local to the
+    address that is printed. An upgrade keeps them.
+
     With --in-cluster -o yaml only the manifests are printed that a daemon in the cluster adds to
     an installation: workloads, their namespaces and policy. With --dry-run -o yaml all of them are,
     but the gateways' templates that liqoctl looks for. kubectl takes those only once their kinds
@@ -194,8 +213,10 @@ async def install(
         server=advertise,
         cluster_profiles=cluster_profiles,
         storage=storage,
-        services=services or services_dns is True,
+        services=services or services_dns is True or dns_server is True,
         services_dns=services_dns,
+        dns_server=dns_server,
+        dns_image=dns_image,
         plugins=_granted(plugin or (), lend or ()),
         kubeconfig=write_kubeconfig is not None,
         clock=not any_clock,
@@ -208,6 +229,10 @@ async def install(
         return
     if services_dns is not None:
         frame.allow(frame.timeout + clustersetdns.ROLLED_WITHIN)
+    if dns_image and dns_server is not True:
+        raise Misuse("--dns-image goes with --dns-server")
+    if dns_server:
+        frame.allow(frame.timeout + dnsserver.COMES_WITHIN)
     if options.plugins:
         frame.confirm(f"grants {'; '.join(plugingrants.shown(options.plugins))}", yes=yes)
     found = await credentials.load(frame.kubeconfig, frame.context or None)
@@ -221,7 +246,7 @@ async def install(
         if write_kubeconfig is not None:
             data = await daemon_kubeconfig(client, found, liqo_namespace, name, frame.progress)
             files.write_private(write_kubeconfig, data)
-        if services_dns:
+        if services_dns or dns_server:
             terminal.note(await _names(client, name))
     if frame.show({"clusterID": name}):
         return
@@ -233,9 +258,12 @@ async def install(
 async def _names(client: Client, cluster_id: str) -> str:
     """A sentence on the names of the set, by an answer of the DNS server where it is reached."""
     known = await sharedservices.read(client, cluster_id)
-    found = names(ClusterFacts(services=await askingnames.with_answer(client, known)))
+    known = await askingnames.with_answer(client, known)
+    found = names(ClusterFacts(services=known))
     told = found.evidence if found is not None else "`liqod doctor` shows them"
-    return f"names of the set: {told}"
+    own = known.dns.responder if known is not None else None
+    forward = f"; liqod-dns is {own.server}, to which {ZONE} is to be forwarded" if own else ""
+    return f"names of the set: {told}{forward}"
 
 
 async def _install(frame: Frame, client: Client, options: Options) -> str:

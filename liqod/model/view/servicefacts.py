@@ -26,6 +26,7 @@ from liqod.resources.multicluster import (
 )
 
 READY: Final = "Ready"
+Verdict = Literal["answered", "absent", "failed", "silent", "foreign"]
 
 
 class Condition(NamedTuple):
@@ -126,7 +127,7 @@ class Asked(msgspec.Struct, frozen=True):
 
     server: str
     name: str
-    verdict: Literal["answered", "absent", "failed", "silent", "foreign"]
+    verdict: Verdict
 
 
 class NameServer(msgspec.Struct, frozen=True):
@@ -139,6 +140,7 @@ class NameServer(msgspec.Struct, frozen=True):
         account: its ServiceAccount; empty: unknown.
         lists: that may list and watch ServiceImports; None: unknown.
         asked: its answer, where it was asked.
+        responder: the answer of liqod's own DNS server of these names; None where there is none.
         deaf_cache: the configuration of a DNS cache on the nodes that sends the names elsewhere,
             as ``namespace/name``; empty where none is seen.
     """
@@ -149,6 +151,7 @@ class NameServer(msgspec.Struct, frozen=True):
     account: str = ""
     lists: bool | None = None
     asked: Asked | None = None
+    responder: Asked | None = None
     deaf_cache: str = ""
 
 

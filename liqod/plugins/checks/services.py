@@ -6,6 +6,7 @@ There are none in a cluster without ``liqod install --services``.
 from collections.abc import Iterator
 from typing import Final
 
+from liqod.apimachinery import labels
 from liqod.model.clusterset.corefile import LEAST, OPTION, ZONE
 from liqod.model.clusterset.verdicts import CONFLICT, READY, VALID
 from liqod.model.view.figures import counted
@@ -137,11 +138,28 @@ def names(facts: ClusterFacts) -> Finding | None:
     if known is None or known.missing or known.off:
         return None
     seen = _server(known.dns, bool(known.imports))
+    if known.dns.responder is not None and (seen is None or seen.verdict != "ok"):
+        seen = _own(known.dns, known.dns.responder)
     cache = known.dns.deaf_cache
     if seen is None or seen.verdict == "failing" or not cache:
         return seen
     what = f"the DNS cache on the nodes ({cache}) does not ask the DNS server about {ZONE}"
     return failing(what, f"add the server for {ZONE} to its Corefile: {PAGE} has it")
+
+
+def _own(dns: NameServer, own: Asked) -> Finding:
+    """The finding by liqod's own DNS server, whose names the cluster's has not answered."""
+    if own.verdict in ("silent", "foreign"):
+        return unknown(unseen(own))
+    if own.verdict != "answered":
+        logs = f"`kubectl logs -A -l {labels.APP_NAME}=liqod-dns --prefix` says why"
+        return failing(f"liqod-dns ({own.server}) does not answer {own.name} as it has to", logs)
+    if dns.asked is None:
+        return unknown(f"liqod-dns ({own.server}) answers; the cluster's DNS server is not seen")
+    what = (
+        f"liqod-dns ({own.server}) answers {own.name}, the DNS server {dns.asked.server} does not"
+    )
+    return failing(what, f"have it forward {ZONE} to {own.server}: {PAGE} says how")
 
 
 def _server(dns: NameServer, named: bool) -> Finding | None:

@@ -21,6 +21,7 @@ TINY = {
     "restart": ["--pods", "2"],
     "streams": ["--streams", "3", "--mebibytes", "1"],
     "placement": ["--pods", "2", "--rounds", "1", "--seconds", "1", "--modes"],
+    "services": ["--rounds", "2", "--exports", "3", "--seconds", "1", "--settle", "1"],
     "channel": ["--pods", "1", "--channels", "3", "--seconds", "0.2"],
 }
 HOLDS = {
@@ -34,6 +35,9 @@ HOLDS = {
     "streams": lambda found: found["cost"]["carried"] > 1000,
     "channel": lambda found: found["pods"]["channel"]["bytes"] > 1000,
     "placement": lambda found: found["memory"]["written"] > 1000 and found["writes"]["rest"] == 0,
+    "services": lambda found: (
+        found["written"] == {} and min(found["milliseconds"]["peer changed"]) > 0
+    ),
     "restart": lambda found: 0 < found["starts"]["milan"]["taken"] < 30,
 }
 

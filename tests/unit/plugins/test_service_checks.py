@@ -105,6 +105,13 @@ def test_exports_and_imports(facts: ClusterFacts, verdict: str, says: str):
 
 
 SERVES = Names(OPTION, ("cluster.local", "clusterset.local"))
+
+
+def own(verdict: Any) -> Asked:
+    return Asked("10.96.0.99", "web.shop.svc.clusterset.local", verdict)
+
+
+OWN = own("answered")
 CACHE = "kube-system/node-local-dns"
 PLAIN = Names("", ("cluster.local", "in-addr.arpa"))
 
@@ -149,6 +156,14 @@ def dns(**changes: Any) -> NameServer:
         (dns(names=SERVES, lists=None, deaf_cache=CACHE), "failing", f"nodes ({CACHE}) does not"),
         (NameServer(asked=told("answered"), deaf_cache=CACHE), "failing", "does not ask the DNS"),
         (dns(deaf_cache=CACHE), "failing", "(kube-system/coredns) does not serve"),
+        # The DNS server of its own is not enough: something has to ask it.
+        (dns(asked=told("absent"), responder=OWN), "failing", "the DNS server 10.96.0.10 does not"),
+        (dns(asked=told("answered"), responder=OWN), "ok", "10.96.0.10 answers web."),
+        (dns(names=Names("forward"), responder=OWN), "unknown", "DNS server is not seen"),
+        (NameServer(responder=OWN), "unknown", "liqod-dns (10.96.0.99) answers; the cluster's"),
+        (dns(asked=told("absent"), responder=own("failed")), "failing", "(10.96.0.99) does not a"),
+        (dns(asked=told("absent"), responder=own("absent")), "failing", "(10.96.0.99) does not a"),
+        (dns(asked=told("silent"), responder=own("silent")), "unknown", "cannot be asked from her"),
     ],
 )
 def test_the_dns_server(server: NameServer, verdict: str, says: str):

@@ -1,0 +1,122 @@
+"""The DNS server of its own for the names of the set: made, kept, and taken away."""
+
+import msgspec
+import pytest
+
+from liqod import install
+from liqod.apimachinery.kinds import (
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCES,
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+from liqod.errors import ConfigError
+from liqod.install import dnsserver, rollout
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.kube.reviews import AuthenticatedUser, may
+from liqod.kube.selection import Selection
+from simulator import EmbeddedCluster
+from tests.simulated.clusterset.test_diagnosis import coredns
+from tests.simulated.install.test_install import everything, quiet
+from tests.unit.model.test_corefile import KUBEADM
+
+pytestmark = pytest.mark.long
+
+WITH = install.Options(cluster_id="milan", dns_server=True)
+UPGRADE = install.Options()
+WITHOUT = install.Options(dns_server=False)
+ACCOUNT = "system:serviceaccount:liqo:liqod-dns"
+KINDS = (SERVICE_ACCOUNTS, CONFIG_MAPS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, SERVICES)
+
+
+@pytest.fixture
+async def admin():
+    """A client of a cluster with nodes, whose DNS server somebody else keeps."""
+    async with (
+        EmbeddedCluster("milan", nodes=1) as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as client,
+    ):
+        configuration, deployment = coredns(KUBEADM, image="example.com/coredns:v1.14.0")
+        marks = {"labels": {"eks.amazonaws.com/component": "coredns"}}
+        configuration["metadata"] |= marks
+        await client.create(CONFIG_MAPS, configuration, "kube-system")
+        await client.create(DEPLOYMENTS, deployment, "kube-system")
+        yield client
+
+
+async def objects(admin):
+    found = {kind.name: await admin.find(kind, "liqod-dns", "liqo") for kind in KINDS}
+    return {name: one["metadata"]["resourceVersion"] for name, one in found.items() if one}
+
+
+async def image(admin):
+    found = await admin.get(DEPLOYMENTS, "liqod-dns", "liqo")
+    return found["spec"]["template"]["spec"]["containers"][0]["image"]
+
+
+async def test_it_comes_with_the_kinds_stays_with_an_upgrade_and_goes_without_a_trace(admin):
+    before = await everything(admin)
+    text = (await admin.get(CONFIG_MAPS, "coredns", "kube-system"))["data"]
+    await install.install(admin, WITH, quiet)
+    assert await admin.find(CUSTOM_RESOURCES, "serviceimports.multicluster.x-k8s.io")
+    pods = await admin.list(PODS, Selection("liqo", labels="app.kubernetes.io/name=liqod-dns"))
+    assert len(pods) == 2
+    assert await image(admin) == "example.com/coredns:v1.14.0"
+    assert (await admin.get(CONFIG_MAPS, "coredns", "kube-system"))["data"] == text
+    there = await objects(admin)
+    assert len(there) == len(KINDS)
+
+    await install.install(admin, UPGRADE, quiet)
+    assert await objects(admin) == there
+    another = msgspec.structs.replace(WITH, dns_image="example.com/dns:v1.15.0")
+    await install.install(admin, another, quiet)
+    await install.install(admin, UPGRADE, quiet)
+    assert await image(admin) == "example.com/dns:v1.15.0"
+
+    await install.install(admin, WITHOUT, quiet)
+    assert await objects(admin) == {}
+    assert await admin.find(CLUSTER_ROLES, "liqod-dns") is None
+    await install.install(admin, UPGRADE, quiet)
+    assert await objects(admin) == {}
+    await install.install(admin, WITH, quiet)
+    await install.uninstall(admin, "liqo", purge=True, progress=quiet)
+    assert await everything(admin) == before
+
+
+async def test_it_may_read_names_and_nothing_else(admin):
+    await install.install(admin, WITH, quiet)
+    user = AuthenticatedUser(ACCOUNT, ("system:serviceaccounts", "system:authenticated"))
+
+    async def allowed(verb, resource, group=""):
+        return await may(admin, user, verb=verb, group=group, resource=resource)
+
+    for verb in ("list", "watch"):
+        assert await allowed(verb, "serviceimports", "multicluster.x-k8s.io")
+        assert await allowed(verb, "services")
+    for resource in ("secrets", "configmaps", "pods", "nodes"):
+        assert not await allowed("list", resource)
+    for verb in ("create", "patch", "delete"):
+        assert not await allowed(verb, "services")
+    assert not await allowed("patch", "serviceimports", "multicluster.x-k8s.io")
+
+
+async def test_an_image_that_is_too_old_is_refused_before_anything_is_changed(admin):
+    before = await everything(admin)
+    old = msgspec.structs.replace(WITH, dns_image="registry.k8s.io/coredns/coredns:v1.12.1")
+    with pytest.raises(ConfigError, match=r"name CoreDNS 1\.12\.2 or newer"):
+        await install.install(admin, old, quiet)
+    assert await everything(admin) == before
+
+
+async def test_pods_that_do_not_come_up_are_said(admin, monkeypatch):
+    monkeypatch.setattr(dnsserver, "COMES_WITHIN", 5.0)
+    monkeypatch.setattr(rollout, "is_rolled_out", lambda _: False)
+    with pytest.raises(ConfigError, match=r"does not come up .*--no-dns-server"):
+        await install.install(admin, WITH, quiet)
+    await install.install(admin, WITHOUT, quiet)
+    assert await objects(admin) == {}
