@@ -33,6 +33,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from liqod.model.clusterset.importing import derived_name
 from liqod.resources.multicluster import SERVICE_EXPORTS, SERVICE_IMPORTS
+from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member
 
 EXPORTS, IMPORTS = SERVICE_EXPORTS["v1beta1"], SERVICE_IMPORTS["v1beta1"]
@@ -44,7 +45,11 @@ IN_ONE: Final = 100
 DEADLINE: Final = 600.0
 PAUSE: Final = 0.5
 """Seconds between rounds, so that each finds everything at rest."""
-SHARED: Final = ("serviceexports", "serviceimports", "serviceexchanges", "endpointslices")
+SHARED: Final = tuple(
+    f"{kind}{part}"
+    for kind in ("serviceexports", "serviceimports", "serviceexchanges", "endpointslices")
+    for part in ("", "/status")
+)
 WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 
 FIRST = Aim("from an export to the first call that a peer's pod can make, s", "", 1.0)
@@ -77,7 +82,7 @@ def measure(chosen: argparse.Namespace) -> Report:
         used = made.sample()
         trio.run(functools.partial(many, rome, milan, chosen.exports))
         cost = made.cost(used, made.sample())
-        time.sleep(chosen.settle)
+        settle(made, chosen.settle)
         say(f"nothing happens for {chosen.seconds:.0f} s")
         add_rest(report, chosen.exports, bare, cost, made.idle(chosen.seconds))
     return report
@@ -97,6 +102,23 @@ def sharing(made: Stage, exports: int) -> tuple[Member, Member]:
         member.create("/api/v1/namespaces", {"metadata": {"name": ALONE}})
     made.federation.peer(rome, milan, cpu="1", memory="1Gi", pods="10")
     return rome, milan
+
+
+def settle(made: Stage, seconds: float) -> None:
+    """Wait until so many seconds have gone by without a write of what is shared."""
+    until = time.monotonic() + DEADLINE
+    while writes(made.idle(seconds)):
+        if time.monotonic() > until:
+            raise TestbedError("what is shared does not come to rest")
+
+
+def writes(cost: Cost) -> dict[str, int]:
+    """The writes of what is shared, by cluster, verb and resource."""
+    return {
+        " ".join(key): count
+        for key, count in cost.requests.items()
+        if key[1] in WRITES and key[2] in SHARED and count
+    }
 
 
 def names_of(exports: int) -> list[str]:
@@ -247,11 +269,7 @@ def add_times(report: Report, took: dict[str, list[float]]) -> None:
 
 def add_rest(report: Report, exports: int, bare: Cost, made: Cost, rest: Cost) -> None:
     """The rows and the aims of many exports."""
-    written = {
-        " ".join(key): count
-        for key, count in rest.requests.items()
-        if key[1] in WRITES and key[2] in SHARED and count
-    }
+    written = writes(rest)
     report.figures |= {"made": made.as_json(), "rest": rest.as_json(), "written": written}
     report.rows.append((f"{exports} exports of {ENDPOINTS} endpoints", CONSUMER, PROVIDER))
     names = [f"{name}/liqod" for name in (CONSUMER, PROVIDER)]
@@ -274,7 +292,9 @@ def arguments() -> argparse.ArgumentParser:
     made.add_argument("--rounds", type=int, default=12, help="Services that are made one by one")
     made.add_argument("--exports", type=int, default=1000, help="exports that stay")
     made.add_argument("--seconds", type=float, default=60.0, help="of rest")
-    made.add_argument("--settle", type=float, default=15.0, help="seconds before they are measured")
+    made.add_argument(
+        "--settle", type=float, default=15.0, help="seconds without a write before rest"
+    )
     return made
 
 
