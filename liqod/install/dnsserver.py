@@ -1,7 +1,7 @@
-"""A CoreDNS of its own for the names of the set, where others keep the cluster's DNS server.
+"""The objects of a DNS server for the names of the set, the image of its pods, and their start.
 
-It has the zone of the set alone and refuses every other name, so a mistake in it ends no name of
-the cluster. Whoever keeps the cluster's DNS server forwards the zone to it.
+It is a CoreDNS of liqod's own, for clusters whose DNS server others keep: those forward the zone to
+it. It refuses every other name, so a mistake in it ends no name of the cluster.
 """
 
 from functools import partial

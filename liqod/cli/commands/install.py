@@ -227,12 +227,7 @@ async def install(
     if dry_run or (in_cluster and frame.output != "text"):
         await _print(frame, options, whole=dry_run)
         return
-    if services_dns is not None:
-        frame.allow(frame.timeout + clustersetdns.ROLLED_WITHIN)
-    if dns_image and dns_server is not True:
-        raise Misuse("--dns-image goes with --dns-server")
-    if dns_server:
-        frame.allow(frame.timeout + dnsserver.COMES_WITHIN)
+    _allow(frame, options)
     if options.plugins:
         frame.confirm(f"grants {'; '.join(plugingrants.shown(options.plugins))}", yes=yes)
     found = await credentials.load(frame.kubeconfig, frame.context or None)
@@ -253,6 +248,16 @@ async def install(
     frame.print_text(f"liqod is installed in the cluster {name}")
     if write_kubeconfig is not None:
         frame.print_text(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+
+
+def _allow(frame: Frame, options: Options) -> None:
+    """Take the time that DNS servers need to come up. Raises Misuse."""
+    if options.dns_image and options.dns_server is not True:
+        raise Misuse("--dns-image goes with --dns-server")
+    more = clustersetdns.ROLLED_WITHIN if options.services_dns is not None else 0.0
+    more += dnsserver.COMES_WITHIN if options.dns_server else 0.0
+    if more:
+        frame.allow(frame.timeout + more)
 
 
 async def _names(client: Client, cluster_id: str) -> str:
