@@ -14,6 +14,7 @@ import msgspec
 
 from liqod.apimachinery.kinds import CONFIG_MAPS, SECRETS, Kind
 from liqod.config import Config, parse
+from liqod.configsections import NetworkSettings
 from liqod.errors import ConfigError
 from liqod.handshake.requests.policies import PolicyDecision, PolicySubject, judge
 from liqod.install.gateway import NODES
@@ -39,32 +40,45 @@ BY_PEER: Final = ("peers", "peer_defaults")
 ASKED: Final = frozenset(("addresses", "key", "resources", "virtual_nodes"))
 """Settings of a peer that are sent to it once."""
 
+OF_NODE: Final = ("enabled", "advertise", "backends")
+"""Settings of networks by which ``liqod node`` acts; the daemon acts by the others."""
 FILE: Final = Kind("", "", "Settings", "")
 """Stands for the kind of a file, which is no object."""
 
 
-def of_file(
-    source: str, text: bytes, before: Config | None, here: str, objects: ClusterObjects
-) -> PlannedChange:
-    """The change that a file with settings would be.
+class Where(msgspec.Struct, frozen=True):
+    """The cluster of which settings are planned.
+
+    Attributes:
+        here: its id.
+        own: liqod's namespace in it.
+        objects: all of its objects as they would be.
+    """
+
+    here: str
+    own: str
+    objects: ClusterObjects
+
+
+def of_file(source: str, text: bytes, before: Config | None, where: Where) -> PlannedChange:
+    """The change that a file with settings would be, which the daemon and ``liqod node`` read.
 
     Args:
         source: its path.
         text: its contents.
         before: the settings as they are; None where they are not known, for the defaults.
-        here: this cluster's id.
-        objects: all objects of the cluster as they would be.
+        where: the cluster.
     """
     known = (FILE, "", CONFIG_FILE, source)
     try:
         after = parse(text.decode(), {})
     except (ConfigError, UnicodeDecodeError) as error:
-        told = Consequence("refused", here, f"{source}: {error}")
+        told = Consequence("refused", where.here, f"{source}: {error}")
         return PlannedChange(PlannedObject(*known, "refused"), (told,))
     if before is None:
-        found = _compared(Config(), after, here, objects)
+        found = _compared(Config(), after, where)
         return PlannedChange(PlannedObject(*known, "created"), tuple(found))
-    found = _compared(before, after, here, objects)
+    found = _compared(before, after, where)
     return PlannedChange(PlannedObject(*known, "changed" if found else "same"), tuple(found))
 
 
@@ -78,18 +92,12 @@ def has_settings(planned: PlannedObject, own: str) -> bool:
     return place in known and planned.change in ("created", "changed")
 
 
-def consequences(planned: PlannedObject, here: str, objects: ClusterObjects) -> list[Consequence]:
-    """The consequences of the settings that an object has.
-
-    Args:
-        planned: the Secret or the ConfigMap.
-        here: this cluster's id.
-        objects: all objects of the cluster as they would be.
-    """
+def consequences(planned: PlannedObject, where: Where) -> list[Consequence]:
+    """The consequences of the settings that the Secret or the ConfigMap has."""
     try:
         after = parse(_text(planned.after), {})
     except ConfigError as error:
-        return [Consequence("refused", here, f"{CONFIG_FILE}: {error}")]
+        return [Consequence("refused", where.here, f"{CONFIG_FILE}: {error}")]
     try:
         before = parse(_text(planned.before), {}) if planned.before is not None else Config()
     except ConfigError:
@@ -97,23 +105,55 @@ def consequences(planned: PlannedObject, here: str, objects: ClusterObjects) -> 
     if planned.kind == CONFIG_MAPS:
         tables = _tables(before, after)
         told = f"liqod node: {', '.join(tables)}, once it is started again"
-        return [Consequence("changes", here, told)] if tables else []
-    return _compared(before, after, here, objects)
+        rest = [Consequence("changes", where.here, told)] if tables else []
+        return [*_network(before.network, _of_node(before.network, after.network), where), *rest]
+    if planned.kind == SECRETS:
+        network = _of_node(after.network, before.network)
+        enabled = msgspec.structs.replace(network, enabled=after.network.enabled)
+        return _compared(before, after, where, enabled)
+    return _compared(before, after, where)
+
+
+def _of_node(others: NetworkSettings, node: NetworkSettings) -> NetworkSettings:
+    """Settings of networks of which those of ``liqod node`` are as its own say."""
+    return msgspec.structs.replace(others, **{each: getattr(node, each) for each in OF_NODE})
 
 
 def _compared(
-    before: Config, after: Config, here: str, objects: ClusterObjects
+    before: Config, after: Config, where: Where, network: NetworkSettings | None = None
 ) -> list[Consequence]:
-    """The consequences of settings after others."""
+    """The consequences of settings after others.
+
+    Args:
+        before, after: the settings.
+        where: the cluster.
+        network: those of networks that count, where another program has some of them.
+    """
     if before == after:
         return []
-    waiting = objects.store(INCOMING_PEERINGS).values(IncomingPeering)
+    waiting = where.objects.store(INCOMING_PEERINGS).values(IncomingPeering)
     return [
         *_peers(before, after),
         *_requests(before, after, waiting),
-        *lending_consequences(objects, before, after),
-        *_rest(before, after, here),
+        *lending_consequences(where.objects, before, after),
+        *_network(before.network, network or after.network, where),
+        *_rest(before, after, where.here),
     ]
+
+
+def _network(
+    before: NetworkSettings, after: NetworkSettings, where: Where
+) -> Iterator[Consequence]:
+    if before == after:
+        return
+    # They bring the tunnels' backends, which other plans do without.
+    from liqod.network.loadedbackends import load_backends
+    from liqod.procedures import networkconsequences
+
+    known = load_backends(()).network
+    both = (where.objects, before, after, where.own)
+    yield from networkconsequences.network_consequences(*both, known)
+    yield from networkconsequences.external_consequences(*both, where.here)
 
 
 def _text(found: Json | None) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from liqod.errors import PluginError, PluginParked
 from liqod.network.dataplane.names import PeerNames
+from liqod.network.orders.tunnels import Listening
 from liqod.plugins.callguard import CallGuard
 from liqod.plugins.providers import (
     Place,
@@ -49,6 +50,23 @@ ORDINARY = BackendTimings()
 Backend = Callable[[PeerNames], Tunnel]
 """How a tunnel is had, for the names of a peer; nothing changes on the machine. Raises
 PluginError."""
+
+
+def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
+    """True if a backend may be used: those that are named, or else those that need no naming."""
+    if named:
+        return provider.name in named
+    return provider.encrypted and not provider.on_request
+
+
+def listening(provider: TunnelProvider) -> Listening:
+    """How the servers of a backend listen."""
+    return Listening(
+        transport=provider.transport,
+        port=provider.port,
+        shared=provider.shared_port,
+        carried=provider.carried,
+    )
 
 
 class LoadedBackend(msgspec.Struct, frozen=True):

@@ -16,18 +16,18 @@ import trio
 
 from liqod.errors import LiqodError
 from liqod.model.network.apiaddress import place_of
-from liqod.network.backends import Backend, LoadedBackend
+from liqod.network.backends import Backend, LoadedBackend, is_allowed, listening
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.gatewayhost import GatewayHost, PeerProxy
 from liqod.network.machine import orderchecks
-from liqod.network.orders.tunnels import DISABLED, Listening, MachineFacts, Surroundings
+from liqod.network.orders.tunnels import DISABLED, MachineFacts, Surroundings
 from liqod.network.ownaddresses import own_addresses
 from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.plugins.network.machineprocess import MachineProcess
-from liqod.plugins.providers import TunnelProvider, TunnelServices
+from liqod.plugins.providers import TunnelServices
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.runtime.gather import gather
 from liqod.runtime.log import Seldom
@@ -183,16 +183,6 @@ def lacking(problem: str) -> GatewayHost:
     return GatewayHost(facts=MachineFacts(problem=problem))
 
 
-def listening(provider: TunnelProvider) -> Listening:
-    """How the servers of a backend listen."""
-    return Listening(
-        transport=provider.transport,
-        port=provider.port,
-        shared=provider.shared_port,
-        carried=provider.carried,
-    )
-
-
 async def to_server(reached: str) -> trio.SocketStream:
     """A connection to this cluster's API server, at the URL by which this machine reaches it.
 
@@ -204,13 +194,6 @@ async def to_server(reached: str) -> trio.SocketStream:
     for option, value in KEPT_ALIVE:
         made.setsockopt(socket.IPPROTO_TCP, option, value)
     return made
-
-
-def is_allowed(provider: TunnelProvider, named: tuple[str, ...]) -> bool:
-    """True if a backend may be used: those that are named, or else those that need no naming."""
-    if named:
-        return provider.name in named
-    return provider.encrypted and not provider.on_request
 
 
 async def lacks_of(build: Backend) -> tuple[str | None, bool]:

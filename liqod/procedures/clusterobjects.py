@@ -18,8 +18,10 @@ from liqod.resources import (
     GATEWAY_CLIENTS,
     GATEWAY_SERVERS,
     INCOMING_PEERINGS,
+    IPS,
     NAMESPACE_MAPS,
     NAMESPACE_OFFLOADINGS,
+    NETWORKS,
     OUTGOING_PEERINGS,
     OVERRIDE_POLICIES,
     QUOTAS,
@@ -41,7 +43,7 @@ APPLIED: Final = (
 READ: Final = {
     NAMESPACES: Selection(metadata_only=True),
     NODES: Selection(labels=SELECTOR),
-    NAMESPACE_MAPS: EVERY,
+    **dict.fromkeys((NAMESPACE_MAPS, NETWORKS, IPS), EVERY),
 }
 """How the kinds are read that are not read as a whole, and those that are read besides."""
 

@@ -64,6 +64,7 @@ class Consequence(msgspec.Struct, frozen=True, omit_defaults=True):
         nodes: virtual nodes here whose pods leave.
         namespace: the only one whose pods leave; empty for all.
         at_once: whether they end there, and are not moved before.
+        unreached: virtual nodes here whose pods run on, but are not reached any more.
     """
 
     action: Action
@@ -72,6 +73,7 @@ class Consequence(msgspec.Struct, frozen=True, omit_defaults=True):
     nodes: tuple[str, ...] = ()
     namespace: str = ""
     at_once: bool = False
+    unreached: tuple[str, ...] = ()
 
 
 class Changed(msgspec.Struct, frozen=True):

@@ -86,7 +86,7 @@ class Planning:
         before = await clusterobjects.read(self._client, real_nodes=judged_by_nodes)
         self.objects = after = changed_by(before, planned)
         made = judged(planned, before, after, self._here, self._own)
-        return [await self._with_pods(each) for each in made]
+        return [await self.with_pods(each) for each in made]
 
     async def _pruned(self, selector: str, kept: list[PlannedObject]) -> list[PlannedObject]:
         names = {(each.kind, each.namespace, each.name) for each in kept}
@@ -99,18 +99,22 @@ class Planning:
                     found.append(PlannedObject(*known, "", "deleted", each))
         return found
 
-    async def _with_pods(self, change: PlannedChange) -> PlannedChange:
+    async def with_pods(self, change: PlannedChange) -> PlannedChange:
+        """A change, with what becomes of the pods on the virtual nodes that it concerns."""
         made: list[Consequence] = []
         for each in change.consequences:
             made.append(each)
             if each.nodes:
-                made += _leaving(each, await self._pods(each))
+                made += _leaving(each, await self._pods(each, each.nodes))
+            if each.unreached and (cut := await self._pods(each, each.unreached)):
+                told = f"{counted(len(cut), 'pod')} there: nothing reaches them, and they run on"
+                made.append(Consequence("changes", each.cluster, told))
         return msgspec.structs.replace(change, consequences=tuple(made))
 
-    async def _pods(self, ending: Consequence) -> list[EvictablePod]:
+    async def _pods(self, ending: Consequence, nodes: Iterable[str]) -> list[EvictablePod]:
         return [
             pod
-            for node in ending.nodes
+            for node in nodes
             for pod in await self._client.list(
                 PODS,
                 Selection(ending.namespace or None, fields=f"spec.nodeName={node}"),

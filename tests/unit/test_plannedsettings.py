@@ -9,6 +9,7 @@ import pytest
 from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, SECRETS
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cli import plannedsettings
+from liqod.cli.plannedsettings import Where
 from liqod.config import parse
 from liqod.identity import keys
 from liqod.model import ids
@@ -74,7 +75,7 @@ def request(cpu: str, phase: str = "Waiting", decision: str = "") -> IncomingPee
 
 
 def told(found: PlannedObject, *there: Resource) -> list[str]:
-    made = plannedsettings.consequences(found, "milan", objects(*there))
+    made = plannedsettings.consequences(found, Where("milan", "liqo", objects(*there)))
     return [f"{each.action} {each.cluster}: {each.message}" for each in made]
 
 
@@ -174,7 +175,7 @@ def of_file(text: str, before: str | None) -> tuple[str, list[str]]:
     """What becomes of a file on a host, and what comes of it."""
     known = parse(before, {}) if before is not None else None
     made = plannedsettings.of_file(
-        "h/liqod.toml", text.encode(), known, "milan", objects(request("4"))
+        "h/liqod.toml", text.encode(), known, Where("milan", "liqo", objects(request("4")))
     )
     told = [f"{each.action} {each.cluster}: {each.message}" for each in made.consequences]
     return made.object.change, told

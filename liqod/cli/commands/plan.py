@@ -13,11 +13,11 @@ from liqod.apimachinery.kinds import SECRETS
 from liqod.cli import manifests, plannedsettings
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
+from liqod.cli.plannedsettings import Where
 from liqod.cluster.ownid import cluster_id
 from liqod.config import Config, load
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
-from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.dryrun import PlannedObject, differences, shown
 from liqod.procedures.planning import PlannedChange, Planning
 
@@ -80,12 +80,12 @@ async def plan(
         here = await cluster_id(client, liqo_namespace)
         planning = Planning(client, here, liqo_namespace, field_manager)
         changes = await planning.plan(found, prune)
-    objects = planning.objects
-    changes = [
-        _with_settings(each, here, objects) if _has_settings(each, liqo_namespace) else each
-        for each in changes
-    ]
-    changes += [plannedsettings.of_file(*each, before, here, objects) for each in files]
+        where = Where(here, liqo_namespace, planning.objects)
+        with_settings = [plannedsettings.of_file(*each, before, where) for each in files]
+        for place, each in enumerate(changes):
+            if plannedsettings.has_settings(each.object, liqo_namespace):
+                changes[place] = await planning.with_pods(_with_settings(each, where))
+        changes += [await planning.with_pods(each) for each in with_settings]
     if not frame.show(_report(here, changes)):
         frame.print_text("\n".join(_text(changes)), lines=True)
     if any(each.refused for each in changes):
@@ -105,13 +105,9 @@ def _present(path: Path | None) -> Config | None:
     return load(str(path or os.environ["LIQOD_CONFIG"]), {})
 
 
-def _has_settings(change: PlannedChange, own: str) -> bool:
-    return plannedsettings.has_settings(change.object, own)
-
-
-def _with_settings(change: PlannedChange, here: str, objects: ClusterObjects) -> PlannedChange:
+def _with_settings(change: PlannedChange, where: Where) -> PlannedChange:
     """A change of an object with settings, with what comes of them."""
-    found = plannedsettings.consequences(change.object, here, objects)
+    found = plannedsettings.consequences(change.object, where)
     return msgspec.structs.replace(change, consequences=tuple(found))
 
 

@@ -6,7 +6,7 @@ this cluster's own. A Service that an IP requests has no more than ports: the ri
 does not include the right to make any Service.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -155,11 +155,7 @@ class IPs(Controller[Key]):
         problem = rangechecks.refuse_lent(found.spec.ip, nodes, server)
         if problem or not self._is_tenants(found):
             return problem
-        if not rangechecks.covered(found.spec.ip, self._context.config.network.lendable):
-            return f"{found.spec.ip} lies in nothing that [network] lendable names"
-        if found.spec.service_template:
-            return "a peer makes no Service here"
-        return ""
+        return unlendable(found, self._context.config.network.lendable)
 
     def _is_tenants(self, found: IP) -> bool:
         namespace = self._namespaces.store.decode(("", found.namespace), Partial)
@@ -212,6 +208,18 @@ class IPs(Controller[Key]):
             owner.uid == found.metadata.uid for owner in live.metadata.owner_references
         ):
             await delete_all(self._client, kind, [live])
+
+
+def unlendable(found: IP, lendable: Iterable[str]) -> str:
+    """The reason why a peer's own IP is not lent to it, by the settings; empty where it is.
+
+    Args:
+        found: the IP, of a tenant namespace.
+        lendable: the ranges of hosts that peers may have lent to them.
+    """
+    if not rangechecks.covered(found.spec.ip, lendable):
+        return f"{found.spec.ip} lies in nothing that [network] lendable names"
+    return "a peer makes no Service here" if found.spec.service_template else ""
 
 
 def is_of_ip(body: bytes) -> bool:

@@ -7,7 +7,7 @@ elsewhere, is announced beside it.
 import ipaddress
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
@@ -95,6 +95,39 @@ UNKNOWN_SOURCES: Final = 1
 """Addresses at its start that are not lent: hosts without an alias appear under them."""
 
 
+class ExternalRange(NamedTuple):
+    """A range that addresses are to be lent from.
+
+    Attributes:
+        prefix: the range.
+        fixed: whether it is just that, and not another where that is taken.
+        second: whether it is of the family that Liqo's tools do not look for.
+    """
+
+    prefix: str
+    fixed: bool
+    second: bool
+
+
+def external_ranges(
+    pods: Iterable[str], told: Iterable[str], configured: str
+) -> list[ExternalRange]:
+    """The external ranges that are to be announced: one of each family that has none.
+
+    Args:
+        pods: ranges of this cluster's pods, by which it has a family.
+        told: external ranges that were announced.
+        configured: ``external_cidr`` of the settings.
+    """
+    families = {family_of(each) for each in pods} or {4}
+    found = []
+    for family in sorted(families - {family_of(each) for each in told}):
+        fixed = bool(configured) and family_of(configured) == family
+        prefix = configured if fixed else EXTERNAL[family]
+        found.append(ExternalRange(prefix, fixed, family > min(families)))
+    return found
+
+
 class OwnRanges(Controller[str]):
     """Keeps the Networks of this cluster's own ranges; there is one key."""
 
@@ -121,16 +154,11 @@ class OwnRanges(Controller[str]):
             await self._ensure_network(labels.RESERVED_CIDR, prefix)
         if not self._network_cidrs(labels.INTERNAL_CIDR):
             await self._ensure_network(labels.INTERNAL_CIDR, OVERLAY_NETWORK)
-        families = {family_of(each) for each in (*pods, *self._network_cidrs(labels.POD_CIDR))} or {
-            4
-        }
-        there = {family_of(each) for each in self._network_cidrs(labels.EXTERNAL_CIDR)}
-        said = context.config.network.external_cidr
-        for family in sorted(families - there):
-            chosen = said if said and family_of(said) == family else ""
-            prefix = chosen or EXTERNAL[family]
+        of_pods = (*pods, *self._network_cidrs(labels.POD_CIDR))
+        told = self._network_cidrs(labels.EXTERNAL_CIDR)
+        for each in external_ranges(of_pods, told, context.config.network.external_cidr):
             await self._ensure_network(
-                labels.EXTERNAL_CIDR, prefix, fixed=bool(chosen), second=family > min(families)
+                labels.EXTERNAL_CIDR, each.prefix, fixed=each.fixed, second=each.second
             )
         return None
 

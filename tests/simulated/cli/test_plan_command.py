@@ -9,12 +9,13 @@ import pytest
 import trio
 import yaml
 
-from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS
+from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRETS, SERVICE_ACCOUNTS
 from liqod.kube.client import Client
 from liqod.procedures.dryrun import OURS
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
 from tests.simulated.meeting import lead, run
 from tests.simulated.members import Member, members
+from tests.simulated.network.test_networking import join, two
 from tests.simulated.processes import Ended
 
 Json = dict[str, Any]
@@ -258,3 +259,48 @@ async def test_any_order_and_half_of_it_come_to_the_same(tmp_path: Path, nursery
         )
         last = await planned(rome, tmp_path, *wanted)
         assert last.status == 0, last.out
+
+
+@pytest.mark.long
+async def test_settings_of_networks_say_which_tunnel_and_which_pods(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+):
+    async with two(monkeypatch) as (rome, milan):
+        await nursery.start(lead, rome)
+        assert (await join(rome, milan)).without == ""
+        await rome.peer(milan)
+        await rome.admin.create(NAMESPACES, namespace("shop"))
+        await rome.until(SERVICE_ACCOUNTS, "default", "shop", lambda found: found)
+        for name in ("web", "db"):
+            spec = {"nodeName": "milan", "containers": [{"name": "c", "image": "i"}]}
+            await rome.admin.create(PODS, {"metadata": {"name": name}, "spec": spec}, "shop")
+        settings = tmp_path / "liqod.toml"
+        own = ("plan", "-f", str(settings), "--config", "/dev/null")
+
+        settings.write_text("[network]\nenabled = false\n")
+        off = await run(rome, tmp_path, *own)
+        assert off.status == 2, off.err
+        tunnel, pods, rest = lines(off)[1:]
+        assert tunnel.startswith("ends at milan: the tunnel between the networks: the network can")
+        assert pods == "changes at milan: 2 pods there: nothing reaches them, and they run on"
+        assert rest == "changes at rome: [network] enabled, once its daemon is started again"
+
+        settings.write_text('[network]\nin_band = ["milan"]\n')
+        opened = await run(rome, tmp_path, *own)
+        way = "it may reach this cluster's API server through the tunnel"
+        assert f"begins at milan: {way}" in lines(opened)
+
+        secret: Json = {"apiVersion": "v1", "kind": "Secret"}
+        secret |= {"metadata": {"name": "liqod", "namespace": "liqo"}}
+        secret |= {
+            "stringData": {"liqod.toml": '[network]\nenabled = false\nbackends = ["vxlan"]\n'}
+        }
+        in_cluster = lines(await planned(rome, tmp_path, secret))
+        assert [each for each in in_cluster if each.startswith("ends at milan")] == [tunnel]
+        node: Json = {"apiVersion": "v1", "kind": "ConfigMap"}
+        node |= {"metadata": {"name": "liqod-node", "namespace": "liqo-nodes"}}
+        node |= {"data": {"liqod.toml": '[network]\nin_band = ["milan"]\nbackends = ["vxlan"]\n'}}
+        of_node = lines(await planned(rome, tmp_path, namespace("liqo-nodes"), node))
+        why = "tunnels by 'wireguard': this cluster makes vxlan"
+        assert f"ends at milan: the tunnel between the networks: {why}" in of_node
+        assert not [each for each in of_node if each.startswith("begins at milan")]

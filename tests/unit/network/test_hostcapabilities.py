@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from liqod.errors import LiqodError, NetworkError
-from liqod.network.backends import LoadedBackend
+from liqod.network.backends import LoadedBackend, is_allowed
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.hostcapabilities import HostCapabilities, HostSettings, is_allowed
+from liqod.network.hostcapabilities import HostCapabilities, HostSettings
 from liqod.network.orders.tunnels import DISABLED, Surroundings
 from liqod.network.ownaddresses import own_addresses
 from liqod.plugins.callguard import CallGuards
