@@ -323,7 +323,9 @@ async def _volumes(
         volume = spec.get("volumeName")
         there = await client.find(VOLUMES, volume) if volume else None
         of = classes.get(spec.get("storageClassName", default))
-        need = companions.volume_need(name, claim, there, of)
+        by_hand = (of or {}).get("provisioner") == companions.NO_PROVISIONER and there is None
+        free = await client.list(VOLUMES) if by_hand else []
+        need = companions.volume_need(name, claim, there, of, free)
         # Each pod of a StatefulSet has claims of its own, and the first one's stand for all.
         if name not in made and volumeclaims.ONE_POD in (spec.get("accessModes") or ()):
             user = companions.user_of(name, pod, others)

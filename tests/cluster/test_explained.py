@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.testbed.clusters import Clusters
+from tests.testbed.errors import Missing
 from tests.testbed.federation import Member
 from tests.testbed.workloads import CONTAINER, core, pod
 
@@ -106,3 +109,73 @@ def test_it_does_so_beside_other_pods_and_volumes(peered: Clusters, tmp_path: Pa
     ]
     there = [name for name, node in placed(rome, here, asked, tmp_path).items() if node]
     assert there == ["small", "beside", "first", "alone", "even", "any"]
+
+
+HOST = "kubernetes.io/hostname"
+CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
+VOLUMES = "/api/v1/persistentvolumes"
+
+
+@pytest.fixture
+def by_hand(peered: Clusters) -> Iterator[Callable[[str, str], str]]:
+    """Makes volumes on a node, of a class whose volumes are bound when a pod comes."""
+    rome, made = peered.rome, list[str]()
+    late = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": LATE}
+    rome.create(CLASSES, {"metadata": {"name": "by-hand"}, **late})
+
+    def make(name: str, node: str) -> str:
+        rule = {"key": HOST, "operator": "In", "values": [node]}
+        terms = {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}
+        spec = {
+            "capacity": {"storage": "1Gi"},
+            "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+            "storageClassName": "by-hand",
+            "local": {"path": "/data"},
+            "nodeAffinity": {"required": terms},
+        }
+        rome.create(VOLUMES, {"metadata": {"name": name}, "spec": spec})
+        made.append(name)
+        return name
+
+    yield make
+    for name in made:
+        rome.api.call("DELETE", f"{VOLUMES}/{name}")
+        with suppress(Missing):
+            rome.patch(f"{VOLUMES}/{name}", {"metadata": {"finalizers": None}})
+    rome.api.call("DELETE", f"{CLASSES}/by-hand")
+
+
+LATE = "WaitForFirstConsumer"
+
+
+def test_it_does_so_with_volumes_on_nodes(
+    peered: Clusters, by_hand: Callable[[str, str], str], tmp_path: Path
+) -> None:
+    rome = peered.rome
+    here = peered.namespace(rome)
+
+    def using(name: str, storage: str = "1Gi", volume: str = "", of: str = "by-hand") -> Any:
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": of,
+            "resources": {"requests": {"storage": storage}},
+            **({"volumeName": volume} if volume else {}),
+        }
+        rome.create(
+            core(here, "persistentvolumeclaims"), {"metadata": {"name": name}, "spec": spec}
+        )
+        if volume:
+            path = core(here, "persistentvolumeclaims", name)
+            rome.comes_to(path, lambda found: found["status"]["phase"] == "Bound", 60)
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": name}}
+        return sized(name, "100m", volumes=[claim])
+
+    bound = using("bound", volume=by_hand(f"{here}-a", "rome-0"))
+    away = using("away", volume=by_hand(f"{here}-b", "elsewhere"))
+    by_hand(f"{here}-c", "rome-0")
+    found = placed(rome, here, [bound, away, using("large", "5Gi"), using("late")], tmp_path)
+    assert found == {"bound": "rome-0", "away": "", "large": "", "late": "rome-0"}
+    # The last volume on this node has a claim now; one that no node has is left for another.
+    by_hand(f"{here}-d", "elsewhere")
+    more = [using("second"), using("none", of="no-such-class")]
+    assert placed(rome, here, more, tmp_path) == {"second": "", "none": ""}

@@ -241,7 +241,7 @@ def _home_left(pod: Json, placement: Placement, now: float) -> float:
     Args:
         now: Unix time.
     """
-    if eligibility.home_first(placement) is None:
+    if eligibility.home_first(pod, placement) is None:
         return 0.0
     told = conditions.find((pod.get("status") or {}).get("conditions"), "PodScheduled") or {}
     if told.get("reason") != "Unschedulable":

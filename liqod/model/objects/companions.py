@@ -12,12 +12,14 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model.objects import volumeclaims
+from liqod.model.objects import quantities, volumeclaims
 from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal, tainted, unselected
 from liqod.model.objects.selectors import Json, labels_match, term_matches
 
 Labels = Mapping[str, str]
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
+"""The provisioner of a class whose volumes an administrator makes."""
 _ENDED: Final = ("Succeeded", "Failed")
 
 
@@ -329,6 +331,7 @@ def volume_need(
     claim: Mapping[str, Any] | None,
     volume: Mapping[str, Any] | None,
     storage_class: Mapping[str, Any] | None,
+    free: Iterable[Mapping[str, Any]] = (),
 ) -> VolumeNeed:
     """The need of one claim of a pod.
 
@@ -337,6 +340,10 @@ def volume_need(
         claim: None where there is none.
         volume: the one that it is bound to; None for none.
         storage_class: the claim's; None where there is none of that name.
+        free: volumes that are there, for a class that makes none.
+
+    Raises:
+        ConfigError: a size is no quantity.
     """
     if claim is None:
         return VolumeNeed(name, f"there is no claim {name}")
@@ -348,6 +355,14 @@ def volume_need(
         return VolumeNeed(name, terms=_alternatives(required, "nodeSelectorTerms"))
     if storage_class is None or storage_class.get("volumeBindingMode") != "WaitForFirstConsumer":
         return VolumeNeed(name, f"the claim {name} is bound to no volume yet")
+    if storage_class.get("provisioner") == NO_PROVISIONER:
+        fitting = [each for each in free if _takes(each, claim)]
+        if not fitting:
+            return VolumeNeed(name, f"no volume is free that the claim {name} could have")
+        required = [(each["spec"].get("nodeAffinity") or {}).get("required") for each in fitting]
+        parts = [_alternatives(each, "nodeSelectorTerms") for each in required]
+        anywhere = any(each is None for each in parts)
+        return VolumeNeed(name, terms=None if anywhere else tuple(chain(*filter(None, parts))))
     allowed = storage_class.get("allowedTopologies") or ()
     terms = tuple(
         {
@@ -359,6 +374,23 @@ def volume_need(
         for each in allowed
     )
     return VolumeNeed(name, terms=terms or None)
+
+
+def _takes(volume: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """True if a claim may be bound to a volume that no other claim has."""
+    has, wants = volume.get("spec") or {}, claim.get("spec") or {}
+    known = has.get("claimRef") or {}
+    other = known and known.get("name") != (claim.get("metadata") or {}).get("name")
+    size, asked = has.get("capacity") or {}, (wants.get("resources") or {}).get("requests") or {}
+    alike = all(
+        has.get(field, default) == wants.get(field, default)
+        for field, default in (("storageClassName", ""), ("volumeMode", "Filesystem"))
+    )
+    large = quantities.parse(size.get("storage", 0)) >= quantities.parse(asked.get("storage", 0))
+    modes = set(wants.get("accessModes") or ()) <= set(has.get("accessModes") or ())
+    marks = (volume.get("metadata") or {}).get("labels") or {}
+    chosen = "selector" not in wants or labels_match(wants["selector"], marks)
+    return not other and alike and large and modes and chosen
 
 
 def _alternatives(required: Mapping[str, Any] | None, field: str) -> tuple[Json, ...] | None:

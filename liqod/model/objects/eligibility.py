@@ -352,9 +352,12 @@ def _refusing(pod: Json, placement: Placement) -> dict[str, str]:
     return refused
 
 
-def home_first(placement: Placement) -> SchedulingVerdict | None:
-    """The reason why pods are not sent to peers yet; None where they are at once."""
+def home_first(pod: Json, placement: Placement) -> SchedulingVerdict | None:
+    """The reason why a pod is not sent to peers yet; None where it may go at once, as one does that
+    names virtual nodes itself."""
     if not placement.home_first or placement.strategy != "LocalAndRemote":
+        return None
+    if selects_virtual_nodes(pod):
         return None
     text = (
         f"it waits {placement.home_first} s for a place in this cluster, and may go to a peer then"

@@ -186,7 +186,9 @@ def _by_size(found: ExplainedPod, node: NodeFacts, peer: str) -> list[NodeRefusa
 
 def _by_home_first(found: ExplainedPod) -> NodeRefusal | None:
     """The reason of a pod that waits for a place in this cluster before it may go to a peer."""
-    told = None if found.placement is None else eligibility.home_first(found.placement)
+    told = None
+    if found.placement is not None:
+        told = eligibility.home_first(found.pod, found.placement)
     own = (found.pod.get("spec") or {}).get("tolerations") or ()
     apart = found.decided.unplaced is not None or found.decided.stays is not None
     if told is None or apart or scheduling.tolerates(own):

@@ -99,7 +99,7 @@ def needs_toleration(pod: Json, placement: Placement, decided: Eligibility) -> b
         placement.strategy != "Local"
         and decided.unplaced is None
         and decided.stays is None
-        and eligibility.home_first(placement) is None
+        and eligibility.home_first(pod, placement) is None
         and not tolerates(pod.get("spec", {}).get("tolerations") or [])
     )
 
@@ -220,7 +220,7 @@ def _late_verdict(
             "node affinity that its namespace asks for; delete it to have it made again",
         )
     ready = tolerates(pod["spec"].get("tolerations") or []) or pod["spec"].get("schedulingGates")
-    return None if ready else eligibility.home_first(placement)
+    return None if ready else eligibility.home_first(pod, placement)
 
 
 def stayed(namespace: str, count: int) -> tuple[str, str]:

@@ -175,6 +175,59 @@ def test_a_claim_needs_a_volume(
     assert volume_need("data", claim, volume, of) == need
 
 
+def at(node: str) -> Json:
+    rule = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    return {"matchExpressions": [rule]}
+
+
+def by_hand(name: str, *, node: str = "", of: str = "disks", **more: Any) -> Json:
+    """A volume that an administrator has made."""
+    required = {"nodeAffinity": {"required": {"nodeSelectorTerms": [at(node)]}}} if node else {}
+    spec = {
+        "capacity": {"storage": "5Gi"},
+        "accessModes": ["ReadWriteOnce", "ReadOnlyMany"],
+        "storageClassName": of,
+        **required,
+        **more,
+    }
+    return {"metadata": {"name": name, "labels": {"disk": name}}, "spec": spec}
+
+
+def needs(*nodes: str) -> VolumeNeed:
+    return VolumeNeed("data", terms=tuple(map(at, nodes)))
+
+
+CHOSEN = {"selector": {"matchLabels": {"disk": "b"}}}
+NONE = VolumeNeed("data", "no volume is free that the claim data could have")
+
+
+@pytest.mark.parametrize(
+    ("volumes", "wants", "need"),
+    [
+        ([], {}, NONE),
+        ([by_hand("a", node="n"), by_hand("b", node="m")], {}, needs("n", "m")),
+        ([by_hand("a", node="n"), by_hand("b")], {}, VolumeNeed("data")),
+        ([by_hand("a", node="n"), by_hand("b", node="m")], CHOSEN, needs("m")),
+        ([by_hand("a", claimRef={"name": "other"})], {}, NONE),
+        ([by_hand("a", claimRef={"name": "data"})], {}, VolumeNeed("data")),
+        ([by_hand("a", of="tapes")], {}, NONE),
+        ([by_hand("a", volumeMode="Block")], {}, NONE),
+        ([by_hand("a")], {"resources": {"requests": {"storage": "6Gi"}}}, NONE),
+        ([by_hand("a")], {"accessModes": ["ReadWriteMany"]}, NONE),
+    ],
+)  # fmt: skip
+def test_a_claim_of_a_class_without_a_provisioner_needs_a_volume_that_is_there(
+    volumes: list[Json], wants: Json, need: VolumeNeed
+) -> None:
+    asked = {"resources": {"requests": {"storage": "5Gi"}}, "accessModes": ["ReadWriteOnce"]}
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"storageClassName": "disks", **asked, **wants},
+    }
+    of = {**WAITS, "provisioner": "kubernetes.io/no-provisioner"}
+    assert volume_need("data", claim, None, of, volumes) == need
+
+
 def test_a_volume_keeps_a_pod_where_it_can_be_used() -> None:
     there = ({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["us"]}]},)
     nodes = [facts(node("a", zone="eu")), facts(node("b", zone="us"))]

@@ -244,6 +244,28 @@ def test_no_size_is_compared_where_none_is_asked_or_told(strategy):
     assert "largest" not in str(scheduling.mutate(sized("2"), Placement("Local", room_told=True)))
 
 
+def test_pods_that_wait_for_home_get_no_toleration_yet_unless_they_are_for_peers():
+    placement = Placement("LocalAndRemote", (EU_TERM,), home_first=60)
+    made = patched(pod(), scheduling.mutate(pod(), placement))
+    assert "tolerations" not in made["spec"]
+    assert terms(made) == [[EU, VIRTUAL], [REAL]]
+    verdict = scheduling.late_verdict(made, placement)
+    assert verdict is not None
+    assert verdict.reason == "HomeFirst"
+    assert scheduling.late_patch(made, placement) is None
+    over = msgspec.structs.replace(placement, home_first=0)
+    late = scheduling.late_patch(made, over)
+    assert late is not None
+    assert late["spec"] == {"tolerations": [dict(TOLERATION)]}
+    for own in (
+        pod(nodeSelector={"liqo.io/type": "virtual-node"}),
+        pod(tolerations=[dict(TOLERATION)]),
+    ):
+        assert scheduling.late_verdict(own, Placement(home_first=60)) is None
+        changed = patched(own, scheduling.mutate(own, Placement(home_first=60)))
+        assert dict(TOLERATION) in changed["spec"]["tolerations"]
+
+
 def test_daemon_bound_anyway_names_its_set_and_the_cure():
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "proxy"}
     verdict = eligibility.daemon_verdict(pod(metadata={"ownerReferences": [owner]}))
