@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import trio
@@ -84,7 +85,7 @@ class Natted(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def natted(program: str, folder: Path, settings: str) -> AsyncIterator[Natted]:
+async def natted(program: str, folder: Path, settings: str, **more: Any) -> AsyncIterator[Natted]:
     """The three, not joined; ``{r}``, ``{m}`` and ``{h}`` in the settings are their ids."""
     word = f"t{secrets.token_hex(2)}"
     ids = {letter: f"{word}{letter}" for letter in "rmh"}
@@ -103,7 +104,9 @@ async def natted(program: str, folder: Path, settings: str) -> AsyncIterator[Nat
             for x in ids
         }
         async with (
-            members(*ids.values(), machines=machines, settings=SETTINGS + settings) as every,
+            members(
+                *ids.values(), machines=machines, settings=SETTINGS + settings, **more
+            ) as every,
             trio.open_nursery() as nursery,
         ):
             found = {member.id[-1]: member for member in every}
