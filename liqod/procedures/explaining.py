@@ -4,7 +4,7 @@ The objects are read once, and judged by the functions that the webhook and the 
 (:mod:`liqod.model.objects.explanation`).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -109,7 +109,8 @@ def kind_of(word: str) -> Kind:
             return kind
     known = ", ".join(each.name.lower() for each in (PODS, *WORKLOADS))
     raise Misuse(
-        f"{word!r} has no pods that are explained; these have: {known}, node, serviceimport"
+        f"{word!r} has no pods that are explained; these have: {known}, "
+        "node, service, serviceimport"
     )
 
 
@@ -199,7 +200,8 @@ async def _explain(client: Client, body: Mapping[str, Any], pod: Json, own: str)
     if placement is not None:
         made = {each["metadata"]["name"]: each for each in _claims_in(body).values()}
         placement = await _with_claims(client, placement, pod, made)
-    found = explanation.explained(pod, namespace, placement, _mapped(objects, namespace))
+    at = mapped(objects.store(NAMESPACE_MAPS).values(NamespaceMap), namespace)
+    found = explanation.explained(pod, namespace, placement, at)
     pods = await client.list(PODS)
     others = _by_node(pods, pod)
     nodes = [
@@ -289,9 +291,10 @@ async def _with_claims(
     return msgspec.structs.replace(placement, storage_class=of, claims=claims)
 
 
-def _mapped(objects: ClusterObjects, namespace: str) -> dict[str, str]:
+def mapped(maps: Iterable[NamespaceMap], namespace: str) -> dict[str, str]:
+    """The peers that have a namespace, by their ids, and its name there."""
     found = {}
-    for each in objects.store(NAMESPACE_MAPS).values(NamespaceMap):
+    for each in maps:
         entry = each.status.current_mapping.get(namespace)
         if entry is not None and labels.REPLICATED not in each.metadata.labels:
             found[each.name] = entry.remote_namespace

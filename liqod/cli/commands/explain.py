@@ -1,5 +1,5 @@
 """``explain``: show the nodes that would have a pod, the origin of a virtual node's numbers, or the
-endpoints of a Service of the set."""
+endpoints of a Service at peers or of the set."""
 
 import difflib
 from collections.abc import Iterable
@@ -22,7 +22,8 @@ from liqod.model.objects.replicagroups import ReplicaGroup, Replicas
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
 from liqod.model.view.serviceanswer import ServiceAnswer
-from liqod.procedures import explaining, sharedservices
+from liqod.model.view.serviceways import ways_text
+from liqod.procedures import explaining, serviceexplaining, sharedservices
 from liqod.procedures.explaining import NodeAnswer, PodAnswer
 from liqod.procedures.nodeexplaining import VirtualNodeAnswer, explain_node
 
@@ -35,6 +36,8 @@ SERVICES: Final = (
     *("serviceimport", "serviceimports", "svcim", "svcimport"),
 )
 """The words for a Service of the set."""
+PLAIN: Final = ("service", "services", "svc")
+"""The words for a Service."""
 HOME: Final = "home"
 """The title of this cluster's own nodes."""
 
@@ -45,7 +48,7 @@ async def explain(
     kind: Annotated[
         str,
         typer.Argument(
-            help="pod, deployment, statefulset, job, replicaset, node, or serviceimport."
+            help="pod, deployment, statefulset, job, replicaset, node, service, or serviceimport."
         ),
     ] = "",
     name: Annotated[str, typer.Argument(help="Its name.")] = "",
@@ -68,6 +71,9 @@ async def explain(
 
     `liqod explain node` shows the origin of a virtual node's numbers.
 
+    `liqod explain service` shows the endpoints that clients at each peer have, and the way to those
+    at other peers.
+
     `liqod explain serviceimport`, and `serviceexport` with the same answer, shows each cluster's
     endpoints of a Service of the set, and why there are none.
 
@@ -80,6 +86,7 @@ async def explain(
       liqod explain deployment web -n shop
       liqod explain -f web.yaml -n shop
       liqod explain node milan
+      liqod explain service web -n shop
       liqod explain serviceimport web -n shop
     """
     if bool(filename) == bool(kind or name) or bool(kind) != bool(name):
@@ -89,6 +96,13 @@ async def explain(
             told = await explain_node(client, name)
             if not frame.show(msgspec.to_builtins(told)):
                 frame.print_text("\n".join(virtual_node_lines(told)), lines=True)
+            return
+        if kind.lower() in PLAIN:
+            ways = await serviceexplaining.explain(client, name, namespace, liqo_namespace)
+            if not frame.show(msgspec.to_builtins(ways)):
+                frame.print_text("\n".join(map(printable, ways_text(ways))), lines=True)
+            if not ways.ready:
+                raise SystemExit(NOWHERE)
             return
         if kind.lower() in SERVICES:
             own = await cluster_id(client, liqo_namespace)
