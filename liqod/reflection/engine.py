@@ -161,7 +161,7 @@ class Engine:
                 nursery.start_soon(self._follow_networks, own)
                 nursery.start_soon(self._follow_ranges, ranges)
                 nursery.start_soon(context.third.follow, self._renamed)
-                nursery.start_soon(context.third.follow_addresses, self._requeue_all)
+                nursery.start_soon(context.third.follow_addresses, self._readdressed)
                 nursery.start_soon(context.third.settle, self._gone_through)
                 check = HealthCheck(context, self.workers, self._requeue_all, context.timings)
                 nursery.start_soon(check.run)
@@ -253,6 +253,11 @@ class Engine:
         )
         works = any(each.queue.waiting or each.queue.busy for each in workers)
         return mapping.known and ready and not works
+
+    def _readdressed(self) -> None:
+        """Reconcile the objects that ask for ways to endpoints at other peers."""
+        for subject in self.context.third.published:
+            self.workers[subject.reflector].requeue((subject.namespace, subject.name))
 
     def _renamed(self) -> None:
         """The names and settings of translations have changed."""

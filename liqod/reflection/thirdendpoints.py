@@ -14,7 +14,7 @@ import trio
 from liqod.cluster.transitaddresses import TransitAddresses
 from liqod.kube.cache.store import StoreChange
 from liqod.model.crossing.thirdclusters import ThirdCluster, Transit
-from liqod.model.network.ranges import translating
+from liqod.model.network.ranges import PeerRanges
 from liqod.peers.peer import Peer
 from liqod.reflection.topology import PartialVirtualNode
 from liqod.reflection.view import ReflectedObject
@@ -59,13 +59,19 @@ class ThirdEndpoints:
         """Take note of a virtual node; true if one of another peer comes, goes or changes."""
         if change.key[0] == self._peer.tenant_namespace:
             return False
+        name, found = change.key[1], None
         if change.new is None:
             self._owners.pop(change.key, None)
         else:
-            self._owners[change.key] = _node.decode(change.new).spec.cluster_id
-        return self.look()
+            owner = self._owners[change.key] = _node.decode(change.new).spec.cluster_id
+            found = self._cluster(change.key[0], owner)
+        if self.nodes.get(name) == found:
+            return False
+        others = {node: each for node, each in self.nodes.items() if node != name}
+        self.nodes = others if found is None else {**others, name: found}
+        return True
 
-    def look(self) -> bool:
+    def _look(self) -> bool:
         """Read what this cluster has with the other peers now; true if it has changed."""
         found = {name: self._cluster(place, of) for (place, name), of in self._owners.items()}
         changed = found != self.nodes
@@ -75,18 +81,20 @@ class ThirdEndpoints:
     async def follow(self, changed: Callable[[], None]) -> NoReturn:
         """Call a function whenever what this cluster has with another peer changes."""
         while True:
-            if self.look():
+            if self._look():
                 changed()
             await self._peer.neighbours.wait_changed()
+            await trio.sleep(DEBOUNCE)
 
     def _cluster(self, namespace: str, cluster: str) -> ThirdCluster:
         """A cluster by its virtual node's namespace, which is that of one peer."""
         peer = self._peer.neighbours.get(cluster)
         if peer is None or peer.tenant_namespace != namespace:
             return ThirdCluster(cluster)
-        way = peer.settings.pod_network
-        ranges = translating(peer.network.ranges) if way == "tunnel" else None
-        return ThirdCluster(cluster, way, ranges)
+        way, ranges = peer.settings.pod_network, peer.network.ranges
+        if way != "tunnel" or ranges is None:
+            return ThirdCluster(cluster, way)
+        return ThirdCluster(cluster, way, PeerRanges(peer=ranges.peer, seen=ranges.seen))
 
     # What is published.
 

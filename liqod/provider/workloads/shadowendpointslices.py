@@ -170,8 +170,9 @@ class ShadowEndpointSlices(Controller[Key]):
             return await self._keep(key, shadow)
         third, unreachable = self._crossing.third(shadow), self._addresses.unreachable()
         (self._third.add if third.owners else self._third.discard)(key)
-        if unreachable and not third.owners:
-            if live is not None and not self._addresses.waits:
+        stays = live is not None and self._addresses.waits
+        if unreachable and (stays or not third.owners):
+            if live is not None and not stays:
                 await self._remove(key, live)
             self._report(key, unreachable)
             return None
@@ -260,6 +261,7 @@ class ShadowEndpointSlices(Controller[Key]):
 
     async def _tell(self, key: Key, shadow: ShadowEndpointSlice, left_out: str) -> None:
         """Tell the consumer which endpoints are left out as they are meant to be, once."""
+        left_out = left_out[: recorder.MESSAGE_LIMIT]
         if self._left_out.get(key, "") == left_out:
             return
         self._left_out[key] = left_out
