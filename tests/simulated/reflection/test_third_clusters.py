@@ -7,13 +7,17 @@ from typing import Any, NamedTuple, cast
 import trio
 
 from liqod import config
-from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, SERVICES
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, SERVICES
+from liqod.cluster.tenancy import tenant_namespace
 from liqod.cluster.transitaddresses import Passage
 from liqod.consumer.link import ProviderPeer
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
+from liqod.network import ipam
+from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
-from liqod.resources import SHADOW_ENDPOINT_SLICES
+from liqod.resources import CONFIGURATIONS, IPS, SHADOW_ENDPOINT_SLICES
+from tests.simulated.addressed import Rome
 from tests.simulated.borrower import Switch, eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
 
@@ -206,3 +210,45 @@ async def test_the_way_through_rome_is_published_for_as_long_as_milan_is_told_of
         await eventually(released)
         await of.finds({"db-0": "10.82.0.5"})
         assert await of.told() == []
+
+
+async def joined(rome: Rome, peer: Pair) -> str:
+    """Rome's networks are joined with a peer's; the first address of that one's pods here."""
+    marks = tenant_namespace(peer.name)["metadata"]["labels"]
+    await rome.client.patch(NAMESPACES, peer.tenant, {"metadata": {"labels": marks}})
+    await rome.configured(peer.name, [POD], ["10.70.0.0/20"])
+    alias = (await rome.seen(peer.name))["pod"][0]
+    local = {"spec": {"local": {"cidr": {"pod": [POD], "external": ["10.70.0.0/20"]}}}}
+    await rome.client.patch(CONFIGURATIONS, peer.name, local, peer.tenant)
+    return alias.rpartition(".")[0] + ".5"
+
+
+async def test_the_way_through_rome_gets_an_address_of_romes_and_milan_finds_it():
+    text = f'[cluster]\npod_cidrs = ["{POD}"]\n{TRANSIT}external_cidr = "10.70.0.0/20"\n'
+    async with three(text) as of:
+        rome = Rome(of.milan.context, of.milan.here)
+        of.nursery.start_soon(ipam.run, of.milan.context)
+        await joined(rome, of.milan)
+        address = await joined(rome, of.turin)
+        for each in (of.milan, of.turin):
+            await of.nursery.start(PeerCIDRs(each.peer).run)
+        at_turin = members(ALL[0], ("db-2", address, "turin"))["endpoints"]
+        await rome.client.patch(ENDPOINT_SLICES, "db-1", {"endpoints": at_turin}, SHOP)
+
+        async def look() -> Any:
+            return of.milan.context.transit.address("milan", "turin", address)
+
+        shown = await eventually(look)
+        assert shown.startswith("10.70.")
+        await of.finds({"db-0": "10.82.0.5", "db-2": shown.replace("10.70.", "10.83.")})
+        gone = {"endpoints": at_turin[:1]}
+        await rome.client.patch(ENDPOINT_SLICES, "db-1", gone, SHOP)
+        await of.finds({"db-0": "10.82.0.5"})
+
+        async def closed() -> bool:
+            found = await rome.client.list(IPS)
+            return not any(
+                "liqod.io/transit-from" in each["metadata"]["annotations"] for each in found
+            )
+
+        await eventually(closed)
