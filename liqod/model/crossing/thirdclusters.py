@@ -21,7 +21,6 @@ from liqod.model.network.remapping import Remapped
 
 ANYBODY: Final = "*"
 """The permission for every cluster."""
-_SHOWN: Final = 63
 
 
 class ThirdCluster(msgspec.Struct, frozen=True):
@@ -134,7 +133,7 @@ def as_its_own(owner: ThirdCluster, address: object) -> Remapped:
     seen, theirs = owner.ranges.seen.pod, owner.ranges.peer.pod
     found = translate(str(address), ClusterCidrs(seen), ClusterCidrs(theirs))
     if found is None:
-        return Remapped("", f"{str(address)[:_SHOWN]} is no pod's of {owner.id}")
+        return Remapped("", f"an address there is no pod's of {owner.id}")
     return Remapped(found)
 
 
