@@ -212,6 +212,35 @@ async def test_the_way_through_rome_is_published_for_as_long_as_milan_is_told_of
         assert await of.told() == []
 
 
+async def test_a_reflection_that_begins_anew_keeps_what_it_finds_and_lets_the_rest_go():
+    passage = Passage("milan", "turin", "10.74.0.5")
+    async with three(TRANSIT) as of:
+        transit = of.milan.context.transit
+
+        async def wanted() -> bool:
+            return bool(transit.wants(passage))
+
+        await eventually(wanted)
+        transit.give("milan", {passage: "10.70.0.9"})
+        await of.finds({"db-0": "10.82.0.5", "db-2": "10.83.0.9"})
+        before = await of.milan.there.get(SHADOW_ENDPOINT_SLICES, "db-1", THERE)
+        of.milan.stop()
+        await of.milan.start(of.nursery)
+        await trio.sleep(5)
+        now = await of.milan.there.get(SHADOW_ENDPOINT_SLICES, "db-1", THERE)
+        assert now["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        assert transit.wants(passage)
+        of.milan.stop()
+        await of.milan.here.delete(ENDPOINT_SLICES, "db-1", SHOP)
+        await of.milan.start(of.nursery)
+
+        async def released() -> bool:
+            return not transit.wants(passage)
+
+        await eventually(released)
+        await of.finds({})
+
+
 async def joined(rome: Rome, peer: Pair) -> str:
     """Rome's networks are joined with a peer's; the first address of that one's pods here."""
     marks = tenant_namespace(peer.name)["metadata"]["labels"]
