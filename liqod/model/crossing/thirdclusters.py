@@ -21,6 +21,8 @@ from liqod.model.network.remapping import Remapped
 
 ANYBODY: Final = "*"
 """The permission for every cluster."""
+MOST_OWNERS: Final = 2
+"""Clusters of one address that are kept: with two it is already nobody's."""
 
 
 class ThirdCluster(msgspec.Struct, frozen=True):
@@ -209,7 +211,9 @@ def third_addresses(annotations: Mapping[str, str]) -> ThirdAddresses:
     owners: dict[str, frozenset[str]] = {}
     for cluster, addresses in told.cluster_addresses.items():
         for address in addresses:
-            owners[address] = owners.get(address, frozenset()) | {cluster}
+            others = owners.get(address, frozenset())
+            if len(others) < MOST_OWNERS:
+                owners[address] = others | {cluster}
     return ThirdAddresses(owners, by_way)
 
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from liqod.model.crossing.thirdclusters import (
+    MOST_OWNERS,
     Chosen,
     Facts,
     ThirdCluster,
@@ -154,3 +155,10 @@ def test_an_address_of_two_clusters_is_of_both():
     data = '{"clusterAddresses": {"turin": ["10.0.0.5"], "genoa": ["10.0.0.5"]}}'
     found = third_addresses({"liqo.io/direct-connections-data": data})
     assert found.owners == {"10.0.0.5": frozenset({"turin", "genoa"})}
+
+
+def test_of_an_address_of_many_clusters_no_more_is_kept_than_shows_that():
+    many = {"clusterAddresses": {f"c{n}": ["10.0.0.5"] for n in range(10_000)}}
+    data = msgspec.json.encode(many).decode()
+    found = third_addresses({"liqo.io/direct-connections-data": data})
+    assert len(found.owners["10.0.0.5"]) == MOST_OWNERS == 2
