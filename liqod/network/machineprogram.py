@@ -134,7 +134,7 @@ class MachineProgram:
         """Hand the daemon what calls it at a port, once there can be tunnels."""
         found = self._capabilities
         if found is not None and found.process is not None:
-            await callrelay.serve(found.process, daemon, port)
+            await callrelay.serve(found.process, daemon, port, self.side.cluster)
         else:
             lacks = UNASKED if found is None else found.lacks
             await deny(daemon, f"no networks can be joined on this machine: {lacks}")

@@ -128,7 +128,10 @@ class Process:
             ValueError, OSError: its descriptor does not come along, or is no such socket.
         """
         if request.do == CALLS:
-            hand_on = partial(self._hand_on, self._opened(request, files), stream)
+            port = self._opened(request, files)
+            if self._ports.called.get(port.number, request.cluster) != request.cluster:
+                raise ValueError("another cluster's daemon is called there")
+            hand_on = partial(self._hand_on, port, stream, request.cluster)
             return partial(self._attend, hand_on)
         if request.lead is not None:
             lead = partial(leading.lead, request.lead, _taken(files), stream)
@@ -189,10 +192,10 @@ class Process:
             raise ValueError("this process does not listen there")
         return found
 
-    async def _hand_on(self, port: Port, stream: trio.SocketStream) -> None:
+    async def _hand_on(self, port: Port, stream: trio.SocketStream, cluster: str) -> None:
         """Hand on what calls the daemon; the port is closed after that where nobody else has it."""
         try:
-            await port.hand_on(stream)
+            await port.hand_on(stream, cluster)
         finally:
             self._ports.close_unused()
 
@@ -220,6 +223,7 @@ class Process:
             version=VERSION,
             tunnels=len(self._tunnels) + self._attended,
             ports=self._ports.numbers,
+            called=self._ports.called,
         )
 
 

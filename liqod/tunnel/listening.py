@@ -37,10 +37,11 @@ class DaemonLine:
 
     Args:
         stream: the connection.
+        cluster: id of the daemon's cluster.
     """
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self.stream = stream
+    def __init__(self, stream: trio.SocketStream, cluster: str) -> None:
+        self.stream, self.cluster = stream, cluster
         self._turn = trio.Lock()
 
     async def hand_over(self, connection: trio.socket.SocketType) -> None:
@@ -96,9 +97,9 @@ class Port:
         self._listener.close()
         self._over.set()
 
-    async def hand_on(self, stream: trio.SocketStream) -> None:
-        """Hand a daemon what calls it, until its connection or the port is gone."""
-        self.daemon = line = DaemonLine(stream)
+    async def hand_on(self, stream: trio.SocketStream, cluster: str) -> None:
+        """Hand a cluster's daemon what calls it, until its connection or the port is gone."""
+        self.daemon = line = DaemonLine(stream, cluster)
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._closed, nursery.cancel_scope)
@@ -194,6 +195,11 @@ class Ports:
         port = Port(listener, self._account[SHARED])
         self._ports[port.number] = port
         return port
+
+    @property
+    def called(self) -> dict[int, str]:
+        """Ids of the clusters whose daemons are called, by ports."""
+        return {port.number: port.daemon.cluster for port in self._ports.values() if port.daemon}
 
     def files(self, number: int) -> list[int]:
         """The descriptor of one of them, where it is there."""

@@ -118,6 +118,7 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
         parts: of :data:`BE`: the purposes of the descriptors beside it, in their order.
         port: of :data:`liqod.sharedport.CALLS`, with the socket that listens there beside it where
             the process has none.
+        cluster: of the same: id of the cluster whose daemon is called.
         lead: of :data:`LEAD`, with the caller's connection beside it.
         probe: of :data:`PROBE`, whose connection goes on with messages of its own
             (:mod:`.probes.orders`).
@@ -129,6 +130,7 @@ class TunnelRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     wanted: Wanted | None = None
     parts: tuple[Part, ...] = ()
     port: int = 0
+    cluster: str = ""
     lead: Lead | None = None
     probe: ProbeOrder | None = None
     echo: EchoOrder | None = None
@@ -153,6 +155,7 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
         version: of the process's requests.
         tunnels: number of its tunnels, and of what it does besides.
         ports: at which it listens.
+        called: by their ports, ids of the clusters whose daemons are called there.
         digest: of the request that the tunnel follows; None where there is no such tunnel.
         mark: of its sockets, as it was told.
         dials: True if it has sockets to dial by.
@@ -167,6 +170,7 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
     version: int = 0
     tunnels: int = 0
     ports: tuple[int, ...] = ()
+    called: dict[int, str] = {}
     digest: str | None = None
     mark: int = 0
     dials: bool = False

@@ -1,6 +1,6 @@
 """A daemon without any right that is called at a port of its machine, as a process of its own.
 
-    python -m tests.netns.calleddaemon FOLDER USER PORT
+    python -m tests.netns.calleddaemon FOLDER USER PORT CLUSTER
 
 It says ``ready`` each time that calls are handed over, and answers each with its user's id and its
 effective capabilities.
@@ -36,13 +36,13 @@ def give_up(user: int) -> None:
     os.setresuid(user, user, user)
 
 
-async def order(folder: Path) -> None:
+async def order(folder: Path, cluster: str) -> None:
     """Have the machine looked at, as often as it begins anew."""
     while True:
         try:
             async with await machinesocketdial.dial(folder) as stream:
                 connection = FrameStream(stream)
-                greets = Greeting(1, 1, "rome", Generation(started=5))
+                greets = Greeting(1, 1, cluster, Generation(started=5))
                 if isinstance(messages.read(ANSWERS, await connection.greet(greets)), Denied):
                     raise NetworkError("it is denied")
                 connection.admit()
@@ -89,13 +89,13 @@ def mark_of(came: trio.socket.SocketType) -> int:
     return found
 
 
-async def main(folder: Path, port: int) -> None:
+async def main(folder: Path, port: int, cluster: str) -> None:
     """Until it is killed."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(order, folder)
+        nursery.start_soon(order, folder, cluster)
         nursery.start_soon(be_called, folder, port, nursery)
 
 
 if __name__ == "__main__":
     give_up(int(sys.argv[2]))
-    trio.run(main, Path(sys.argv[1]), int(sys.argv[3]))
+    trio.run(main, Path(sys.argv[1]), int(sys.argv[3]), sys.argv[4])

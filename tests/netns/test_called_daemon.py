@@ -36,9 +36,10 @@ class Called:
         node: name of its network namespace.
         folder: below /run, as others pass through no folder of pytest's.
         port: where the daemon is called.
+        cluster: id of its cluster.
     """
 
-    def __init__(self, node: str, folder: Path, port: int) -> None:
+    def __init__(self, node: str, folder: Path, port: int, cluster: str = "rome") -> None:
         self.node, self.folder, self.port = node, folder, port
         folder.mkdir(mode=0o755)
         self.program = NodeProgram(node, "192.0.2.5", "", folder / "node", daemon=str(USER))
@@ -49,6 +50,7 @@ class Called:
             str(folder / "node" / "machine"),
             str(USER),
             str(port),
+            cluster,
         )
         self.log = folder / "daemon.log"
         environment = {**plain_environment(), "PYTHONPATH": str(Path(__file__).parents[2])}
@@ -127,3 +129,30 @@ async def test_each_program_is_killed_and_calls_come_again_while_those_that_came
         assert await trio.to_thread.run_sync(partial(heard, connection)) == CALLED
     with await called.call() as connection:
         assert await trio.to_thread.run_sync(partial(heard, connection)) == CALLED
+
+
+async def test_of_two_clusters_on_a_machine_one_is_called_and_the_other_is_told_why(
+    called: Called,
+):
+    await called.ready(1)
+    other = Called(called.node, called.folder / "oslo", called.port, "oslo")
+    try:
+        why = f"TCP port {called.port}: the daemon of the cluster 'rome' is called there"
+
+        async def told() -> bool:
+            return why in other.log.read_text()
+
+        try:
+            await eventually(told, seconds=30)
+        except trio.TooSlowError:
+            raise AssertionError(tail(other.log, 20) + other.program.said()) from None
+        assert "ready" not in other.log.read_text()
+        with await called.call() as connection:
+            assert await trio.to_thread.run_sync(partial(heard, connection)) == CALLED
+        called.daemon.kill()
+        await other.ready(1)
+        with await called.call() as connection:
+            assert await trio.to_thread.run_sync(partial(heard, connection)) == CALLED
+    finally:
+        other.daemon.kill()
+        other.program.kill()

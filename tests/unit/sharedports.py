@@ -143,12 +143,19 @@ def few(shared: int) -> Account:
 
 
 @asynccontextmanager
-async def node(folder: Path, port: int) -> AsyncIterator[None]:
-    """The part of `liqod node` that hands over calls, at its socket."""
-    serve = partial(callrelay.serve, MachineProcess(Here(), folder), port=port)
+async def node(folder: Path, port: int, cluster: str = "rome", at: str = "") -> AsyncIterator[None]:
+    """The part of `liqod node` that hands over calls, at its socket.
+
+    Args:
+        folder: of the tunnels' process.
+        port: the port.
+        cluster: id of the daemon's cluster.
+        at: folder of the socket, in that one.
+    """
+    serve = partial(callrelay.serve, MachineProcess(Here(), folder), port=port, cluster=cluster)
     own = DaemonAccount(os.geteuid(), os.getegid())
     async with trio.open_nursery() as nursery:
-        await nursery.start(MachineSocket(folder, own, {CALLS: serve}).run)
+        await nursery.start(MachineSocket(folder / at, own, {CALLS: serve}).run)
         yield
         nursery.cancel_scope.cancel()
 

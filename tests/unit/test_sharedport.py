@@ -5,6 +5,7 @@ import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -28,6 +29,7 @@ from tests.unit.sharedports import (
     Served,
     answer,
     answers,
+    answers_as,
     daemon,
     free_port,
     node,
@@ -116,6 +118,25 @@ async def test_the_newest_daemon_is_handed_the_calls_and_one_before_it_no_more(
         before = await machinesocketdial.calls(folder)
         async with before, daemon(folder):
             assert await answer(port, f"{DAEMON}.milan.example") == "daemon"
+
+
+async def test_another_cluster_s_daemon_is_told_why_and_is_handed_them_when_they_are_free(
+    folder: Path,
+) -> None:
+    port = free_port()
+    refused = rf"TCP port {port}: the daemon of the cluster 'rome' is called there: .*\[handshake\]"
+    async with (
+        tunnels(folder),
+        node(folder, port),
+        node(folder, port, cluster="oslo", at="oslo"),
+    ):
+        async with daemon(folder):
+            with pytest.raises(NetworkError, match=refused):
+                await machinesocketdial.calls(folder / "oslo")
+            assert await answer(port, f"{DAEMON}.milan.example") == "daemon"
+        await answers(port, f"{DAEMON}.milan.example", "")
+        async with daemon(folder / "oslo", take=partial(answers_as, "oslo")):
+            assert await answer(port, f"{DAEMON}.milan.example") == "oslo"
 
 
 async def test_daemons_meet_at_a_port_that_tunnels_have(folder: Path) -> None:

@@ -22,16 +22,19 @@ from liqod.sharedport import (
 )
 
 
-async def serve(process: MachineProcess, daemon: trio.SocketStream, port: int) -> None:
+async def serve(
+    process: MachineProcess, daemon: trio.SocketStream, port: int, cluster: str
+) -> None:
     """Hand over what calls the daemon at a port, for as long as it wants that.
 
     Args:
         process: the tunnels' process, which listens there.
         daemon: its connection; a byte of it ends this.
         port: the port.
+        cluster: id of the daemon's cluster.
     """
     try:
-        tunnels = await process.calls(port)
+        tunnels = await process.calls(port, cluster)
     except (NetworkError, OSError) as error:
         await deny(daemon, f"TCP port {port}: {getattr(error, 'strerror', None) or error}")
         return

@@ -1,13 +1,16 @@
 """Starts, orders and ends the process that reads the bytes of strangers for a machine.
 
-There is one for all peers of a machine (:mod:`liqod.tunnel`), begun for the first use. It has no
+There is one for all peers of a machine (:mod:`liqod.tunnel`), begun for the first use, also where
+the machine has a `liqod node` for each of several clusters. It has no
 right of its own: each descriptor is opened here, or by whoever asks here. A tunnel in a websocket
 lasts until it is ended; everything else as long as the connection by which it was ordered, so that
 a daemon that starts anew has nothing to find again.
 """
 
 import errno
+import fcntl
 import logging
+import os
 import socket
 import sys
 from array import array
@@ -35,6 +38,9 @@ FORBIDDEN: Final = (
     "this process may not listen there: it needs CAP_NET_BIND_SERVICE for a port below 1024, or "
     "another port (--gw-server-service-port)"
 )
+CALLED: Final = (
+    "the daemon of the cluster {} is called there: give this one another port ([handshake] port)"
+)
 READY_DEADLINE: Final = 10.0
 """Seconds for the process to answer, once it is begun."""
 PATIENCE: Final = 5.0
@@ -43,6 +49,8 @@ LOOKED: Final = 2.0
 """Seconds between looks at whether it answers."""
 ANSWERS: Final = 3.0
 """Seconds for its answer to a look: one that gives none twice in a row hangs."""
+LOCKED: Final = 0.02
+"""Seconds until it is looked again whether another program still begins the process."""
 AT_ONCE: Final = 16
 """Orders that wait to be taken: fewer than the backlog of its socket holds."""
 
@@ -83,15 +91,28 @@ class MachineProcess:
             NetworkError: it has ended, was not ready in time, or has no folder for its socket.
             OSError: it cannot be begun.
         """
-        hangs = False
-        try:
-            found, _ = await self.ask(TunnelRequest(wanted.STATUS))
-            if found.version == wanted.VERSION:
-                return found
-        except OSError as error:
-            hangs = isinstance(error, TimeoutError)
-        await self.end(hangs=hangs)
+        found, _ = await self._look(PATIENCE)
+        if found is not None and found.version == wanted.VERSION:
+            return found
         own_folder(self.control.parent)
+        async with _alone(self.control.with_suffix(".lock")):
+            # Once more: another program may have begun it.
+            found, hangs = await self._look(ANSWERS)
+            if found is not None and found.version == wanted.VERSION:
+                return found
+            await self.end(hangs=hangs)
+            await self._begin()
+        return TunnelReport()
+
+    async def _look(self, patience: float) -> tuple[TunnelReport | None, bool]:
+        """How the process is, None where none answers; and whether it hangs."""
+        try:
+            found, _ = await self.ask(TunnelRequest(wanted.STATUS), patience=patience)
+        except OSError as error:
+            return None, isinstance(error, TimeoutError)
+        return found, False
+
+    async def _begin(self) -> None:
         # -I: nothing of the folder it is begun in, nor of anybody's environment, is imported.
         command = [sys.executable, "-I", "-m", MODULE, str(self.control)]
         await processes.start_until_ready(
@@ -103,7 +124,6 @@ class MachineProcess:
             deadline=READY_DEADLINE,
             who="the tunnels' process",
         )
-        return TunnelReport()
 
     async def watch(self) -> NoReturn:
         """End the process whenever it hangs, until cancelled: who has work for it begins another.
@@ -218,10 +238,11 @@ class MachineProcess:
             raise OSError(errno.EADDRINUSE, TAKEN)
         return made.detach()
 
-    async def calls(self, port: int) -> trio.SocketStream:
-        """A connection by which the process hands over what calls the daemon at a port.
+    async def calls(self, port: int, cluster: str) -> trio.SocketStream:
+        """A connection by which the process hands over what calls a cluster's daemon at a port.
 
-        It listens there for as long as that lasts, also where no tunnel is served.
+        It listens there for as long as that lasts, also where no tunnel is served. A later
+        connection of the same cluster replaces it.
 
         Raises:
             NetworkError, OSError: the process cannot be begun, or the port cannot be had.
@@ -229,10 +250,14 @@ class MachineProcess:
         files: list[int] = []
         async with self.turn:
             found = await self.have()
+            other = found.called.get(port, cluster)
+            if other != cluster:
+                raise ConnectionError(CALLED.format(ascii(other[:63])))
             try:
                 if port not in found.ports:
                     files.append(await self.listening(port, 0))
-                stream = await self._taken(TunnelRequest(CALLS, port=port), files)
+                request = TunnelRequest(CALLS, port=port, cluster=cluster)
+                stream = await self._taken(request, files)
             finally:
                 close_all(files)
         if stream is None:
@@ -272,6 +297,32 @@ class MachineProcess:
 
     async def _is_ready(self) -> bool:
         return await self.process() is not None
+
+
+@asynccontextmanager
+async def _alone(path: Path) -> AsyncIterator[None]:
+    """Be the only program of this machine that begins the process, for the length of the block.
+
+    Raises:
+        OSError: there can be no such lock, or another program has it for too long.
+    """
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with trio.move_on_after(READY_DEADLINE) as waiting:
+            while not _locked(file):  # noqa: ASYNC110  # of another process's doing
+                await trio.sleep(LOCKED)
+        if waiting.cancelled_caught:
+            raise TimeoutError("another liqod node of this machine begins the tunnels' process")
+        yield
+    finally:
+        os.close(file)
+
+
+def _locked(file: int) -> bool:
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
 
 
 _turns: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()

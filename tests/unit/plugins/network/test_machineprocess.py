@@ -103,6 +103,37 @@ async def test_a_burst_of_orders_waits_for_the_process_and_begins_no_other(
         assert process.control.stat().st_ino == there
 
 
+async def test_of_two_programs_of_a_machine_one_begins_the_process_and_the_other_finds_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Each `liqod node` has a turn of its own, where a machine has several clusters."""
+    programs, begun = [MachineProcess(ROME, tmp_path) for _ in range(2)], list[int]()
+    programs[1].turn = trio.Lock()
+    async with trio.open_nursery() as nursery:
+
+        async def begin(*_: object, **__: object) -> None:
+            begun.append(1)
+            await trio.sleep(0.1)  # until it listens
+            await nursery.start(listen)
+
+        async def listen(*, task_status: trio.TaskStatus[None]) -> None:
+            async with serving(tmp_path / "tunnels.socket", takes):
+                task_status.started()
+                await trio.sleep_forever()
+
+        monkeypatch.setattr(processes, "start_until_ready", begin)
+
+        async def have(program: MachineProcess) -> None:
+            async with program.turn:
+                await program.have()
+
+        async with trio.open_nursery() as having:
+            for program in programs:
+                having.start_soon(have, program)
+        assert begun == [1]
+        nursery.cancel_scope.cancel()
+
+
 async def test_no_more_orders_wait_than_the_backlog_holds(process: MachineProcess) -> None:
     waiting: list[int] = []
 
