@@ -17,7 +17,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.clusterset.exchanges import FAILED, TAKEN
-from liqod.clusterset.ownexports import SETTLES, OwnExports
+from liqod.clusterset.ownexports import OwnExports
 from liqod.clusterset.preferences import Preferences
 from liqod.clusterset.reach import BY_IMPORT, Reach, import_of, source_of
 from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
@@ -115,11 +115,14 @@ class Imports(Controller[Key]):
     # --- changes --------------------------------------------------------------------------------
 
     def _on_exchange(self, change: StoreChange) -> Iterator[Key]:
-        """Have the imports of changed exports made, when the peer's work may be done."""
+        """Have the imports of changed exports made, when the peer's work may be done.
+
+        The exporter takes changes of endpoints together, so these are not waited for once more.
+        """
         namespace = self._namespaces.store.decode(("", change.key[0]), Partial)
         peer = tenant_of(namespace) if namespace is not None else None
         sharing = self._sharing.peers.get(peer or "")
-        pause = SETTLES + (sharing.debt() if sharing is not None else 0.0)
+        pause = sharing.debt() if sharing is not None else 0.0
         for key in changed(change):
             self._causes[key] = peer or ""
             self.queue.add(key, after=pause)

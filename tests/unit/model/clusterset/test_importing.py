@@ -70,6 +70,26 @@ def test_an_import_is_as_the_oldest_export_with_the_ports_of_all():
     }
 
 
+def test_a_route_finds_its_backend_in_each_way_that_gateways_look():
+    """By the derived Service, by the EndpointSlices of the import, or by its address."""
+    found = merged(export(slices=PODS))
+    made = import_manifest(found, BOTH, ["10.96.0.9"])
+    service = derived_service(found, BOTH, OWNER, ["10.96.0.9"])
+    (slice_,) = slices(export(slices=PODS))
+    ports = [(each.get("name"), each["port"]) for each in made["spec"]["ports"]]
+    # Cilium: the Service that the annotation names, in the import's namespace, with its ports.
+    assert service is not None
+    assert service["metadata"]["name"] == made["metadata"]["annotations"][DERIVED_SERVICE]
+    assert service["metadata"]["namespace"] == made["metadata"]["namespace"]
+    assert [(each.get("name"), each["port"]) for each in service["spec"]["ports"]] == ports
+    # Envoy Gateway: EndpointSlices by their label, whose ports have the names of the import's.
+    assert slice_["metadata"]["labels"][SERVICE_NAME] == made["metadata"]["name"]
+    assert {each["name"] for each in slice_["ports"]} == {name for name, _ in ports}
+    assert made["spec"]["ips"] == service["spec"]["clusterIPs"]
+    for each in (service, slice_):
+        assert each["metadata"]["namespace"] == "shop"
+
+
 def test_an_early_schema_takes_one_address():
     made = merged(export(families=BOTH))
     ips = ["10.96.0.9", "fd00::9"]
