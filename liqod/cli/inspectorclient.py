@@ -143,7 +143,8 @@ def here(cluster_id: str = "") -> list[Path]:
     """The sockets of this machine's daemons, or of that cluster's."""
     looked = whereabouts.patterns(os.environ, cluster_id)
     paths = [Path(each) for pattern in looked for each in sorted(glob(pattern))]
-    return list(dict.fromkeys(each for each in paths if each.is_socket()))
+    shown = (each for each in paths if each.is_socket() and not whereabouts.is_of_node(each))
+    return list(dict.fromkeys(shown))
 
 
 async def refusal(cluster_id: str) -> str:

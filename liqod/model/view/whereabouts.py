@@ -4,8 +4,9 @@ It names the steps by which a person starts the daemon, and sends it requests.
 """
 
 import glob
+import re
 from collections.abc import Mapping
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 
 import msgspec
 
@@ -68,6 +69,15 @@ def daemon_step(found: Whereabouts, namespace: str, verb: str) -> str:
 
 SHARED = PurePosixPath("/run/liqod")
 """The folder of daemons that run as root, or under systemd."""
+
+
+_OF_NODE = re.compile(r"/liqod-node[^/]*/(machine|calls|calls-[0-9]+)\.sock")
+"""Sockets of ``liqod node``, by which the daemon orders: no daemon shows its state there."""
+
+
+def is_of_node(path: PurePath) -> bool:
+    """True if a socket is one of ``liqod node``, whose folder is beside those of daemons."""
+    return _OF_NODE.search(str(path)) is not None
 
 
 def folders(environ: Mapping[str, str]) -> tuple[PurePosixPath, ...]:
