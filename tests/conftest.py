@@ -34,6 +34,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     networks,
     new_control_plane,
     own_images,
+    packagers,
     readers,
     real_node_cluster,
     version_before,

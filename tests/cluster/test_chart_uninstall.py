@@ -24,13 +24,14 @@ from deploy.charthooks import DEADLINE
 from liqod.install.departurerights import ACCOUNT, CLUSTER_RULES, RULES
 from tests.cluster.test_chart import DEPLOYMENT, RELEASES, Helm
 from tests.cluster.test_install import DEFINITIONS
-from tests.testbed import audit, evidence, inventory, programs
+from tests.testbed import audit, evidence, inventory, programs, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import FOREIGN_CLUSTERS, pod_cidr
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import Unavailable
 from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import give_up, start_all
+from tests.testbed.pages import Terminal
 from tests.testbed.processes import plain_environment
 
 pytestmark = [pytest.mark.cluster, pytest.mark.release]
@@ -193,6 +194,46 @@ def test_peers_are_left_by_the_job(helm: Helm, federation: Federation) -> None:
     assert rome.names(FOREIGN_CLUSTERS) == set()
     assert took < 60
     taken_out(rome)
+    inventory.wait_for(rome.api, before, 60)
+
+
+def test_the_page_about_the_chart_is_typed(
+    helms: dict[int, str], federation: Federation, tmp_path: Path
+) -> None:
+    """By its Job peers are left; without it they stay for the next release."""
+    rome, milan = federation.members["rome"], federation.members["milan"]
+    before = rome.inventory()
+    programs_of_reader = tmp_path / "bin"
+    programs_of_reader.mkdir()
+    (programs_of_reader / "helm").symlink_to(helms[max(helms)])
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    terminal = Terminal(tmp_path, programs_of_reader)
+    terminal.environment["KUBECONFIG"] = str(rome.plane.kubeconfig)
+    named = {"https://rome.example:6443": rome.plane.server}
+    changes, goes = shownblocks.parted(
+        shownblocks.commands("how-to/chart", "Upgrades, and away with it"), "helm uninstall"
+    )
+    uninstall, purge, without_job = ([each] for each in goes)
+
+    terminal.section(shownblocks.commands("how-to/chart", ""), named)
+    rome.kubeconfig.write_text(as_account(rome, "liqod").read_text())
+    rome.daemon.start()
+    terminal.section(changes)
+    federation.peer(rome, milan)
+    terminal.section(without_job)
+    assert rome.names(FOREIGN_CLUSTERS) == {"milan"}
+    rome.daemon.kill()
+
+    terminal.section(shownblocks.commands("how-to/chart", ""), named)
+    rome.kubeconfig.write_text(as_account(rome, "liqod").read_text())
+    rome.daemon.start()
+    wait_until("the node", lambda: rome.node_is_ready("milan"), 40)
+    with jobs_node(rome) as node:
+        terminal.section(uninstall)
+    rome.daemon.stop()
+    assert "milan keeps its Tenant rome until" in node.said
+    terminal.section(purge)
+    rome.plane.kubectl("delete", "namespace", "liqo")
     inventory.wait_for(rome.api, before, 60)
 
 

@@ -70,16 +70,7 @@ def day_by_day(terminal: Terminal) -> None:
     for pod in ("web-0", "web-1"):
         terminal.type(f"kubectl -n shop run {pod} --image=nginx")
         terminal.type(f"kubectl -n shop wait --for=condition=Ready pod/{pod}")
-    terminal.section(
-        shownblocks.commands(
-            "how-to/diagnose",
-            "1. What is wrong here",
-            "2. Which layer fails",
-            "3. Why a pod is where it is",
-            "5. What the daemon does",
-            "7. Report it",
-        )
-    )
+    diagnosis(terminal)
     terminal.section(shownblocks.commands("how-to/discovery", "", "By DNS", "By an inventory"))
     seen = shownblocks.commands("how-to/invitation", "By a request", only="liqod discover")
     terminal.section(seen)
@@ -97,17 +88,48 @@ def day_by_day(terminal: Terminal) -> None:
     terminal.section(changes, statuses=(2,))
     terminal.section(shownblocks.commands("how-to/offload", "2. Offload it", only="kubectl"))
     terminal.section(shownblocks.commands("how-to/offload", "Look"))
+    first = shownblocks.commands("how-to/offload", "Have its pods wait for a place here first")
+    terminal.section(first)
+    terminal.type("kubectl annotate namespaceoffloading offloading -n shop liqod.io/home-first-")
     terminal.section(shownblocks.commands("how-to/returns", "See why", "Try it again at once"))
     terminal.section(shownblocks.commands("how-to/returns", "Have pods wait at their peer"))
     terminal.type("kubectl annotate namespaceoffloading offloading -n shop liqod.io/return-")
     terminal.section(shownblocks.commands("how-to/returns", "Have pods of a Job return"))
     terminal.section(shownblocks.commands("how-to/wheels", "Completion"))
-    terminal.section(shownblocks.commands("how-to/upgrades", "2. Install", "5. Look"))
+    again, _ = shownblocks.commands("how-to/upgrades", "2. Install")  # the other is for pods
+    terminal.section([again, *shownblocks.commands("how-to/upgrades", "5. Look")])
     terminal.section(shownblocks.commands("how-to/rotate-key", "Steps", "Look"))
     own = "rome-at-milan.kubeconfig"
-    terminal.section(shownblocks.commands("how-to/peering", "More from the same peer"), FILE=own)
+    terminal.section(
+        shownblocks.commands("how-to/peering", "More from the same peer"), {"FILE": own}
+    )
     terminal.section(shownblocks.commands("how-to/virtual-nodes", "2. rome asks for the nodes"))
     terminal.section(shownblocks.commands("how-to/take-away", "Look"))
+
+
+def diagnosis(terminal: Terminal) -> None:
+    """The page's commands for a daemon of this host. Its pods run in name only, without a log."""
+    terminal.section(
+        shownblocks.commands("how-to/diagnose", "1. What is wrong here", "2. Which layer fails")
+    )
+    for shown in (
+        shownblocks.commands(
+            "how-to/diagnose", "3. Why a pod is where it is", only="liqod explain"
+        ),
+        shownblocks.commands("how-to/diagnose", "3. Why a pod is where it is", only="kubectl"),
+        shownblocks.commands("how-to/diagnose", "3. Why a pod is where it is", only="liqod diff"),
+        shownblocks.commands("how-to/diagnose", "5. What the daemon does", only="liqod tasks"),
+        shownblocks.commands("how-to/diagnose", "5. What the daemon does", only="liqod history"),
+        shownblocks.commands("how-to/diagnose", "7. Report it"),
+    ):
+        terminal.section(shown)
+    # Both go on until a key ends them.
+    [top] = shownblocks.commands("how-to/diagnose", "5. What the daemon does", only="liqod top")
+    terminal.glance(top.line, "milan", "q")
+    [events] = shownblocks.commands(
+        "how-to/diagnose", "5. What the daemon does", only="liqod events"
+    )
+    terminal.glance(events.line, "milan")
 
 
 def the_chart_day_by_day(terminal: Terminal) -> None:
@@ -116,14 +138,13 @@ def the_chart_day_by_day(terminal: Terminal) -> None:
     terminal.section(settings)
     terminal.type("helm get values liqod -n liqo > values.yaml")
     changes = shownblocks.commands("how-to/gitops", "What a change would do", only="helm")
-    terminal.section(changes, statuses=(0, 2), CHART="deploy/helm/liqod")
+    terminal.section(changes, {"CHART": "deploy/helm/liqod"}, statuses=(0, 2))
     terminal.section(shownblocks.commands("how-to/chart", "What is otherwise than by the command"))
-    terminal.section(shownblocks.commands("how-to/chart", "Upgrades, and away with it"))
     looks = shownblocks.commands("how-to/in-cluster", "2. Look whether it works")
     terminal.section(looks, statuses=(0, 1))  # nobody answers the webhook in pods by name only
     node = terminal.type("kubectl get nodes -o name").partition("\n")[0].removeprefix("node/")
     drains = shownblocks.commands("how-to/in-cluster", "Drain the gateway's node")
-    terminal.section(drains, NODE=node)
+    terminal.section(drains, {"NODE": node})
     terminal.type(f"kubectl uncordon {node}")
 
 

@@ -21,8 +21,10 @@ from liqod import __version__
 from tests.netns.lab import run
 from tests.simulated.install.test_deb import SETTINGS, UNIT, leads, until
 from tests.simulated.processes import Site, sites
+from tests.testbed import shownblocks
 from tests.testbed.daemon import toml
 from tests.testbed.debian import EPOCH, Debian, Machine, booted
+from tests.testbed.machineshell import MachineShell
 from tests.testbed.netns import Networks, doorway, fails
 from tests.testbed.wheels import Installation
 
@@ -88,7 +90,7 @@ async def test_the_package_is_installed_and_its_daemon_leads(
         with cut(networks, rome) as name:
             options = (
                 f"--network-namespace-path=/run/netns/{name}",
-                f"--bind-ro={archive}:/{NAME}",
+                f"--bind-ro={archive}:/root/{NAME}.tar",
             )
             with booted(debian, layer, *options) as machine:
                 await trio.to_thread.run_sync(begin, machine, rome)
@@ -97,8 +99,9 @@ async def test_the_package_is_installed_and_its_daemon_leads(
 
 def begin(machine: Machine, rome: Site) -> None:
     """What an administrator does."""
-    machine.run("tar", "--extract", f"--file=/{NAME}", "--directory=/root")
-    machine.run("sh", "-c", f"cd /root/{NAME} && sha256sum --check --quiet SHA256SUMS")
+    shell = MachineShell(machine, "/root")
+    shell.section(shownblocks.commands("how-to/release", "From it"), {"VERSION": __version__})
+    assert shell.place == f"/root/{NAME}"
     machine.run("dpkg", "--install", f"/root/{NAME}/deb/{deb.chosen().file}")
     folder = machine.root / "etc/liqod"
     (machine.root / "root/admin").write_text(rome.kubeconfig.read_text())

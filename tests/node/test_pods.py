@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,13 +28,14 @@ from tests.node.replicas import (
     restarts,
     within,
 )
-from tests.testbed import image, inventory, ownimages
+from tests.testbed import image, inventory, ownimages, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.federation import Member, is_true
 from tests.testbed.fixtures import give_up
 from tests.testbed.joined import traces
 from tests.testbed.node import node_pod
+from tests.testbed.pages import Terminal
 from tests.testbed.podded import LEFT_DEADLINE, Podded
 from tests.testbed.registry import Registry
 from tests.testbed.workloads import core, group
@@ -51,6 +53,8 @@ REMADE = 30.0
 MOVES = 30.0
 """Seconds; docs/background/failures.md says ten, and a machine that tests share is slower."""
 ASKING = "asking"
+IMAGE = "registry.example/liqod:TAG"
+"""As pages name liqod's."""
 WAITING = "waiting"
 SAYING = "saying"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/liqod-webhook"
@@ -439,6 +443,42 @@ def test_the_api_server_reaches_a_daemon_at_its_pod_and_the_one_that_replaces_it
     rome.goes(f"/api/v1/namespaces/{SAYING}")
 
 
+def reader(member: Member, folder: Path) -> Terminal:
+    """A shell beside a cluster's kubeconfig, which is exported."""
+    kubeconfig = folder / f"{member.plane.name}.kubeconfig"
+    kubeconfig.write_text(member.plane.kubeconfig.read_text())
+    made = Terminal(folder, Path(member.plane.programs.path("kubectl")).parent)
+    made.environment["KUBECONFIG"] = str(kubeconfig)
+    return made
+
+
+def test_the_pages_about_a_daemon_in_its_pod_are_typed(clusters: Podded, tmp_path: Path) -> None:
+    rome = clusters.members["rome"]
+    terminal = reader(rome, tmp_path)
+    named = {IMAGE: ownimages.NAME, "https://rome.example:6443": rome.plane.server}
+    terminal.section(shownblocks.commands("how-to/in-cluster", "1. Install"), named)
+    terminal.section(
+        shownblocks.commands("how-to/upgrades", "2. Install", only="liqod install"), named
+    )
+    terminal.section(shownblocks.commands("how-to/in-cluster", "2. Look whether it works"))
+    rome.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+    rome.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
+    rome.create(core("shop", "pods"), node_pod("web-0", "echo said; sleep 1000000"))
+    wait_until("the pod", lambda: "web-0" in rome.ready_pods("shop"), 60)
+    said = terminal.section(shownblocks.commands("how-to/diagnose", "3. Why a pod is where it is"))
+    assert "said\n" in said
+    said = terminal.section(
+        shownblocks.commands("how-to/diagnose", "5. What the daemon does", only="kubectl")
+    )
+    assert "milan" in said[0]
+    assert "leading" in said[1]
+    looks = shownblocks.commands("how-to/image", "Look inside")
+    assert terminal.section(looks, {"CODE": "'print(6 * 7)'"}) == ["42\n"]
+    rome.liqod("unoffload", "namespace", "shop", "--yes")
+    rome.api.call("DELETE", "/api/v1/namespaces/shop")
+    rome.goes("/api/v1/namespaces/shop")
+
+
 def test_of_two_replicas_a_drain_takes_one_at_a_time(clusters: Podded) -> None:
     """By the budget; and the one that is left leads within a second or two."""
     milan = clusters.members["milan"]
@@ -498,7 +538,7 @@ def have_node_port(clusters: Podded) -> None:
     clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), *asked)
 
 
-def test_nothing_is_left(clusters: Podded) -> None:
+def test_nothing_is_left(clusters: Podded, tmp_path: Path) -> None:
     rome, milan = clusters.members["rome"], clusters.members["milan"]
     for member in (rome, milan):
         echo = ("delete", "pod", "echo", "--ignore-not-found", "--grace-period", "0")
@@ -507,13 +547,14 @@ def test_nothing_is_left(clusters: Podded) -> None:
     rome.liqod("unpeer", "milan", "--yes")
     milan.liqod("unpeer", "rome", "--yes")
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(lambda name: leaves_nothing(clusters, name), clusters.members))
+        list(pool.map(lambda name: leaves_nothing(clusters, name, tmp_path), clusters.members))
 
 
-def leaves_nothing(clusters: Podded, name: str) -> None:
+def leaves_nothing(clusters: Podded, name: str, folder: Path) -> None:
     """Uninstall it, and look on its node and in its API server."""
     member = clusters.members[name]
-    member.liqod("uninstall", "--yes", "--purge")
+    away = shownblocks.commands("how-to/in-cluster", "Upgrade, and away with it")
+    reader(member, folder).section(away, {"rome": name})
     wait_until(f"nothing left at {name}", lambda: not traces(clusters, name), 30)
     for node in clusters.nodes:
         if node.plane is member.plane:

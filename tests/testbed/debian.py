@@ -12,7 +12,9 @@ import secrets
 import shutil
 import signal
 import subprocess
+import sys
 import time
+import tomllib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -31,7 +33,10 @@ PROGRAMS = {
     "lintian": "lintian",
 }
 """Programs that make the root and judge the package, and their packages."""
-INCLUDED = ("systemd", "systemd-sysv", "dbus", "python3", "procps", "nftables")
+INCLUDED = (
+    *("systemd", "systemd-sysv", "libnss-systemd", "dbus", "sudo"),
+    *("python3", "python3-venv", "procps", "nftables"),
+)
 NEWER = "999"
 """The version of the second package."""
 BOOT = 120.0
@@ -39,10 +44,11 @@ EPOCH = 1_700_000_000
 
 
 class Debian(NamedTuple):
-    """The folder of a root and the folder of packages."""
+    """The folder of a root, the folder of packages, and that of the wheels that pip may ask for."""
 
     root: Path
     built: Path
+    wheels: Path
 
     @property
     def package(self) -> Path:
@@ -77,7 +83,10 @@ def find() -> Debian:
     texts = [each.read_text() for each in sorted(sources)]
     built = programs.cache() / f"deb-{_digest(installation.folder.name, *texts)}"
     programs.builds.make(built, TITLE, partial(_assemble, installation, built))
-    return Debian(root, built)
+    project = (lock.ROOT / "pyproject.toml").read_text()
+    house = programs.cache() / f"wheelhouse-{release}-{_digest(lock.LOCK.read_text(), project)}"
+    programs.builds.make(house, TITLE, partial(_gather, house))
+    return Debian(root, built, house)
 
 
 def _digest(*parts: str) -> str:
@@ -117,6 +126,31 @@ def _assemble(installation: wheels.Installation, built: Path) -> None:
         (own,) = folder.glob("liqod-*.whl")
         (each / made.file).write_bytes(deb.assemble(made, own, locked, EPOCH))
     scratch.rename(built)
+
+
+def _gather(house: Path) -> None:
+    """What pip needs to install a checkout with all its extras, and to build it."""
+    programs.say("gathering the wheels that liqod is installed with")
+    scratch = house.with_name(f".{house.name}")
+    shutil.rmtree(scratch, ignore_errors=True)
+    package = deb.chosen()
+    target = lock.Target(package.python, deb.ARCHITECTURES[package.architecture])
+    try:
+        locked = lock.wheels(target)
+    except Undownloadable as reason:
+        raise Unavailable(str(reason)) from reason
+    shutil.copytree(locked[0].parent, scratch)
+    project = tomllib.loads((lock.ROOT / "pyproject.toml").read_text())
+    asked = [
+        *project["build-system"]["requires"],
+        *project["project"]["optional-dependencies"]["web"],
+    ]
+    folders = (f"--dest={scratch}", f"--find-links={scratch}")
+    command = [sys.executable, "-m", "pip", "download", "--quiet", *folders, *target.options()]
+    done = subprocess.run([*command, *asked], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Unavailable(f"pip downloads no wheels: {done.stderr.strip()[-500:]}")
+    scratch.rename(house)
 
 
 class Machine:

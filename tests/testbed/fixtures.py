@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -245,6 +246,15 @@ def readers() -> None:
         give_up(reason)
 
 
+@pytest.fixture(scope="session")
+def packagers() -> None:
+    """The programs that install from wheels and push images are there."""
+    try:
+        packages.provide(packages.PACKAGERS)
+    except Unavailable as reason:
+        give_up(reason)
+
+
 def _built(name: str) -> str:
     try:
         return str(BUILT[name]())
@@ -295,8 +305,9 @@ def prepare(items: list[pytest.Item]) -> None:
     marks = {mark for item in items for mark in MARKS if item.get_closest_marker(mark)}
     used = {name for item in items for name in getattr(item, "fixturenames", ())}
     wanted = [build for name, build in BUILT.items() if name in used]
-    if "readers" in used:
-        wanted.append(lambda: packages.provide(packages.READERS))
+    for name, needed in (("readers", packages.READERS), ("packagers", packages.PACKAGERS)):
+        if name in used:
+            wanted.append(partial(packages.provide, needed))
     if "viewer" in marks:
         wanted.append(lambda: packages.provide(packages.VIEWERS))
     if marks - {"viewer", "netns"}:

@@ -16,6 +16,13 @@ VIEWERS = {"tmux": "tmux", "chromium": "chromium"}
 """Programs that show the terminal program to people, and their packages."""
 READERS = {"zsh": "zsh", "fish": "fish", "man": "man-db"}
 """Programs that read what an installation brings for them, and their packages."""
+PACKAGERS = {
+    "pipx": "pipx",
+    "skopeo": "skopeo",
+    "podman": "podman",
+    "docker-registry": "docker-registry",
+}
+"""Programs that install and push what is made, and their packages."""
 
 
 def provide(packages: Mapping[str, str]) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import subprocess
 import sys
-from collections.abc import Callable, Container, Iterable, Mapping
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from tests.testbed import commands, shownblocks
 from tests.testbed.daemon import STOP_DEADLINE
@@ -22,7 +25,10 @@ from tests.testbed.processes import Child, plain_environment, tail
 ROOT = Path(__file__).parents[2]
 PREPARED = ("python3 -m venv", "export PATH=")
 """How commands begin that make the environment, which is there when tests run."""
-DEADLINE = 180
+DEADLINE = 600
+CTRL_C = "\x03"
+ENDED = (0, 2, 130)
+"""How commands end that a key has ended: by themselves, by make, by the signal."""
 _BLOCK = re.compile(r"^( *)```(\w+)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"# ([\w./-]+\.\w+)\n")
 
@@ -93,18 +99,28 @@ class Terminal:
 
     Args:
         folder: the one that commands are run in.
-        programs: the folder of kubectl.
+        programs: the folder of kubectl; none where no command needs it.
+
+    Attributes:
+        has_prepared: its `liqod` is the one of :func:`commands.programs`.
     """
 
-    def __init__(self, folder: Path, programs: Path) -> None:
+    has_prepared = True
+
+    def __init__(self, folder: Path, programs: Path | None = None) -> None:
         self.folder = folder
+        self.place = str(folder)
+        """The folder of the shell, which `cd` changes."""
+        own = [str(each) for each in (Path(sys.executable).parent, programs) if each]
         self.environment = {
             **plain_environment(),
             "HOME": str(folder),
             # Daemons that root starts would have their sockets where those of this machine do.
             "RUNTIME_DIRECTORY": str(folder / "run"),
-            "PATH": f"{Path(sys.executable).parent}:{programs}:{os.environ['PATH']}",
+            "PATH": os.pathsep.join([*own, os.environ["PATH"]]),
         }
+        self.answers = ""
+        """What is typed into each command."""
         self.daemons: list[Child] = []
 
     def follow(self, text: str, before: Mapping[str, Callable[[], None]]) -> list[tuple[str, str]]:
@@ -129,19 +145,25 @@ class Terminal:
         return done
 
     def section(
-        self, shown: Iterable[shownblocks.Shown], *, statuses: Container[int] = (0,), **put_in: str
-    ) -> None:
-        """Types the commands of sections, each at the cluster of its prompt.
+        self,
+        shown: Iterable[shownblocks.Shown],
+        put_in: Mapping[str, str] = MappingProxyType({}),
+        *,
+        statuses: Container[int] = (0,),
+    ) -> list[str]:
+        """Types the commands of sections, each at the cluster of its prompt; what each printed.
 
         Args:
             shown: the commands.
+            put_in: by words, such as those in capitals, what a reader writes in their place.
             statuses: with which they may end.
-            put_in: by words in capitals what a reader writes in their place.
         """
+        said = []
         for at, line in map(shownblocks.answered, shown):
             for word, text in put_in.items():
                 line = line.replace(word, text)
-            self.type(line, at, statuses)
+            said.append(self.type(line, at, statuses))
+        return said
 
     def type(self, line: str, at: str = "", statuses: Container[int] = (0,)) -> str:
         """Run a line as a shell does; its output. Fails the test if the line fails.
@@ -152,17 +174,27 @@ class Terminal:
                 that was exported.
             statuses: with which it may end.
         """
-        here = {"PATH": f"{commands.programs()}:{self.environment['PATH']}"}
-        if at:
-            here["KUBECONFIG"] = f"{self.folder}/{at}.kubeconfig"
-        if export := re.fullmatch(r"export (\w+)=(.*)", line):
-            self.environment[export[1]] = export[2].replace("$PWD", str(self.folder))
+        if export := re.fullmatch(r"export (\w+)=.*", line):
+            self.environment[export[1]] = self._said(f'{line}; printf %s "${export[1]}"')
             return ""
+        if re.fullmatch(r"cd [^ ;]+", line):
+            self.place = self._said(f"{line} && pwd").strip()
+            return ""
+        here = {"KUBECONFIG": f"{self.folder}/{at}.kubeconfig"} if at else {}
+        if self.has_prepared:
+            here["PATH"] = f"{commands.programs()}:{self.environment['PATH']}"
+        return self._said(line, statuses, here)
+
+    def _said(
+        self,
+        line: str,
+        statuses: Container[int] = (0,),
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         done = subprocess.run(
-            ["bash", "-c", line],
-            cwd=self.folder,
-            env={**self.environment, **here},
-            stdin=subprocess.DEVNULL,
+            self.command("bash", "-c", line),
+            env={**self.environment, **more},
+            input=self.answers,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -172,6 +204,37 @@ class Terminal:
         logs = "\n".join(tail(self.folder / f"{child.name}.log", 20) for child in self.daemons)
         assert done.returncode in statuses, f"$ {line}\n{done.stdout}\n{logs}"
         return done.stdout
+
+    def command(self, *words: str) -> Sequence[str]:
+        """The command line of a program in the folder of the shell."""
+        return ("env", f"--chdir={self.place}", *words)
+
+    def glance(self, line: str, wanted: str, key: str = CTRL_C) -> str:
+        """Type a command that goes on until a key ends it, in a terminal of its own; its output.
+
+        Args:
+            line: the command.
+            wanted: what it prints before the key is pressed.
+            key: the one that ends it.
+        """
+        words = self.command("script", "--quiet", "--return", "--command", line, "/dev/null")
+        with subprocess.Popen(
+            words,
+            env={**self.environment, "TERM": "xterm-256color"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as running:
+            try:
+                said = _read(running, wanted)
+                assert running.stdin is not None
+                running.stdin.write(key.encode())
+                running.stdin.flush()
+                said += _read(running)
+                assert running.wait(10) in ENDED, said
+            finally:
+                running.kill()
+        return said
 
     def run_daemon(self, line: str) -> None:
         """Start a daemon as in a terminal of its own."""
@@ -197,3 +260,20 @@ class Terminal:
         """End whatever still runs."""
         for child in self.daemons:
             child.stop()
+
+
+def _read(running: subprocess.Popen[bytes], wanted: str = "") -> str:
+    """The output of a program until it has some words; until its end where none are named."""
+    assert running.stdout is not None
+    said = ""
+    deadline = time.monotonic() + DEADLINE
+    with selectors.DefaultSelector() as ready:
+        ready.register(running.stdout, selectors.EVENT_READ)
+        while not wanted or wanted not in said:
+            assert ready.select(max(0, deadline - time.monotonic())), f"not {wanted!r}: {said}"
+            part = os.read(running.stdout.fileno(), 1 << 16)
+            if not part:
+                assert not wanted, f"it ended without {wanted!r}: {said}"
+                break
+            said += part.decode(errors="replace")
+    return said

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,83 +30,24 @@ _PROMPT: Final = re.compile(r"(?:(rome|milan)\$ |\$ )")
 _COMMENT: Final = re.compile(r"(?:^|  +)#.*")
 _VARIABLE: Final = re.compile(r"[A-Z_]+=\S* ")
 
-RELEASED = "of a release, whose parts tests build by the functions that it calls"
-DEBIAN = "of a machine: test_deb.py and test_package.py bring it there by steps of their own"
+RELEASED = "takes minutes: test_offline.py makes one by the function that it calls"
 LIQO = "of Liqo: test_migration.py and test_liqo_cases.py act beside it"
 NETWORKS = "of joined networks: tests/netns joins them by the same functions"
-ENDLESS = "goes on until it is ended"
-PODS = "of a pod's own processes, which nodes without a kubelet do not run"
-JOB = "waits for a Job's pod: test_chart_uninstall.py carries it out"
-IMAGES = "of a registry, by programs of others"
-MADE = "makes an environment, which tests have"
-SAME = "as another page's or test's, with other words"
 SET = "of a set of clusters: tests/cluster/test_clusterset.py calls the same"
 SEEN = "of a cluster that is seen: the demo, which a test runs, types it"
-PARTLY = "is not whole: the reader puts in what is his"
 
 ELSEWHERE: Final[Mapping[str, str | Mapping[str, str]]] = {
-    "start/by-package": {
-        "python3 -m venv .venv && .venv/bin/pip install '.[web]'": MADE,
-        "export PATH=$PWD/.venv/bin:$PATH": MADE,
-    },
-    "start/demo": {"make demo": ENDLESS},
-    "how-to/chart": {
-        "helm install liqod deploy/helm/liqod --namespace liqo --create-namespace --set"
-        " clusterID=rome --set image=registry.example/liqod:TAG --set"
-        " apiServer.address=https://rome.example:6443": SAME,
-        "helm uninstall liqod --namespace liqo": JOB,
-        "helm uninstall liqod --namespace liqo --no-hooks": SAME,
-        "liqod uninstall --purge": SAME,
-    },
-    "how-to/deb": DEBIAN,
     "how-to/diagnose": {
         "liqod network status milan": NETWORKS,
         "liqod test network milan": NETWORKS,
-        "liqod logs web-0 -n shop": PODS,
-        "liqod top": ENDLESS,
-        "liqod events --follow": ENDLESS,
-        "kubectl -n liqo exec -it deploy/liqod -- liqod events --last 50": PODS,
-        "journalctl -u liqod": DEBIAN,
-        "kubectl -n liqo logs deploy/liqod": PODS,
     },
     "how-to/expose": {"liqod test network milan": NETWORKS},
-    "how-to/image": IMAGES,
-    "how-to/in-cluster": {
-        "liqod install --kubeconfig rome.kubeconfig --cluster-id rome --in-cluster --image"
-        " registry.example/liqod:TAG": SAME,
-        "liqod install … --advertise https://rome.example:6443": PARTLY,
-        "kubectl --kubeconfig rome.kubeconfig -n liqo exec -it deploy/liqod -- liqod doctor": PODS,
-        "liqod uninstall --kubeconfig rome.kubeconfig --purge": SAME,
-    },
     "how-to/invitation": {"liqod peer milan --cpu 4": SEEN},
     "how-to/migration": LIQO,
     "how-to/nat": NETWORKS,
     "how-to/peering": {"liqod test network milan": NETWORKS},
-    "how-to/release": RELEASED,
+    "how-to/release": {"make release": RELEASED},
     "how-to/services": SET,
-    "how-to/systemd": DEBIAN,
-    "how-to/take-away": {
-        "sudo systemctl disable --now liqod": DEBIAN,
-        "liqod uninstall --purge": SAME,
-        "sudo liqod node --clean-all": DEBIAN,
-    },
-    "how-to/upgrades": {
-        "liqod install --kubeconfig rome.kubeconfig --in-cluster --image"
-        " registry.example/liqod:TAG": SAME,
-        "sudo /opt/liqod/bin/pip install --upgrade '.[web]'": DEBIAN,
-        "sudo systemctl restart liqod": DEBIAN,
-        "sudo systemctl restart liqod-node": DEBIAN,
-    },
-    "how-to/volumes": {"liqod install …": PARTLY},
-    "how-to/wheels": {
-        "make wheels": RELEASED,
-        "pipx install ./liqod-VERSION-py3-none-any.whl": RELEASED,
-        "python3 -m venv ~/.local/share/liqod": RELEASED,
-        "~/.local/share/liqod/bin/pip install ./liqod-VERSION-py3-none-any.whl": RELEASED,
-        "export PATH=~/.local/share/liqod/bin:$PATH": RELEASED,
-        "pipx inject liqod ./liqod_simulator-VERSION-py3-none-any.whl": RELEASED,
-        "liqod demo": ENDLESS,
-    },
     "how-to/with-liqo": LIQO,
 }
 """The commands that no test types as they stand, by page, and why; a reason alone is for all."""
@@ -160,6 +101,12 @@ def commands(page: str, *headings: str, only: str = "") -> list[Shown]:
     assert {each.heading for each in every} == set(headings), f"{page} has not all of {headings}"
     found = [each for block in every for each in block.commands if not reason(page, each.line)]
     return [each for each in found if _VARIABLE.sub("", each.line).startswith(only)]
+
+
+def parted(shown: Sequence[Shown], first: str) -> tuple[list[Shown], list[Shown]]:
+    """Commands before the first one that begins with some words, and those from that one on."""
+    place = next(number for number, each in enumerate(shown) if each.line.startswith(first))
+    return [*shown[:place]], [*shown[place:]]
 
 
 def reason(page: str, line: str) -> str:

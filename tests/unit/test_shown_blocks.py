@@ -5,7 +5,7 @@ import pytest
 from tests.testbed import shownblocks
 from tests.testbed.shownblocks import Block, Shown, commands
 
-MOST = 0.45
+MOST = 0.15
 """The share of commands that may be left to other tests."""
 
 

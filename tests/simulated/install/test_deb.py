@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -14,15 +15,20 @@ import trio
 
 from liqod.apimachinery.kinds import NODES
 from tests.simulated.processes import sites
+from tests.testbed import shownblocks
 from tests.testbed.daemon import toml
 from tests.testbed.debian import NEWER, Debian, Machine, booted
+from tests.testbed.machineshell import MachineShell
 
 pytestmark = [pytest.mark.long, pytest.mark.release]
 
 UNIT = "liqod.service"
 STEPS = Path(__file__).parents[3] / "docs" / "how-to" / "systemd.md"
+GATEWAY = Path("/etc/systemd/system/liqod-node.service.d/gateway.conf")
 EXPOSED = 1.5
 """By systemd's measure, which ends at 10."""
+PACKAGE = "liqod_VERSION+deb12_amd64.deb"
+"""As the page calls it."""
 SETTINGS = {
     "webhook": {"host": "127.0.0.1", "port": 0},
     "kubelet": {"host": "127.0.0.1", "listen": "127.0.0.1", "port": 0},
@@ -42,7 +48,13 @@ def files(machine: Machine) -> set[str]:
     """The files and folders of a machine that a package could leave behind."""
     pruned = [word for each in OTHERS for word in ("-path", each, "-prune", "-o")]
     found = machine.run("find", "/", "-xdev", *pruned, "-print").splitlines()
-    theirs = ("/var/lib/dpkg/", "/var/lib/systemd/", "/var/tmp/systemd-private", "/root")
+    theirs = (
+        "/var/lib/dpkg/",
+        "/var/lib/apt/",
+        "/var/lib/systemd/",
+        "/var/tmp/systemd-private",
+        "/root",
+    )
     return {each for each in found if not each.startswith(theirs)} - set(KEPT)
 
 
@@ -97,9 +109,9 @@ async def test_a_machine_installs_runs_upgrades_and_purges_it(debian: Debian, tm
         await milan.start()
         with booted(debian, layer) as machine:
             before = await trio.to_thread.run_sync(files, machine)
-            await trio.to_thread.run_sync(install, machine, debian)
-            configure(machine, rome.daemon.kubeconfig)
-            await trio.to_thread.run_sync(machine.run, "systemctl", "start", UNIT)
+            shell = MachineShell(machine, "/root")
+            (shell.folder / "rome.kubeconfig").write_text(rome.kubeconfig.read_text())
+            await trio.to_thread.run_sync(install, shell, debian)
             await until(machine, partial(leads, machine))
             user = await milan.user_for("rome")
             await rome.liqod("peer", "--remote-kubeconfig", str(user))
@@ -110,16 +122,36 @@ async def test_a_machine_installs_runs_upgrades_and_purges_it(debian: Debian, tm
             await restart_by(machine, "STOP", "watchdog")
             await restart_by(machine, "KILL", "killed")
             await upgrade(machine, debian)
-            await trio.to_thread.run_sync(machine.run, "systemctl", "stop", UNIT)
+            for one, other in ((rome, "milan"), (milan, "rome")):
+                await one.liqod("unpeer", other, "--yes")
+            shell.answers = "y\n"
+            stop, *away = shownblocks.commands("how-to/deb", "Upgrade, and away with it")
+            await trio.to_thread.run_sync(shell.section, [stop])
             assert machine.shows(UNIT, "Result") == "success"
-            await trio.to_thread.run_sync(machine.run, "dpkg", "--purge", "liqod")
-            assert await trio.to_thread.run_sync(files, machine) - before == set()
+            await trio.to_thread.run_sync(shell.section, away)
+            left = await trio.to_thread.run_sync(files, machine) - before
+            assert left == {str(GATEWAY.parent), str(GATEWAY)}, "what the administrator made"
             assert "liqod" not in (machine.root / "etc/passwd").read_text()
 
 
-def install(machine: Machine, debian: Debian) -> None:
-    """Without a kubeconfig nothing starts, and nothing fails."""
-    machine.run("dpkg", "--install", f"/packages/{debian.package.name}")
+def install(shell: MachineShell, debian: Debian) -> None:
+    """As the page says; without a kubeconfig nothing starts, and nothing fails."""
+    own, rest = shownblocks.parted(
+        shownblocks.commands("how-to/deb", "Installing"), "sudo systemctl start"
+    )
+    [package, *kubeconfig], [*begin, gateway] = own, rest
+    (shell.folder / "dist").mkdir()
+    shutil.copy(debian.package, shell.folder / "dist")
+    shell.section([package], {PACKAGE: debian.package.name})
+    installed(shell.machine)
+    shell.section(kubeconfig)
+    configure(shell.machine)
+    shell.section(begin)
+    shell.section([gateway])
+
+
+def installed(machine: Machine) -> None:
+    """What the package brings, before there is a kubeconfig."""
     assert machine.shows(UNIT, "ActiveState") == "inactive"
     assert machine.shows(UNIT, "ConditionResult") == "no"
     assert machine.run("systemctl", "is-enabled", UNIT).strip() == "enabled"
@@ -133,12 +165,9 @@ def install(machine: Machine, debian: Debian) -> None:
     assert float(figure) <= EXPOSED
 
 
-def configure(machine: Machine, kubeconfig: Path) -> None:
-    """What an administrator does, and a watchdog that this test need not wait for."""
-    folder = machine.root / "etc/liqod"
-    (folder / "kubeconfig").write_text(kubeconfig.read_text())
-    (folder / "kubeconfig").chmod(0o640)
-    (folder / "liqod.toml").write_text(toml(SETTINGS))
+def configure(machine: Machine) -> None:
+    """Ports of its own, and a watchdog that this test need not wait for."""
+    (machine.root / "etc/liqod/liqod.toml").write_text(toml(SETTINGS))
     dropin = machine.root / "run/systemd/system/liqod.service.d"
     machine.run("mkdir", "-p", f"/{dropin.relative_to(machine.root)}")
     machine.run("sh", "-c", f"printf '{WATCHED}' > /run/systemd/system/liqod.service.d/test.conf")
