@@ -95,8 +95,12 @@ class Components:
         return "" if self.machine is None else self.machine.facts.now.problem
 
     def apart(self, named: Iterable[str]) -> tuple[str, ...]:
-        """Those of some ids that are of no peer whose network is joined."""
-        joined = {name for name, peer in self.peers.items() if peer.network.ranges is not None}
+        """Those of some ids that are of no peer whose network is joined, or not looked at yet."""
+        joined = {
+            name
+            for name, peer in self.peers.items()
+            if peer.network.ranges is not None or not peer.network.read
+        }
         return tuple(sorted({*named} - joined))
 
     @property

@@ -69,6 +69,10 @@ class PeerIP(msgspec.Struct):
     spec: _Lent = msgspec.field(default_factory=_Lent)
     status: _Lent = msgspec.field(default_factory=_Lent)
 
+    def is_of(self, kind: str) -> bool:
+        """True if it is no host's and of that type."""
+        return self.metadata.labels.get(labels.IP_TYPE) == kind
+
 
 class PeerCIDRs(Controller[str]):
     """Keeps ``peer.network.ranges`` equal to the Configuration and the IPs; there is one key."""
@@ -77,7 +81,10 @@ class PeerCIDRs(Controller[str]):
         self._peer = peer
         within = (peer.tenant_namespace,)
         self._configurations = Watched(CONFIGURATIONS, self._on_configuration, within=within)
-        self._ips = Watched(IPS, lambda change: (RANGES,))
+        self._ips = Watched(IPS, self._on_ip)
+        self._for_transit: set[Key] = set()
+        """IPs for transit, of which there may be many, and those of them by which the peer goes."""
+        self._opened: dict[Key, PeerIP] = {}
         self._servers = Watched(GATEWAY_SERVERS, lambda change: (RANGES,))
         peer.network.whose = self._whose
         self._last = ("", "")
@@ -113,6 +120,22 @@ class PeerCIDRs(Controller[str]):
 
     def _on_configuration(self, change: StoreChange) -> Iterator[str]:
         if change.key[1] == self._peer.id:
+            yield RANGES
+
+    def _on_ip(self, change: StoreChange) -> Iterator[str]:
+        """One for transit concerns the peer alone whose pods it is opened to."""
+        key, own = change.key, self._peer.context.namespace
+        before = key in self._for_transit
+        mine = self._opened.pop(key, None) is not None
+        self._for_transit.discard(key)
+        found = msgspec.json.decode(change.new, type=PeerIP) if change.new is not None else None
+        if found is not None and key[0] == own and found.is_of(labels.TRANSIT):
+            self._for_transit.add(key)
+            if found.metadata.annotations.get(labels.TRANSIT_FROM) == self._peer.id:
+                self._opened[key] = found
+        now = key in self._for_transit
+        never_another = (before or change.old is None) and (now or found is None)
+        if mine or key in self._opened or not never_another:
             yield RANGES
 
     async def reconcile(self, key: str) -> float | None:
@@ -154,8 +177,9 @@ class PeerCIDRs(Controller[str]):
         if server is not None and by_tunnel and self._peer.settings.api_server != "none":
             yield of_pods(server)
         if is_named(peer, settings.relay):
-            for key, each in self._of_type(labels.RELAY):
-                to = relayed(each) if key[0] == context.namespace else None
+            for key, each in self._others():
+                ours = key[0] == context.namespace and each.is_of(labels.RELAY)
+                to = relayed(each) if ours else None
                 if to is not None and to[0] != peer:
                     yield of_relay(each.status.ip, to[1], settings.relay_rate)
         if self._relayed:
@@ -164,11 +188,8 @@ class PeerCIDRs(Controller[str]):
     def _transit(self, ranges: PeerRanges) -> Iterator[TransitEntrance]:
         """Endpoints at other peers that are opened to this one."""
         context, peer = self._peer.context, self._peer.id
-        for key, found in self._of_type(labels.TRANSIT):
-            marks = found.metadata.annotations
-            owner = marks.get(labels.TRANSIT_TO, "")
-            if key[0] != context.namespace or marks.get(labels.TRANSIT_FROM) != peer:
-                continue
+        for found in self._opened.values():
+            owner = found.metadata.annotations.get(labels.TRANSIT_TO, "")
             way = TransitEntrance(owner, found.spec.ip, found.status.ip)
             if context.transit.allows(peer, owner) and not transit_problem(ranges, way):
                 yield way
@@ -185,17 +206,17 @@ class PeerCIDRs(Controller[str]):
         return {port for each in found if (port := reported_port(each))}
 
     def _lent(self) -> Iterator[PeerIP]:
-        for key in sorted(self._ips.store):
-            found = self._ips.store.decode(key, PeerIP)
-            if found is None or is_opened(key, found.metadata.labels, self._peer.context.namespace):
+        for key, found in self._others():
+            if is_opened(key, found.metadata.labels, self._peer.context.namespace):
                 continue
             if parse(found.spec.ip) and found.status.ip:
                 yield found
 
-    def _of_type(self, kind: str) -> Iterator[tuple[Key, PeerIP]]:
-        for key in sorted(self._ips.store):
+    def _others(self) -> Iterator[tuple[Key, PeerIP]]:
+        """All IPs but those for transit."""
+        for key in sorted({*self._ips.store} - self._for_transit):
             found = self._ips.store.decode(key, PeerIP)
-            if found is not None and found.metadata.labels.get(labels.IP_TYPE) == kind:
+            if found is not None:
                 yield key, found
 
 

@@ -137,6 +137,45 @@ async def test_an_address_that_is_no_pods_of_the_owner_is_not_opened() -> None:
         assert names == [found.name]
 
 
+async def test_an_endpoint_concerns_its_reader_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be many: nobody else's ranges are read anew for each."""
+    read: list[Peer] = []
+    reconcile = PeerCIDRs.reconcile
+
+    async def counted(of: PeerCIDRs, key: str) -> float | None:
+        read.append(of._peer)
+        return await reconcile(of, key)
+
+    monkeypatch.setattr(PeerCIDRs, "reconcile", counted)
+    async with rome(ALLOWED) as context, three(context) as found:
+        await context.lend("printer", "192.168.1.77")
+        await context.lent("printer")
+
+        async def lent() -> bool | None:
+            networks = [peer.network.ranges for peer in (found.milan, found.turin)]
+            return all(each is not None and each.lent for each in networks) or None
+
+        await until(lent)
+        read.clear()
+        base = found.host.rpartition(".")[0]
+        found.publish(*(f"{base}.{last}" for last in range(10, 20)))
+        await found.opened(found.milan, 10)
+        found.publish()
+        await found.opened(found.milan, 0)
+        assert found.milan in read
+        assert found.turin not in read
+        # One that becomes a host's is lent to both.
+        name = name_of(Passage("milan", "turin", f"{base}.10"))
+        patch = {"metadata": {"labels": {labels.IP_TYPE: None}}}
+        await context.client.patch(IPS, name, patch, "liqo")
+
+        async def lent_too() -> bool | None:
+            networks = [peer.network.ranges for peer in (found.milan, found.turin)]
+            return all(each is not None and len(each.lent) == 2 for each in networks) or None
+
+        await until(lent_too)
+
+
 async def test_it_goes_with_either_peer() -> None:
     for peer, place in (("turin", TURIN), ("milan", MILAN)):
         async with rome(ALLOWED) as context, three(context) as found:

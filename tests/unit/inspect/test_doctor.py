@@ -226,7 +226,10 @@ def test_peers_without_a_joined_network_are_known_to_the_doctor():
     for name, network in networks.items():
         peer: Any = SimpleNamespace(network=network)
         running.peers[name] = peer
+    # Nobody has looked yet.
+    assert running.apart({"milan", "turin", "oslo"}) == ("oslo",)
     networks["milan"].set_ranges(PeerRanges())
+    networks["turin"].set_ranges(None, "it is not joined")
     assert running.apart({"milan", "turin", "oslo"}) == ("oslo", "turin")
 
 
