@@ -123,7 +123,7 @@ def measure(chosen: argparse.Namespace) -> Report:
     for name in chosen.modes:
         say(f"fragmented: {name}")
         with stage(embedded=chosen.embedded) as made:
-            _fragmented(made, name, chosen.deadline, report)
+            _fragmented(made, name, chosen, report)
     return report
 
 
@@ -315,8 +315,8 @@ class Seen:
         return sum(1 for each in self._ready if each.startswith(f"{name}-"))
 
 
-def _fragmented(made: Stage, name: str, deadline: float, report: Report) -> None:
-    mode = MODES[name]
+def _fragmented(made: Stage, name: str, chosen: argparse.Namespace, report: Report) -> None:
+    mode, deadline = MODES[name], chosen.deadline
     made.start(CONSUMER, *HOLES)
     rome = join(made, CONSUMER, mode, nodes=1, pods=110)
     for provider, holes in HOLES.items():
@@ -329,13 +329,12 @@ def _fragmented(made: Stage, name: str, deadline: float, report: Report) -> None
     offloaded(rome, NAMESPACE)
     time.sleep(10.0)  # what is free is told
     seen = Seen()
-    took = trio.run(functools.partial(_placed, rome, seen, deadline))
+    took = trio.run(functools.partial(_placed, rome, seen, deadline, chosen.pause))
     wanted = sum(count for _, _, count in WANTED)
     share = len(seen.returned) / wanted
-    shown = f"not in {deadline:.0f} s" if took is None else number(took)
     report.rows += [("", "", "", ""), (f"{wanted} pods, fragmented: {name}", "", "", "")]
     report.rows.append(("  share that had to return", "", f"{share:.2f}", ""))
-    report.rows.append(("  until the last one runs, s", "", shown, ""))
+    report.rows.append(("  until the last one runs, s", "", number(took) if took else "-", ""))
     report.figures.setdefault("fragmented", {})[name] = {"returned": share, "seconds": took}
 
 
@@ -350,17 +349,18 @@ def _fill(member: Member, holes: Iterable[int]) -> None:
     wait_until("own pods", lambda: member.ready_pods("default") >= set(names), 60)
 
 
-async def _placed(rome: Member, seen: Seen, deadline: float) -> float | None:
-    """Seconds until the last pod runs, each Deployment made once the one before runs."""
+async def _placed(rome: Member, seen: Seen, deadline: float, pause: float) -> float | None:
+    """Seconds until the last pod runs, each Deployment made a pause after the one before runs."""
     async with watching(rome.plane.kubeconfig, PODS, NAMESPACE) as pods:
         pods.informer.subscribe(seen.see)
         began = trio.current_time()
         for name, cpu, count in WANTED:
+            await trio.sleep(pause)
             body = deployment(name, count)
             template = body["spec"]["template"]["spec"]
             template["containers"][0]["resources"] = {"requests": {"cpu": str(cpu)}}
             await trio.to_thread.run_sync(rome.create, deployments(NAMESPACE), body)
-            left = deadline - (trio.current_time() - began)
+            left = began + deadline - trio.current_time()
             if not await _all_ready(pods, seen, name, count, left):
                 return None
         return trio.current_time() - began
@@ -380,7 +380,6 @@ def arguments() -> argparse.ArgumentParser:
         type=int,
         nargs="*",
         default=list(COUNTS),
-        metavar="N",
         help="numbers of pods; default 100 1000; none leaves that part out",
     )
     made.add_argument("--rounds", type=int, default=3, help="runs of each number, on and off")
@@ -392,6 +391,7 @@ def arguments() -> argparse.ArgumentParser:
         choices=list(MODES),
         help="ways of showing room that are compared; none leaves that part out",
     )
+    made.add_argument("--pause", type=float, default=0.0, help="seconds before each Deployment")
     made.add_argument("--deadline", type=float, default=300.0, help="seconds for the last pod")
     return made
 

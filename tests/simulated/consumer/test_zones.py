@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NODES, PODS
-from liqod.apimachinery.labels import ZONE
+from liqod.apimachinery.labels import HELD, REGION, ZONE
 from liqod.consumer.timings import ConsumerTimings
 from liqod.kube.selection import Selection
 from liqod.procedures.nodeexplaining import explain_node
@@ -100,4 +100,28 @@ async def test_a_zone_is_held_back_by_itself_so_that_pods_here_do_not_wait() -> 
         await trio.sleep(20)
         assert ZONE not in (await rome.admin.get(NODES, "milan"))["metadata"]["labels"]
         await comes_to(rome, "eu-1a")
+        assert (await explain_node(rome.admin, "milan")).hurt == ""
+
+
+async def test_a_region_is_held_back_until_a_node_here_is_in_it_too() -> None:
+    settings = BELIEVED.replace(f'"{ZONE}" = "eu-1a"', f'"{REGION}" = "eu"')
+    async with members("rome", "milan", settings=settings, nodes=1) as [rome, milan]:
+        template = WEB["spec"]["template"]
+        constraint = {**SPREAD, "topologyKey": REGION}
+        spread = {**template["spec"], "topologySpreadConstraints": [constraint]}
+        spec = {**WEB["spec"], "replicas": 1, "template": {**template, "spec": spread}}
+        await rome.admin.create(DEPLOYMENTS, {**WEB, "spec": spec}, "default")
+        await rome.peer(milan)
+
+        def held(node: Json) -> bool:
+            notes = node["metadata"].get("annotations") or {}
+            return notes.get(HELD[REGION]) == "eu" and REGION not in node["metadata"]["labels"]
+
+        await rome.until(NODES, "milan", "", held)
+        told = await explain_node(rome.admin, "milan")
+        assert f"region eu: those of Deployment default/web ({REGION}) may not run" in told.hurt
+        own = [each["metadata"]["name"] for each in await rome.admin.list(NODES)]
+        [here] = [name for name in own if name != "milan"]
+        await rome.admin.patch(NODES, here, {"metadata": {"labels": {REGION: "eu"}}})
+        await rome.until(NODES, "milan", "", lambda node: REGION in node["metadata"]["labels"])
         assert (await explain_node(rome.admin, "milan")).hurt == ""
