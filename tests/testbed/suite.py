@@ -4,8 +4,8 @@ ARGUMENTS]`.
 First come the fast tests, side by side; beside them what the real clusters need is built, all at
 once. Then their tests run on each further Kubernetes minor that was asked for, and at the end on
 the default one.
-They mostly wait for Kubernetes, so three workers share them file by file, the longest first, each
-with clusters of its own; a fourth has the tests on embedded clusters that are not fast (`order`).
+They mostly wait for Kubernetes, so four workers share them file by file, the longest first, each
+with clusters of its own; a fifth has the tests on embedded clusters that are not fast (`order`).
 A test that fails has a second try, which the summary reports. With arguments for pytest, everything
 runs once with those, in one process. Tests of what is released run where what they depend on has
 changed (`releasetier`), or alone, by `--release`.
@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from tests.testbed import beforehand, order, programs, releasetier
 from tests.testbed.errors import Unavailable
@@ -39,8 +41,13 @@ FAST = (
     *(f"--ignore=tests/{folder}" for folder in ELSEWHERE),
 )
 REAL_MARKS = "cluster or node or viewer or netns or long"
-WORKERS = 3
-"""One more than the cores of the smallest machine: each waits for Kubernetes half of its time."""
+TESTS = Path(__file__).parents[1]
+MOSTLY_FAST = ("unit", "simulated")
+"""Folders in which few files have a test that is not fast; each of these names the mark itself."""
+_MARKED = re.compile(rf"\bmark\.(?:{REAL_MARKS.replace(' or ', '|')}|{releasetier.MARK})\b")
+WORKERS = 4
+"""Two more than the cores of the smallest machine: each waits for Kubernetes, or for a clock, three
+fifths of its time. One takes up to four gigabytes of memory."""
 APART = f"gw{WORKERS}"
 """The worker that comes after these."""
 SHARED = ("-n", str(WORKERS + 1), "--dist", "loadfile", "--no-loadscope-reorder")
@@ -71,7 +78,8 @@ def main(arguments: list[str]) -> int:
     if not with_release:
         programs.say("nothing that the release tier depends on has changed since it passed")
     failed = False
-    real = [*chosen_marks(only=chosen.release, with_release=with_release), *ON_WORKERS]
+    marks = chosen_marks(only=chosen.release, with_release=with_release)
+    real = [*marks, *ON_WORKERS, *(f"--ignore={each}" for each in fast_files())]
     if not (chosen.pytest or chosen.release):
         with beforehand.beside([default, *further]):
             failed = fast([]) != 0
@@ -95,6 +103,13 @@ def chosen_marks(*, only: bool, with_release: bool) -> tuple[str, str]:
     if with_release:
         return ("-m", REAL_MARKS)
     return ("-m", f"({REAL_MARKS}) and not {releasetier.MARK}")
+
+
+def fast_files() -> list[str]:
+    """The files with fast tests alone, of :data:`MOSTLY_FAST`: each worker would import them, and
+    make their cases, for nothing."""
+    files = (each for name in MOSTLY_FAST for each in (TESTS / name).rglob("test_*.py"))
+    return sorted(str(each) for each in files if not _MARKED.search(each.read_text()))
 
 
 def fast(arguments: list[str]) -> int:
