@@ -33,6 +33,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     namespace,
     networks,
     new_control_plane,
+    newest_helm,
     own_images,
     packagers,
     readers,

@@ -159,11 +159,11 @@ def is_as_before(member: Member, before: set[inventory.Item]) -> bool:
 
 
 @pytest.fixture
-def helm(helms: dict[int, str], terminal: Terminal) -> None:
+def helm(newest_helm: str, terminal: Terminal) -> None:
     """The newest Helm, as a newcomer has it."""
     folder = terminal.folder / "bin"
     folder.mkdir()
-    (folder / "helm").symlink_to(helms[max(helms)])
+    (folder / "helm").symlink_to(newest_helm)
     terminal.environment["PATH"] = f"{folder}:{terminal.environment['PATH']}"
 
 

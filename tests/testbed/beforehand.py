@@ -30,10 +30,12 @@ def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
     if os.geteuid() == 0:
         needed = {**packages.VIEWERS, **packages.READERS, **node.PACKAGES}
         wanted.append(partial(packages.provide, needed))
-    if releasetier.is_due():
-        wanted += [programs.find_helms, programs.find_kubeconform]
-        if os.geteuid() == 0:
-            wanted.append(debian.find)
+    if not releasetier.is_due():
+        wanted.append(programs.find_newest_helm)
+        return wanted
+    wanted += [programs.find_helms, programs.find_kubeconform]
+    if os.geteuid() == 0:
+        wanted.append(debian.find)
     return wanted
 
 

@@ -39,6 +39,7 @@ BUILT: dict[str, Callable[[], object]] = {
     "wireguard": programs.find_wireguard,
     "coredns": programs.find_coredns,
     "conncheck": programs.find_conncheck,
+    "newest_helm": programs.find_newest_helm,
     "helms": programs.find_helms,
     "kubeconform_program": programs.find_kubeconform,
     "kubectl": programs.find,
@@ -175,6 +176,12 @@ def coredns() -> str:
 def conncheck() -> str:
     """The check of Liqo's gateways, built from Liqo's own module."""
     return _built("conncheck")
+
+
+@pytest.fixture(scope="session")
+def newest_helm() -> str:
+    """Helm of the newest major version."""
+    return _built("newest_helm")
 
 
 @pytest.fixture(scope="session")

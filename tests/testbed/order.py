@@ -48,6 +48,8 @@ LONGEST = (
     "cluster/test_killed_daemons.py",
     "netns/test_hub.py",
     "node/test_podstreams.py",
+    "netns/test_joined_clusters.py",
+    "netns/test_machine_apart.py",
     "netns/test_heal.py",
     "cluster/test_service_names.py",
     "cluster/test_node_parts.py",

@@ -22,7 +22,7 @@ def test_nothing_waits_for_another() -> None:
 
 def test_every_program_is_built_before_the_tests(monkeypatch: pytest.MonkeyPatch) -> None:
     finders = {name for name in vars(programs) if name.startswith("find")}
-    several = {"find_liqos", "find_helms"}
+    several = {"find_liqos", "find_helms", "find_newest_helm"}
     built = set()
     for name in finders - several:
         monkeypatch.setattr(programs, name, lambda *_, name=name: built.add(name))
@@ -40,6 +40,8 @@ def test_what_only_the_release_tier_needs_is_built_where_that_is_due(
     monkeypatch.setattr("os.geteuid", lambda: 0)
     steps = beforehand.steps(["1.35"])
     assert (programs.find_helms in steps, debian.find in steps) == (due, due)
+    # One of the pages of start is typed in every run. Both are built one after the other.
+    assert (programs.find_newest_helm in steps) is not due
 
 
 @pytest.fixture
