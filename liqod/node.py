@@ -212,9 +212,7 @@ class NodeDaemon:
                 self._kernel,
                 servers.look,
                 self._report,
-                machine.side.see_gateway,
-                lambda: machine.side.ordered,
-                machine.end_left,
+                machine,
             )
             await self._agent.run()
 

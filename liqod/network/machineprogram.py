@@ -78,6 +78,15 @@ class MachineProgram:
             nursery.start_soon(self._listen)
         raise AssertionError("the machine's side ends by cancellation only")
 
+    @property
+    def ordered(self) -> bool:
+        """True if a daemon has ordered something of this program."""
+        return self.side.ordered
+
+    def see_gateway(self, elsewhere: bool) -> None:
+        """Take note whether the gateway surely is another node, by the cluster's objects."""
+        self.side.see_gateway(elsewhere)
+
     async def end_left(self, cluster: str) -> list[str]:
         """End what an earlier program left of a cluster's tunnels here; the removed parts.
 

@@ -8,7 +8,7 @@ side sets up that node, as the daemon orders.
 
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, Protocol
 
 import msgspec
 import trio
@@ -52,6 +52,24 @@ READ_EVERY: Final = 60.0
 log = logging.getLogger(__name__)
 
 
+class GatewayTunnels(Protocol):
+    """The tunnels of a program that may be the gateway's."""
+
+    @property
+    def ordered(self) -> bool:
+        """True if a daemon has ordered tunnels of this program, which ends them by itself."""
+
+    def see_gateway(self, elsewhere: bool) -> None:
+        """Take note whether the gateway surely is another node."""
+
+    async def end_left(self, cluster: str) -> list[str]:
+        """End what an earlier program left of a cluster's tunnels; the removed parts.
+
+        Raises:
+            LiqodError: something does not go; what did is gone.
+        """
+
+
 class NodeAgent(Controller[str]):
     """Keeps one node's part of the overlay; there is one key.
 
@@ -63,9 +81,7 @@ class NodeAgent(Controller[str]):
         kernel: of the node.
         api_servers: gives the addresses at which this node reaches its API server.
         report: notified of its present work, for people, and whether it has applied all there is.
-        see_gateway: notified whether the gateway surely is another node.
-        ordered: whether a daemon has ordered tunnels of this program, which ends them by itself.
-        end_left: ends what an earlier program left of a cluster's tunnels; gives the removed parts.
+        tunnels: those of this program.
 
     Attributes:
         settled: whether it has applied all there is, or there is nothing to apply.
@@ -82,17 +98,15 @@ class NodeAgent(Controller[str]):
         kernel: NodeKernel,
         api_servers: Callable[[], Awaitable[tuple[str, ...]]],
         report: Callable[[str, bool], None],
-        see_gateway: Callable[[bool], None],
-        ordered: Callable[[], bool],
-        end_left: Callable[[str], Awaitable[list[str]]],
+        tunnels: GatewayTunnels,
     ) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
         self._kernel = kernel
         self._api_servers = api_servers
-        self._report, self._see_gateway, self._ordered = report, see_gateway, ordered
-        self._end_left, self._may_end = end_left, trio.current_time() + DIALLED
+        self._report, self._tunnels = report, tunnels
+        self._may_end = trio.current_time() + DIALLED
         self._tunnels_left = True
         """True while there may be something of an earlier program's tunnels here."""
         self._generations: dict[str, int] = {}
@@ -138,7 +152,7 @@ class NodeAgent(Controller[str]):
         fabric = self._fabric.store.decode((self._namespace, FABRIC), InternalFabric)
         gateway = fabric.spec.gateway.node if fabric is not None and fabric.spec else ""
         # A name that no InternalNode has may be a mistake: nothing follows from it.
-        self._see_gateway(node is not None and gateway not in ("", self._name))
+        self._tunnels.see_gateway(node is not None and gateway not in ("", self._name))
         if node is None or fabric is None or node.spec is None or fabric.spec is None:
             return await self._remove(node, fabric)
         if fabric.spec.gateway.node == self._name:
@@ -173,12 +187,12 @@ class NodeAgent(Controller[str]):
         Two machines that have the keys of the same tunnels would take each other's packets, and
         rules of the gateway's come before those that lead to another one.
         """
-        if self._ordered():
+        if self._tunnels.ordered:
             self._tunnels_left = False
         if not self._tunnels_left or trio.current_time() < self._may_end:
             return
         try:
-            for line in await self._end_left(cluster):
+            for line in await self._tunnels.end_left(cluster):
                 log.info("of the gateway that this node was: %s", line)
             self._tunnels_left = False
         except LiqodError as error:

@@ -2,29 +2,14 @@
 
 import trio
 
-from liqod.errors import NetworkError
 from liqod.network.overlay import agent as agents
 from tests.simulated.addressed import until
-from tests.simulated.network.test_node_agent import SPEC, make, two
-
-
-class Left:
-    """An earlier program's tunnels, which do not go for the first times that it is asked."""
-
-    def __init__(self, busy: int = 0) -> None:
-        self.busy = busy
-        self.asked: list[str] = []
-
-    async def end(self, cluster: str) -> list[str]:
-        self.asked.append(cluster)
-        if len(self.asked) <= self.busy:
-            raise NetworkError("it is busy")
-        return ["link liqod-1 deleted"]
+from tests.simulated.network.test_node_agent import SPEC, Tunnels, make, two
 
 
 async def test_tunnels_that_an_earlier_program_left_are_ended_once_no_daemon_came():
-    left = Left(busy=2)
-    async with two(end_left=left.end) as node:
+    left = Tunnels(busy=2)
+    async with two(tunnels=left) as node:
         await node.applied(1)
         await trio.sleep(agents.DIALLED - 1)
         assert left.asked == [], "a daemon that stands by may yet order them"
@@ -34,8 +19,8 @@ async def test_tunnels_that_an_earlier_program_left_are_ended_once_no_daemon_cam
 
 
 async def test_tunnels_that_this_program_was_ordered_are_ended_by_itself():
-    left = Left()
-    async with two(ordered=True, end_left=left.end) as node:
+    left = Tunnels(ordered=True)
+    async with two(tunnels=left) as node:
         await node.applied(1)
         await node.says("Applied", "Applied")
         await trio.sleep(agents.DIALLED + 2 * agents.RETRY)
@@ -43,8 +28,8 @@ async def test_tunnels_that_this_program_was_ordered_are_ended_by_itself():
 
 
 async def test_the_gateway_keeps_its_own():
-    left = Left()
-    async with two(made=False, end_left=left.end) as node:
+    left = Tunnels()
+    async with two(made=False, tunnels=left) as node:
         gateway = {**SPEC["gateway"], "node": "two", "index": 2}
         await make(node.client, gateway=gateway)
 

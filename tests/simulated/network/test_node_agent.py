@@ -1,6 +1,6 @@
 """``liqod node`` beside an embedded API server, with a kernel that records its calls."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
@@ -32,9 +32,6 @@ SPEC: dict[str, Any] = {
     "podCIDRs": ["10.244.0.0/16"],
     "mtu": 1450,
 }
-
-
-EndLeft = Callable[[str], Awaitable[list[str]]]
 
 
 class Noting(NodeKernel):
@@ -110,8 +107,31 @@ class Two:
         await self.client.patch(INTERNAL_FABRICS, "gateway", {"spec": spec}, "liqo")
 
 
-async def nothing_left(cluster: str) -> list[str]:
-    return []
+class Tunnels:
+    """Those of a program that record what is asked of them.
+
+    Args:
+        ordered: True if a daemon has ordered some.
+        busy: times that what is left does not go.
+
+    Attributes:
+        elsewhere: what was said of the gateway.
+        asked: the clusters whose tunnels were to end.
+    """
+
+    def __init__(self, *, ordered: bool = False, busy: int = 0) -> None:
+        self.ordered, self.busy = ordered, busy
+        self.elsewhere: list[bool] = []
+        self.asked: list[str] = []
+
+    def see_gateway(self, elsewhere: bool) -> None:
+        self.elsewhere.append(elsewhere)
+
+    async def end_left(self, cluster: str) -> list[str]:
+        self.asked.append(cluster)
+        if len(self.asked) <= self.busy:
+            raise NetworkError("it is busy")
+        return ["link liqod-1 deleted"]
 
 
 @dataclass(frozen=True)
@@ -127,9 +147,7 @@ async def api_servers() -> tuple[str, ...]:
 
 
 @asynccontextmanager
-async def two(
-    *, made: bool = True, ordered: bool = False, end_left: EndLeft = nothing_left
-) -> AsyncIterator[Two]:
+async def two(*, made: bool = True, tunnels: Tunnels | None = None) -> AsyncIterator[Two]:
     async with (
         EmbeddedCluster("rome", state=await installed("rome")) as server,
         Client(from_kubeconfig(server.kubeconfig)) as client,
@@ -143,11 +161,11 @@ async def two(
             kernel = Noting()
             states: list[tuple[str, bool]] = []
             host = Host(Informers(own, nursery))
-            elsewhere: list[bool] = []
-            told = (lambda *now: states.append(now), elsewhere.append, lambda: ordered, end_left)
+            tunnels = tunnels or Tunnels()
+            told = (lambda *now: states.append(now), tunnels)
             agent = NodeAgent(host, own, "two", "liqo", kernel, api_servers, *told)
             await nursery.start(agent.run)
-            yield Two(client, kernel, agent, states, nursery, elsewhere)
+            yield Two(client, kernel, agent, states, nursery, tunnels.elsewhere)
             nursery.cancel_scope.cancel()
 
 
