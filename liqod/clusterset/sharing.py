@@ -13,7 +13,7 @@ import trio
 
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, Kind
 from liqod.apimachinery.labels import ENDPOINT_SLICE_MANAGED_BY
-from liqod.errors import LiqodError
+from liqod.errors import LiqodError, NotFound
 from liqod.kube.cache.store import Key
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -41,13 +41,22 @@ class Kinds(msgspec.Struct, frozen=True):
     imports: Kind
 
 
+class KindsMissing(NotFound):
+    """The kinds of the API are not served, though an installation shares Services."""
+
+
 async def kinds_here(client: Client) -> Kinds | None:
-    """Find the kinds that a cluster serves; None while one, or that of exchanges, is missing."""
+    """Find the kinds that a cluster serves; None where no installation shares Services.
+
+    Raises:
+        KindsMissing: one does, and a kind of the API is missing.
+    """
+    if await client.find(CUSTOM_RESOURCES, name_of(SERVICE_EXCHANGES)) is None:
+        return None
     exports = await _version(client, SERVICE_EXPORTS[VERSIONS[0]])
     imports = await _version(client, SERVICE_IMPORTS[VERSIONS[0]])
-    told = await client.find(CUSTOM_RESOURCES, name_of(SERVICE_EXCHANGES))
-    if exports is None or imports is None or told is None:
-        return None
+    if exports is None or imports is None:
+        raise KindsMissing("the kinds of the Multi-Cluster Services API are not served")
     return Kinds(SERVICE_EXPORTS[exports], SERVICE_IMPORTS[imports])
 
 

@@ -12,7 +12,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.clusterset.sharing import MADE_HERE, Kinds, kinds_here
+from liqod.clusterset.sharing import MADE_HERE, Kinds, KindsMissing, kinds_here
 from liqod.errors import Forbidden
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
@@ -34,8 +34,8 @@ async def withdraw(context: ClusterContext) -> None:
         if kinds is not None:
             await _forget_peers(client)
             await _delete_imports(client, kinds)
-    except Forbidden:
-        return  # an installation without `--services`
+    except (Forbidden, KindsMissing):
+        return  # an installation without `--services`, or what was made is gone with its kind
 
 
 async def _forget_peers(client: Client) -> None:

@@ -8,7 +8,16 @@ from functools import partial
 from typing import Any, Final
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import DEPLOYMENTS
+from liqod.apimachinery.kinds import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    POD_DISRUPTION_BUDGETS,
+    SERVICE_ACCOUNTS,
+    SERVICES,
+)
+from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden
 from liqod.install import rollout, workload
 from liqod.install.daemonrights import DaemonRule
@@ -31,6 +40,11 @@ FOLDER: Final = "/etc/coredns"
 PORT: Final = 1053
 HEALTH: Final = 8080
 READY: Final = 8181
+KINDS: Final = (
+    *(DEPLOYMENTS, SERVICES, POD_DISRUPTION_BUDGETS, CONFIG_MAPS),
+    *(CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, SERVICE_ACCOUNTS),
+)
+"""The kinds of its objects, in the order in which they are taken away."""
 USER: Final = 65532
 """The user of CoreDNS's image, which names it by a word that no kubelet can judge."""
 COMES_WITHIN: Final = 90.0
@@ -110,6 +124,15 @@ async def wait(client: Client, namespace: str, progress: Progress) -> None:
             "by --no-dns-server",
         ),
     )
+
+
+async def take_away(client: Client, namespace: str) -> None:
+    """Delete what an installation has made of it; nothing of others."""
+    for kind in KINDS:
+        place = namespace if kind.namespaced else None
+        found = await client.find(kind, NAME, place, decode=Partial)
+        if found is not None and labels.MANAGED_BY_LIQOD in found.metadata.labels:
+            await client.delete(kind, NAME, place, uid=found.metadata.uid)
 
 
 def manifests(namespace: str, image: str) -> list[Manifest]:

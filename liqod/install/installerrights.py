@@ -107,9 +107,8 @@ def needed(wanted: Sequence[Manifest], options: Options) -> set[InstallerRight]:
             found |= {_right(verb, kind, clusterdns.SYSTEM) for verb in ("get", "list", "patch")}
         found |= {_right("create", ACCESS_REVIEWS), _right("list", clustersetdns.READ)}
     if options.dns_server is False:
-        for one in dnsserver.manifests(namespace, dnsserver.IMAGE):
-            where = one["metadata"].get("namespace", "")
-            found |= {_right(verb, KINDS[one["kind"]], where) for verb in ("get", "delete")}
+        for kind in dnsserver.KINDS:
+            found |= {_right(verb, kind, namespace) for verb in ("get", "delete")}
     if options.kubeconfig:
         found.add(_right("create", SECRETS, namespace))
     return found

@@ -43,7 +43,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import own_cluster_id
 from liqod.errors import ConfigError, NotFound
-from liqod.install import clustersetdns
+from liqod.install import clustersetdns, dnsserver
 from liqod.install.manifests import HELM, OF_LIQO, OF_LIQOD, SELECTOR, Options, manifests
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.removal import daemon_stopped
@@ -292,6 +292,7 @@ async def give_back(client: Client, namespace: str, progress: Progress) -> str:
             "version until it has taken them over, then this again"
         )
     await clustersetdns.take_back(client, progress)
+    await dnsserver.take_away(client, namespace)
     progress("stopping the daemon")
     for one in await _find(client, DEPLOYMENTS, SELECTOR, namespace):
         await _delete(client, one)

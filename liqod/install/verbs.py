@@ -144,9 +144,7 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
         await dnsserver.wait(client, options.namespace, progress)
     elif options.dns_server is False:
         progress("taking away the DNS server of the names of the set")
-        for each in dnsserver.manifests(options.namespace, dnsserver.IMAGE):
-            place = each["metadata"].get("namespace")
-            await _delete_ours(client, KINDS[each["kind"]], dnsserver.NAME, place)
+        await dnsserver.take_away(client, options.namespace)
     progress("taking away what an older installation left")
     await _prune(client, wanted, kept, options.namespace, apart)
     if options.in_cluster:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from liqod.apimachinery.kinds import CUSTOM_RESOURCES, ENDPOINT_SLICES, Kind
-from liqod.clusterset.sharing import MADE_HERE, Kinds, kinds_here
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, Kind
+from liqod.clusterset.sharing import MADE_HERE, Kinds, KindsMissing, kinds_here
 from liqod.errors import Forbidden, NotFound
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
@@ -37,15 +37,13 @@ async def read(client: Client, own: str) -> SharedServices | None:
         own: its id.
     """
     try:
-        if await client.find(CUSTOM_RESOURCES, name_of(SERVICE_EXCHANGES)) is None:
-            return None
         kinds = await kinds_here(client)
     except Forbidden:
         return None
-    if kinds is None:
+    except KindsMissing:
         named = (SERVICE_EXPORTS[VERSIONS[0]], SERVICE_IMPORTS[VERSIONS[0]])
         return SharedServices(missing=tuple(map(name_of, named)))
-    return await _of(client, kinds, own)
+    return await _of(client, kinds, own) if kinds is not None else None
 
 
 async def _of(client: Client, kinds: Kinds, own: str) -> SharedServices:

@@ -21,6 +21,10 @@ EXPORTED: Final = "Exported"
 PENDING: Final = "Pending"
 FAILED: Final = "Failed"
 NO_CONFLICTS: Final = "NoConflicts"
+_SILENT: Final = (
+    "a peer confirms what it takes, unless it is silent, shares no such namespace, refuses it, or "
+    "is of a version that confirms nothing"
+)
 FAMILY_NOT_SUPPORTED: Final = "IPFamilyNotSupported"
 
 
@@ -55,7 +59,9 @@ def ready(
         return _condition(READY, "False", FAILED, f"refused by {_listed(refused)}")
     waiting = sorted(set(entitled) - set(taken))
     if waiting:
-        return _condition(READY, "False", PENDING, f"not yet known to {_listed(waiting)}")
+        return _condition(
+            READY, "False", PENDING, f"not yet known to {_listed(waiting)}: {_SILENT}"
+        )
     if not entitled:
         return _condition(READY, "True", READY, "no peer may import it; this cluster does")
     return _condition(READY, "True", EXPORTED, f"known to {_listed(sorted(entitled))} alone")

@@ -104,7 +104,7 @@ async def test_what_is_shared_is_well_and_what_is_not_is_named(tmp_path: Path):
         await until(milan, "services", "failing", "Pending: not yet known to rome")
         said = await run(milan, tmp_path, "status")
         told = await run(milan, tmp_path, *taken(said.out, "explain serviceexport x -n x"))
-        why = "  ServiceExport: Ready is False: Pending: not yet known to rome\n"
+        why = "  ServiceExport: Ready is False: Pending: not yet known to rome: a peer"
         assert (told.status, why in told.out) == (0, True), told
 
         await milan.stop()

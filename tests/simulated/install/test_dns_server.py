@@ -16,6 +16,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.errors import ConfigError
 from liqod.install import dnsserver, rollout
+from liqod.install.migration import give_back
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.reviews import AuthenticatedUser, may
@@ -86,6 +87,21 @@ async def test_it_comes_with_the_kinds_stays_with_an_upgrade_and_goes_without_a_
     await install.install(admin, WITH, quiet)
     await install.uninstall(admin, "liqo", purge=True, progress=quiet)
     assert await everything(admin) == before
+
+
+async def test_giving_the_cluster_back_to_liqo_takes_it_away(admin):
+    await install.install(admin, WITH, quiet)
+    await give_back(admin, "liqo", quiet)
+    assert await objects(admin) == {}
+    assert await admin.find(CLUSTER_ROLES, "liqod-dns") is None
+
+
+async def test_what_others_have_of_that_name_stays(admin):
+    await install.install(admin, WITH, quiet)
+    await admin.delete(CONFIG_MAPS, "liqod-dns", "liqo")
+    await admin.create(CONFIG_MAPS, {"metadata": {"name": "liqod-dns"}}, "liqo")
+    await install.install(admin, WITHOUT, quiet)
+    assert set(await objects(admin)) == {"ConfigMap"}
 
 
 async def test_it_may_read_names_and_nothing_else(admin):
