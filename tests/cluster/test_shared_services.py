@@ -4,6 +4,7 @@ collectors, and daemons with the rights of their installation."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.errors import Forbidden
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from tests.testbed import pages, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import pod_cidr, settings
 from tests.testbed.controlplane import ControlPlane, Settings
@@ -34,8 +36,8 @@ IMPORT = group(API, "shop", "serviceimports", "web")
 
 
 @pytest.fixture
-def shared(new_control_plane: Callable[..., ControlPlane]) -> Iterator[Federation]:
-    """Rome borrows from milan, and both share the namespace shop."""
+def shared(new_control_plane: Callable[..., ControlPlane], tmp_path: Path) -> Iterator[Federation]:
+    """Rome borrows from milan, and both share the namespace shop, as the page says."""
     made = Federation()
     try:
         for index, name in enumerate(("rome", "milan")):
@@ -43,14 +45,14 @@ def shared(new_control_plane: Callable[..., ControlPlane]) -> Iterator[Federatio
             member = Member(plane, {**settings(index), "services": {"enabled": True}})
             made.members[name] = member
             member.install()
-            member.liqod("install", "--services")
+            member.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        shown = shownblocks.commands("how-to/services", "")
+        typed = pages.terminal(tmp_path, *(each.plane for each in made.members.values()))
+        typed.section(shown)
+        for member in made.members.values():
             member.run_nodes()
             member.daemon.start()
-        rome, milan = made.members.values()
-        made.peer(rome, milan)
-        for who, peer in ((rome, milan), (milan, rome)):
-            marks = {"annotations": {"liqod.io/share-services": peer.name}}
-            who.create("/api/v1/namespaces", {"metadata": {"name": "shop", **marks}})
+        made.peer(made.members["rome"], made.members["milan"])
         yield made
     finally:
         made.close()
@@ -80,10 +82,15 @@ def own(who: Member) -> set[str]:
     return addresses(who, "web").get("", set())
 
 
+def reasons(found: dict[str, Any]) -> dict[str, str]:
+    """The reasons of an object's conditions, by their types."""
+    said = found.get("status", {}).get("conditions", ())
+    return {each["type"]: each["reason"] for each in said}
+
+
 def is_said(found: dict[str, Any], **wanted: str) -> bool:
     """True if an object has these conditions."""
-    said = found.get("status", {}).get("conditions", ())
-    return {each["type"]: each["reason"] for each in said} == wanted
+    return reasons(found) == wanted
 
 
 async def forge(kubeconfig: bytes) -> None:
@@ -109,7 +116,7 @@ def slice_with(marks: dict[str, str]) -> dict[str, Any]:
 
 
 def test_a_service_of_two_clusters_has_one_address_with_the_endpoints_of_both(
-    shared: Federation,
+    shared: Federation, tmp_path: Path
 ) -> None:
     rome, milan = shared.members.values()
     trio.run(forge, rome.kubeconfig.read_bytes())
@@ -142,6 +149,15 @@ def test_a_service_of_two_clusters_has_one_address_with_the_endpoints_of_both(
         core("shop", "services", name), lambda one: "deletionTimestamp" not in one["metadata"]
     )
     assert again["spec"]["clusterIPs"] == ips
+    typed = pages.terminal(tmp_path, rome.plane)
+    typed.type("export KUBECONFIG=$PWD/rome.kubeconfig")
+    typed.section(shownblocks.commands("how-to/services", "Near first"))
+    rome.comes_to(IMPORT, lambda one: "liqod.io/EndpointPreference" in reasons(one))
+    [explain] = shownblocks.commands("how-to/services", "What is wrong")
+    explained = typed.type(explain.line)
+    assert explained.startswith(f"shop/web: ClusterSetIP {kept['rome'][1][0]}, as web.shop.svc.")
+    assert "rome: 3 of 3 endpoints ready" in explained
+    assert "milan: 1 of 1 endpoint" in explained
     for who in (rome, milan):
         who.daemon.stop()
         who.daemon.start()

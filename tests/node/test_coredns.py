@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.test_service_names import DEPLOYMENT, RBAC, SERVICE, USUAL, binding
-from tests.testbed import image
+from tests.testbed import image, pages, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import whole_cluster
@@ -140,7 +140,12 @@ class Questions:
         return Counter(tuple(line.split()) for line in self._output.read_text().splitlines())
 
 
-def test_no_name_fails_while_it_comes_and_goes(cluster: NodeCluster, ravenna: Member) -> None:
+def test_no_name_fails_while_it_comes_and_goes(
+    cluster: NodeCluster, ravenna: Member, tmp_path: Path
+) -> None:
+    dry_run, gives, takes = shownblocks.commands("how-to/services", "The name")
+    typed = pages.terminal(tmp_path, cluster.plane)
+    typed.type("export KUBECONFIG=$PWD/ravenna.kubeconfig")
     service = ravenna.api.get(core("kube-system", "services", "kube-dns"))
     address = str(service["spec"]["clusterIP"])
 
@@ -156,10 +161,10 @@ def test_no_name_fails_while_it_comes_and_goes(cluster: NodeCluster, ravenna: Me
 
     questions = Questions(cluster, address)
     try:
-        ravenna.liqod("install", "--services-dns")
+        typed.section([dry_run, gives])
         changed = ravenna.api.get(CONFIGURATION)["data"]["Corefile"]
         assert f"{address} answers dns-version.clusterset.local" in doctor()
-        ravenna.liqod("install", "--no-services-dns")
+        typed.section([takes])
         back = ravenna.api.get(CONFIGURATION)["data"]["Corefile"]
     finally:
         codes = questions.end()

@@ -28,7 +28,7 @@ from tests.node.replicas import (
     restarts,
     within,
 )
-from tests.testbed import image, inventory, ownimages, shownblocks
+from tests.testbed import image, inventory, ownimages, pages, programs, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.federation import Member, is_true
@@ -71,6 +71,20 @@ for name in ("machine", "calls", "calls-6446"):
         print(error)
 """
 FORWARD_NOTHING = "open('/proc/sys/net/ipv4/ip_forward', 'w').write('0')"
+
+
+def reader(member: Member, folder: Path, *others: Member) -> Terminal:
+    """A shell beside the kubeconfigs of clusters, of which the first one's is exported."""
+    made = pages.terminal(folder, member.plane, *(each.plane for each in others))
+    made.environment["KUBECONFIG"] = str(folder / f"{member.name}.kubeconfig")
+    return made
+
+
+def typing(clusters: Podded, folder: Path) -> Terminal:
+    """One for rome where no cluster is named, with Liqo's command beside liqod's."""
+    made = reader(clusters.members["rome"], folder, clusters.members["milan"])
+    made.environment["PATH"] += f":{programs.find_liqoctl().parent}"
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -203,9 +217,13 @@ def liqoctls_test(clusters: Podded) -> str:
 
 
 @pytest.mark.usefixtures("registry")
-def test_everything_reaches_everything(clusters: Podded) -> None:
+def test_everything_reaches_everything(clusters: Podded, tmp_path: Path) -> None:
     rome = clusters.members["rome"]
-    assert "Connected" in rome.liqod("network", "status", "milan").stdout
+    looks = shownblocks.commands("how-to/nat", "Look")
+    looks += shownblocks.commands("how-to/diagnose", "4. Whether packets pass")
+    status, doctor, again = typing(clusters, tmp_path).section(looks)
+    assert "milan" in doctor
+    assert {"Connected" in each for each in (status, again)} == {True}
     with ThreadPoolExecutor(1) as pool:
         theirs = pool.submit(liqoctls_test, clusters)
         words = ("test", "network", "--image", image.NAME, "--outside", "", "-o", "json")
@@ -443,15 +461,6 @@ def test_the_api_server_reaches_a_daemon_at_its_pod_and_the_one_that_replaces_it
     rome.goes(f"/api/v1/namespaces/{SAYING}")
 
 
-def reader(member: Member, folder: Path) -> Terminal:
-    """A shell beside a cluster's kubeconfig, which is exported."""
-    kubeconfig = folder / f"{member.plane.name}.kubeconfig"
-    kubeconfig.write_text(member.plane.kubeconfig.read_text())
-    made = Terminal(folder, Path(member.plane.programs.path("kubectl")).parent)
-    made.environment["KUBECONFIG"] = str(kubeconfig)
-    return made
-
-
 def test_the_pages_about_a_daemon_in_its_pod_are_typed(clusters: Podded, tmp_path: Path) -> None:
     rome = clusters.members["rome"]
     terminal = reader(rome, tmp_path)
@@ -538,6 +547,31 @@ def have_node_port(clusters: Podded) -> None:
     clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), *asked)
 
 
+def borrow_by_liqos_user(clusters: Podded, folder: Path) -> None:
+    """As the page says, with a peering user that Liqo's command makes; and the end of that."""
+    typed = typing(clusters, folder)
+    typed.section(shownblocks.commands("how-to/with-liqo", "liqod borrows, Liqo lends"))
+    assert clusters.members["rome"].node_is_ready("milan")
+    typed.section(shownblocks.commands("how-to/with-liqo", "The end", only="liqod"))
+
+
+def test_a_proof_that_counts_no_more_is_made_anew_as_its_page_says(
+    clusters: Podded, tmp_path: Path
+) -> None:
+    """The provider ends its half, and the consumer, by Liqo's command, peers with it again."""
+    clusters.members["milan"].liqod("unpeer", "rome", "--yes")
+    typed = typing(clusters, tmp_path)
+    user, peer = shownblocks.commands("how-to/with-liqo", "Liqo borrows, liqod lends")
+    typed.section([user])
+    assert "nonce secret already exists with a different nonce" in typed.type(
+        peer.line, peer.at, (1,)
+    )
+    [deletes] = shownblocks.commands("how-to/with-liqo", "The end", only="kubectl")
+    typed.section([deletes], {"NAME": "milan"})
+    typed.section([peer])
+    assert clusters.members["rome"].node_is_ready("milan")
+
+
 def test_nothing_is_left(clusters: Podded, tmp_path: Path) -> None:
     rome, milan = clusters.members["rome"], clusters.members["milan"]
     for member in (rome, milan):
@@ -545,6 +579,8 @@ def test_nothing_is_left(clusters: Podded, tmp_path: Path) -> None:
         member.plane.kubectl(*echo, "--force")
     clusters.liqoctl("rome", "unpeer", *clusters.remote("milan"), "--wait", "--skip-confirm")
     rome.liqod("unpeer", "milan", "--yes")
+    milan.liqod("unpeer", "rome", "--yes")
+    borrow_by_liqos_user(clusters, tmp_path)
     milan.liqod("unpeer", "rome", "--yes")
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda name: leaves_nothing(clusters, name, tmp_path), clusters.members))

@@ -6,11 +6,19 @@ what they print and how they end is the same. Where the process itself is what m
 """
 
 import io
+import os
+import pty
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    AsyncExitStack,
+    ExitStack,
+    asynccontextmanager,
+    redirect_stderr,
+    redirect_stdout,
+)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,11 +115,23 @@ def _call(words: tuple[str, ...], timings: CommandTimings) -> Ended:
     return Ended(status, *(each.buffer.getvalue().decode() for each in (out, err)))
 
 
-async def run(*command: str) -> Ended:
-    """Run a command to its end."""
-    with virtualtime.real():
+async def run(*command: str, answer: str = "") -> Ended:
+    """Run a command to its end.
+
+    Args:
+        command: its words.
+        answer: what a person types at its terminal when it asks; empty where nobody is there.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(virtualtime.real())
+        standard_input: int = subprocess.DEVNULL
+        if answer:
+            person, standard_input = pty.openpty()
+            stack.callback(os.close, person)
+            stack.callback(os.close, standard_input)
+            os.write(person, answer.encode())
         done = await trio.run_process(
-            command, check=False, capture_stdout=True, capture_stderr=True, stdin=subprocess.DEVNULL
+            command, check=False, capture_stdout=True, capture_stderr=True, stdin=standard_input
         )
     return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 

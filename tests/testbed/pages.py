@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.testbed import commands, shownblocks
+from tests.testbed.controlplane import ControlPlane
 from tests.testbed.daemon import STOP_DEADLINE
 from tests.testbed.processes import Child, plain_environment, tail
 
@@ -92,6 +93,13 @@ def missing(shown: tuple[str, ...], said: str) -> list[str]:
 def _pattern(word: str) -> str:
     """A word of a shown line as an expression."""
     return ".*".join(map(re.escape, word.split("…")))
+
+
+def terminal(folder: Path, *planes: ControlPlane) -> Terminal:
+    """One in whose folder the kubeconfigs of clusters are, each under its cluster's name."""
+    for plane in planes:
+        (folder / f"{plane.name}.kubeconfig").write_text(plane.kubeconfig.read_text())
+    return Terminal(folder, Path(planes[0].programs.path("kubectl")).parent)
 
 
 class Terminal:

@@ -24,31 +24,32 @@ TYPED: Final = frozenset(
     )
 )
 """Programs by which a block is known to be one of commands."""
-ASKING: Final = ("drain", "revoke", "rotate key", "uninstall", "unoffload", "unpeer")
+ASKING: Final = (
+    *("drain", "migrate", "peer 'liqod://", "revoke", "rotate key"),
+    *("uninstall", "unoffload", "unpeer"),
+)
 """Commands that ask, which ``--yes`` answers."""
 _PROMPT: Final = re.compile(r"(?:(rome|milan)\$ |\$ )")
 _COMMENT: Final = re.compile(r"(?:^|  +)#.*")
 _VARIABLE: Final = re.compile(r"[A-Z_]+=\S* ")
 
 RELEASED = "takes minutes: test_offline.py makes one by the function that it calls"
-LIQO = "of Liqo: test_migration.py and test_liqo_cases.py act beside it"
-NETWORKS = "of joined networks: tests/netns joins them by the same functions"
-SET = "of a set of clusters: tests/cluster/test_clusterset.py calls the same"
-SEEN = "of a cluster that is seen: the demo, which a test runs, types it"
+CHART = "brings Liqo's chart and images from where they are released"
+INTERNET = "has its image and a server from the internet: test_pods.py gives others"
+SERVER = "of a DNS server in pods: tests/cluster/test_service_names.py calls the same"
 
 ELSEWHERE: Final[Mapping[str, str | Mapping[str, str]]] = {
     "how-to/diagnose": {
-        "liqod network status milan": NETWORKS,
-        "liqod test network milan": NETWORKS,
+        "liqod test network milan": INTERNET,
     },
-    "how-to/expose": {"liqod test network milan": NETWORKS},
-    "how-to/invitation": {"liqod peer milan --cpu 4": SEEN},
-    "how-to/migration": LIQO,
-    "how-to/nat": NETWORKS,
-    "how-to/peering": {"liqod test network milan": NETWORKS},
+    "how-to/expose": {"liqod test network milan": INTERNET},
+    "how-to/migration": {"liqoctl install --cluster-id NAME": CHART},
+    "how-to/peering": {"liqod test network milan": INTERNET},
     "how-to/release": {"make release": RELEASED},
-    "how-to/services": SET,
-    "how-to/with-liqo": LIQO,
+    "how-to/services": {
+        "liqod install --dns-server": SERVER,
+        "liqod install --no-dns-server": SERVER,
+    },
 }
 """The commands that no test types as they stand, by page, and why; a reason alone is for all."""
 

@@ -3,6 +3,7 @@
 import io
 import re
 import shlex
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -10,8 +11,10 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES
+from tests.simulated import processes
 from tests.simulated.borrower import eventually
-from tests.simulated.meeting import ask, entries, lead, meeting, run
+from tests.simulated.discovery.test_policyrequests import sighting
+from tests.simulated.meeting import entries, lead, meeting, run
 from tests.simulated.members import AT_MILAN, Member, members
 from tests.testbed import shownblocks
 from tests.testbed.shownblocks import Shown
@@ -65,7 +68,7 @@ async def test_pages_are_typed_from_a_peering_to_its_end(
     user = shownblocks.commands("how-to/peering", "1. Let rome in")
     peer = shownblocks.commands("how-to/peering", "2. Peer")
     await follow(*user, *peer)
-    await follow(*shownblocks.commands("how-to/peering", "3. Look", only="liqod"))
+    await follow(*shownblocks.commands("how-to/peering", "3. Look", only="liqod status"))
     assert await rome.admin.find(NODES, "milan") is not None
     await follow(*shownblocks.commands("how-to/offload", "1. Ask what would become of it"))
     await follow(*shownblocks.commands("how-to/offload", "2. Offload it", only="liqod"))
@@ -114,19 +117,37 @@ async def test_an_invitation_is_handed_over_as_its_page_says(
         assert await rome.admin.find(NODES, "milan") is not None
 
 
-async def test_a_request_is_answered_as_its_page_says(tmp_path: Path):
+async def test_a_request_is_made_and_answered_as_its_page_says(
+    tmp_path: Path, nursery: trio.Nursery
+):
+    [asked] = shownblocks.commands("how-to/invitation", "By a request", only="liqod peer")
     answered = shownblocks.commands("how-to/invitation", "By a request", only="liqod inbox")
-
     async with meeting("rome", "milan") as [rome, milan]:
+        await nursery.start(lead, rome)
+        rome.around.append(await sighting(milan))
+        path = tmp_path / "rome.kubeconfig"
+        path.write_text(rome.cluster.kubeconfig)
+        done: list[processes.Ended] = []
+
+        async def ask() -> None:
+            words = (sys.executable, "-m", "liqod", *words_of(asked), "--kubeconfig", str(path))
+            done.append(await processes.run(*words, answer="y\n"))
 
         async def is_asked() -> bool:
             return any(each.status.phase == "Waiting" for each in await entries(milan))
 
-        await ask(rome, milan)
-        await eventually(is_asked)
         clusters = {"rome": rome, "milan": milan}
-        for each in answered:
-            done = await run(clusters[each.at], tmp_path, *words_of(each))
-            assert done.status == 0, (each, done.err)
+        with trio.fail_after(60):
+            async with trio.open_nursery() as asking:
+                asking.start_soon(ask)
+                await eventually(is_asked, seconds=30)
+                for each in answered:
+                    ended = await run(clusters[each.at], tmp_path, *words_of(each))
+                    assert ended.status == 0, (each, ended.err)
         [entry] = await entries(milan)
         assert (entry.spec.decision, entry.spec.granted["cpu"]) == ("Accept", "2")
+        [peered] = done
+        assert (peered.status, peered.out.strip()) == (0, "peered: milan is the node milan here")
+        assert f"milan shows here: {entry.status.words}. Does its operator see the same?" in (
+            peered.err
+        )
