@@ -34,7 +34,7 @@ from liqod.resources.multicluster import SERVICE_IMPORTS
 from liqod.runtime.polling import poll_until
 from liqod.runtime.progress import Progress
 
-PAGE: Final = "docs/how-to/services.md"
+PAGE: Final = "docs/how-to/service-names.md"
 BY_HAND: Final = f"{PAGE} has the steps by hand"
 READ: Final = SERVICE_IMPORTS["v1alpha1"]
 """The kind in the only version that CoreDNS reads."""

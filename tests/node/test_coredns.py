@@ -143,7 +143,7 @@ class Questions:
 def test_no_name_fails_while_it_comes_and_goes(
     cluster: NodeCluster, ravenna: Member, tmp_path: Path
 ) -> None:
-    dry_run, gives, takes = shownblocks.commands("how-to/services", "The name")
+    dry_run, gives, takes = shownblocks.commands("how-to/service-names", "")
     typed = pages.terminal(tmp_path, cluster.plane)
     typed.type("export KUBECONFIG=$PWD/ravenna.kubeconfig")
     service = ravenna.api.get(core("kube-system", "services", "kube-dns"))

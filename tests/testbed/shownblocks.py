@@ -46,7 +46,7 @@ ELSEWHERE: Final[Mapping[str, str | Mapping[str, str]]] = {
     "how-to/migration": {"liqoctl install --cluster-id NAME": CHART},
     "how-to/peering": {"liqod test network milan": INTERNET},
     "how-to/release": {"make release": RELEASED},
-    "how-to/services": {
+    "how-to/service-names": {
         "liqod install --dns-server": SERVER,
         "liqod install --no-dns-server": SERVER,
     },

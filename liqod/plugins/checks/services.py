@@ -34,7 +34,8 @@ from liqod.plugins.diagnosis import (
 
 SETTLES: Final = 10.0
 """Seconds within which an export or an import may still be on its way."""
-PAGE: Final = "docs/how-to/services.md"
+SHARING: Final = "docs/how-to/services.md"
+PAGE: Final = "docs/how-to/service-names.md"
 RANK: Final = 3
 
 
@@ -104,7 +105,7 @@ def _import(import_: ImportFacts) -> Iterator[Fault]:
     asked = import_.preference
     if asked is not None and asked.status != "True" and asked.lasts >= SETTLES:
         what = f"the endpoints of {name} are not used as its Service asks: {asked.message}"
-        yield _fault(what, f"change what it asks for: {PAGE} has the reasons", name)
+        yield _fault(what, f"change what it asks for: {SHARING} has the reasons", name)
     if import_.kept is not None and import_.kept.lasts >= SETTLES:
         yield _fault(f"endpoints of {name}: {import_.kept.message}", remedy, name)
 

@@ -175,7 +175,7 @@ async def refused(admin: Client, says: str) -> None:
     (reason,) = raised.value.refusals
     assert reason.reason == "dns"
     assert says in reason.problem
-    assert "docs/how-to/services.md" in reason.remedy
+    assert "docs/how-to/service-names.md" in reason.remedy
     assert (await everything(admin), await text_of(admin)) == before
 
 

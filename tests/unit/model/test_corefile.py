@@ -31,18 +31,16 @@ KUBEADM = """
     reload
 }
 """
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "services.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "service-names.md"
 LINE = "kubernetes cluster.local in-addr.arpa ip6.arpa"
 WANTED = "kubernetes cluster.local clusterset.local in-addr.arpa ip6.arpa"
 OPTION = "       multicluster clusterset.local\n"
 
 
 def page_blocks(language: str = "") -> list[str]:
-    """The blocks of code on the page on Services of the set."""
-    found = re.findall(
-        rf"^ *```{language}\n(.+?)^ *```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
-    )
-    return [dedent(each) for each in found]
+    """The blocks of code on the page on names of Services of the set."""
+    blocks = re.compile(r"^ *```(\w*)\n(.+?)^ *```$", re.MULTILINE | re.DOTALL)
+    return [dedent(text) for of, text in blocks.findall(PAGE.read_text()) if of == language]
 
 
 def page_rights() -> list[dict[str, Any]]:

@@ -177,8 +177,9 @@ def test_the_remedy_has_the_lines_of_this_corefile_and_the_rights_first():
     found = services.names(here(imported(), dns=dns()))
     assert found is not None
     assert found.remedy == (
-        "`liqod install --services-dns`, or by hand: give it the rights in docs/how-to/services.md"
-        " first; then in kube-system/coredns make the line `kubernetes cluster.local in-addr.arpa`"
+        "`liqod install --services-dns`, or by hand: give it the rights in"
+        " docs/how-to/service-names.md first; then in kube-system/coredns make the line"
+        " `kubernetes cluster.local in-addr.arpa`"
         " to `kubernetes cluster.local clusterset.local in-addr.arpa`, and add in its block"
         " `multicluster clusterset.local`"
     )
