@@ -160,17 +160,17 @@ FAMILIES: tuple[Family, ...] = (
         dropped,
     ),
     Family(
-        *("liqod_transit_endpoints", "gauge", ("peer", "owner")),
+        *("liqod_network_transit_endpoints", "gauge", ("peer", "owner")),
         "Endpoints at another peer (owner) that are opened to a peer's pods.",
         transit(lambda way: way.addresses),
     ),
     Family(
-        *("liqod_transit_packets", "counter", ("peer", "owner")),
+        *("liqod_network_transit_packets", "counter", ("peer", "owner")),
         "Packets between a peer's pods and endpoints at another peer (owner), both ways.",
         transit(lambda way: way.packets),
     ),
     Family(
-        *("liqod_transit_bytes", "counter", ("peer", "owner")),
+        *("liqod_network_transit_bytes", "counter", ("peer", "owner")),
         "Bytes between a peer's pods and endpoints at another peer (owner), both ways.",
         transit(lambda way: way.bytes),
     ),

@@ -35,12 +35,12 @@ def test_what_a_peers_pods_reach_at_another_is_counted_by_both():
     ways = (TransitFacts("oslo"), TransitFacts("turin", 2, 10, 1200))
     lines = transit_lines(NetworkFacts(backend="wireguard", transit=ways))
     assert lines == [
-        'liqod_transit_bytes_total{owner="oslo",peer="milan"} 0.0',
-        'liqod_transit_bytes_total{owner="turin",peer="milan"} 1200.0',
-        'liqod_transit_endpoints{owner="oslo",peer="milan"} 0.0',
-        'liqod_transit_endpoints{owner="turin",peer="milan"} 2.0',
-        'liqod_transit_packets_total{owner="oslo",peer="milan"} 0.0',
-        'liqod_transit_packets_total{owner="turin",peer="milan"} 10.0',
+        'liqod_network_transit_bytes_total{owner="oslo",peer="milan"} 0.0',
+        'liqod_network_transit_bytes_total{owner="turin",peer="milan"} 1200.0',
+        'liqod_network_transit_endpoints{owner="oslo",peer="milan"} 0.0',
+        'liqod_network_transit_endpoints{owner="turin",peer="milan"} 2.0',
+        'liqod_network_transit_packets_total{owner="oslo",peer="milan"} 0.0',
+        'liqod_network_transit_packets_total{owner="turin",peer="milan"} 10.0',
     ]
     assert transit_lines(NetworkFacts(backend="wireguard")) == []
 
@@ -48,7 +48,9 @@ def test_what_a_peers_pods_reach_at_another_is_counted_by_both():
 def transit_lines(facts: NetworkFacts) -> list[str]:
     """The lines about transit, in order."""
     text, _ = render(inspector(network=facts), "")
-    return sorted(each for each in text.decode().splitlines() if each.startswith("liqod_transit"))
+    return sorted(
+        each for each in text.decode().splitlines() if each.startswith("liqod_network_transit")
+    )
 
 
 def test_one_that_is_silent_has_no_round_trip_and_is_not_up():
