@@ -201,7 +201,7 @@ def transit(facts: ClusterFacts) -> Finding | None:
         return None
     names = ", ".join(facts.apart)
     why = f"[network] transit names {names}, and no network of a peer of that name is joined"
-    return failing(why, "`liqod peer` joins it; `liqod status` has the names of all peers")
+    return failing(why, "peer with it; `liqod status` has the names of all peers")
 
 
 def serving(facts: ClusterFacts) -> Finding | None:
