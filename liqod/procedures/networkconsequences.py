@@ -5,6 +5,7 @@ which the daemon and ``liqod node`` judge them.
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -115,6 +116,7 @@ def network_consequences(
         yield from _agreements(peer, before, after)
         yield from _lent(objects, peer, place, before, after)
         yield from _aliases(objects, peer, place, before, after)
+    yield from _transit(before, after)
     yield from _strangers(places.keys(), before, after)
 
 
@@ -222,14 +224,38 @@ def _agreements(
             yield Consequence("changes", peer, told)
 
 
+def _transit(before: NetworkSettings, after: NetworkSettings) -> Iterator[Consequence]:
+    """Pairs of peers whose pods may reach each other's endpoints by way of this gateway."""
+    had, has = (
+        {
+            pair
+            for one, other in each.transit
+            if each.enabled
+            for pair in ((one, other), (other, one))
+        }
+        for each in (before, after)
+    )
+    for peer, other in sorted(had ^ has):
+        action: Action = "begins" if (peer, other) in has else "ends"
+        told = f"its pods reach endpoints of offloaded Services at {other} by this gateway"
+        yield Consequence(action, peer, told)
+    if before.transit_rate != after.transit_rate:
+        told = f"{after.transit_rate} instead of {before.transit_rate} Mbit/s are carried"
+        for peer, other in sorted(had & has):
+            yield Consequence("changes", peer, f"{told} for its calls to {other}")
+
+
 def _strangers(
     peers: Iterable[str], before: NetworkSettings, after: NetworkSettings
 ) -> Iterator[Consequence]:
     """Ids that are named anew, and that no peer has."""
     known = frozenset(peers)
-    for name in AGREEMENTS:
-        added = set(getattr(after, name)) - set(getattr(before, name)) - known
-        for each in sorted(added):
+    named = {
+        name: [frozenset(getattr(each, name)) for each in (before, after)] for name in AGREEMENTS
+    }
+    named["transit"] = [frozenset(chain(*each.transit)) for each in (before, after)]
+    for name, (had, has) in named.items():
+        for each in sorted(has - had - known):
             if not set(each) & set("*?["):
                 told = f"no peer has this id, so [network] {name} counts once one has"
                 yield Consequence("waits", each, told)

@@ -25,6 +25,7 @@ ELSEWHERE = {
     "install --cluster-profiles": "a heading of the page of rights",
     "install --plugin NAME": "of the page of rights",
     "install --services": "a heading of the page of rights",
+    "install --dns-server": "a heading of the page of rights",
     "install --storage": "a heading of the page of rights",
     "node --clean": "of a machine: run by the tests of nodes' agents",
     "node --help": "its help",

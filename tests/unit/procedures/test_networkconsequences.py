@@ -162,6 +162,20 @@ def test_agreements_begin_and_end_for_those_whom_they_name():
     ]
 
 
+def test_transit_begins_and_ends_for_both_of_a_pair():
+    some = network(transit=(("rome", "turin"),))
+    told_of = "its pods reach endpoints of offloaded Services at"
+    both = [f"rome: {told_of} turin by this gateway", f"turin: {told_of} rome by this gateway"]
+    assert told(joined(), network(), some) == [f"begins {each}" for each in both]
+    assert told(joined(), some, network()) == [f"ends {each}" for each in both]
+    assert told(joined(), some, network(transit=(("turin", "rome"),), transit_rate=10)) == [
+        "changes rome: 10 instead of 1000 Mbit/s are carried for its calls to turin",
+        "changes turin: 10 instead of 1000 Mbit/s are carried for its calls to rome",
+    ]
+    [*_, waits] = told(joined(), some, network(transit=(("rome", "turin"), ("rome", "pisa"))))
+    assert waits == "waits pisa: no peer has this id, so [network] transit counts once one has"
+
+
 def test_hosts_are_lent_by_what_may_be_lent():
     objects = joined()
     plain: dict[str, Any] = {"ip": "203.0.113.9"}
