@@ -17,9 +17,9 @@ import pytest
 
 from tests.node.asking import asking_job
 from tests.node.echoes import answers, have_echoes, pinging, seen_by
+from tests.node.faults import FAULTS, fail, killed, replaced
 from tests.node.replicas import (
     COMPONENT,
-    EACH_NODES,
     another_leads,
     evict,
     holder,
@@ -525,20 +525,13 @@ def test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed(
         assert 0 < pinged.lost / 10 < REMADE, what
 
 
-def killed(clusters: Podded) -> None:
-    """Kill `liqod node` of rome's gateway, which its kubelet begins anew."""
-    rome = clusters.members["rome"]
-    [before] = restarts(rome, EACH_NODES).values()
-    [process] = clusters.inside("rome", "pgrep", "-f", "liqod node").split()
-    clusters.inside("rome", "kill", "-KILL", process)
-    wait_until("another", lambda: [*restarts(rome, EACH_NODES).values()] == [before + 1], 30)
-
-
-def replaced(clusters: Podded) -> None:
-    """Replace it as an upgrade does."""
-    kubectl = clusters.members["rome"].plane.kubectl
-    kubectl("rollout", "restart", "daemonset/liqod-node", "--namespace", "liqo-nodes")
-    kubectl("rollout", "status", "daemonset/liqod-node", "--namespace", "liqo-nodes")
+@pytest.mark.parametrize(("signal", "parts", "most"), FAULTS)
+def test_each_part_of_a_gateway_fails_and_packets_go_on(
+    clusters: Podded, signal: str, parts: tuple[str, ...], most: float
+) -> None:
+    lost = fail(clusters, "rome", "milan", signal, parts)
+    print(f"{signal} {', '.join(parts)}: {lost} s lost")
+    assert lost <= most
 
 
 def have_node_port(clusters: Podded) -> None:

@@ -263,6 +263,10 @@ ELSEWHERE = {
         "netns/test_parts.py",
         "test_each_part_fails_and_packets_go_on",
     ),
+    f"{GATEWAY}: the daemon and `liqod node` end at once, in pods": (
+        "node/test_pods.py",
+        "test_each_part_of_a_gateway_fails_and_packets_go_on",
+    ),
     f"{GATEWAY}: the daemon or `liqod node` is frozen for some seconds, or both": (
         "netns/test_parts.py",
         "test_each_part_fails_and_packets_go_on",
