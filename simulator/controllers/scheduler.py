@@ -141,7 +141,7 @@ class Scheduler:
             "type": "PodScheduled",
             "status": "False",
             "lastProbeTime": None,
-            "lastTransitionTime": since or times.now(),
+            "lastTransitionTime": since,  # none, where it was made with a gate
             "reason": "Unschedulable",
             "message": why,
         }

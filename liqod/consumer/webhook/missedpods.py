@@ -236,15 +236,21 @@ class UnscheduledPods(Controller[Key]):
 
 def _home_left(pod: Json, placement: Placement, now: float) -> float:
     """The seconds for which a pod still waits for a place in this cluster: all of them where the
-    scheduler has not looked for one yet.
+    scheduler has not looked for one yet, or no one has said that it waits.
+
+    A scheduler keeps the time of its condition when a gate falls and it finds no place then, and
+    that of a pod that was made with a gate has none; so the pod's own condition counts as well.
 
     Args:
         now: Unix time.
     """
     if eligibility.home_first(pod, placement) is None:
         return 0.0
-    told = conditions.find((pod.get("status") or {}).get("conditions"), "PodScheduled") or {}
-    if told.get("reason") != "Unschedulable":
+    found = (pod.get("status") or {}).get("conditions")
+    told = conditions.find(found, "PodScheduled") or {}
+    said = conditions.find(found, CONDITION)
+    if told.get("reason") != "Unschedulable" or said is None:
         return float(placement.home_first)
-    since = times.seconds(told.get("lastTransitionTime") or "")
+    stamps = [each.get("lastTransitionTime") for each in (told, said)]
+    since = max((times.seconds(each) for each in stamps if each), default=now)
     return min(max(0.0, placement.home_first - (now - since)), float(placement.home_first))

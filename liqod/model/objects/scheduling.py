@@ -115,7 +115,7 @@ def placed_affinity(pod: Json, placement: Placement, decided: Eligibility) -> Js
         return None
     affinity: Json = pod.get("spec", {}).get("affinity") or {}
     node: Json = affinity.get("nodeAffinity") or {}
-    required: Json | None = node.get(_REQUIRED)
+    required = _chosen(pod)
     if required is None:
         terms = ours
     else:
@@ -125,6 +125,13 @@ def placed_affinity(pod: Json, placement: Placement, decided: Eligibility) -> Js
             return None
     narrowed = {**node, _REQUIRED: {"nodeSelectorTerms": terms}}
     return {**affinity, "nodeAffinity": narrowed}
+
+
+def _chosen(pod: Json) -> Json | None:
+    """The node selector of the pod's required node affinity, or None."""
+    node = (pod.get("spec", {}).get("affinity") or {}).get("nodeAffinity") or {}
+    found: Json | None = node.get(_REQUIRED)
+    return found
 
 
 def _terms(pod: Json, placement: Placement, decided: Eligibility) -> list[Json]:
@@ -250,6 +257,10 @@ def late_patch(pod: Json, placement: Placement) -> Json | None:
     if needs_toleration(pod, placement, decided):
         spec["tolerations"] = [*(pod["spec"].get("tolerations") or []), dict(TOLERATION)]
     if pod["spec"].get("schedulingGates"):
+        # The API lets each alternative of a gated pod be narrowed, and none be added; a place of
+        # its size, or a node that tells none, are two.
+        told = placement.room_told and not _chosen(pod)
+        placement = msgspec.structs.replace(placement, room_told=told)
         affinity = placed_affinity(pod, placement, decided)
         if affinity is not None:
             spec["affinity"] = affinity

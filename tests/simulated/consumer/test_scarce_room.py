@@ -219,6 +219,23 @@ async def test_where_no_node_comes_a_pod_goes_to_a_peer_when_its_time_at_home_is
         assert await adds_nodes_for(rome) == []
 
 
+async def test_the_time_at_home_of_a_pod_with_a_gate_begins_when_it_has_none_any_more():
+    async with clusters("milan", after=5) as [rome, milan]:
+        await opened(rome, milan)
+        await home_first(rome, "120")
+        body = pod("web", cpu="4")
+        body["spec"]["schedulingGates"] = [{"name": "example.com/queue"}]
+        await rome.admin.create(PODS, body, HERE)
+        await trio.sleep(300)
+        began = trio.current_time()
+        await rome.admin.patch(PODS, "web", {"spec": {"schedulingGates": None}}, HERE)
+        await trio.sleep(100)
+        assert await adds_nodes_for(rome) == ["web"]
+        await rome.until(PODS, "web", HERE, serves)
+        assert 118 <= trio.current_time() - began <= 130
+        assert (await rome.admin.get(PODS, "web", HERE))["spec"]["nodeName"] == "milan"
+
+
 async def test_a_peer_without_the_room_that_it_grants_has_each_pod_once():
     async with clusters("milan", "turin", after=5) as [rome, milan, turin]:
         await shut(milan)

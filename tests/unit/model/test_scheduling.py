@@ -204,9 +204,9 @@ def test_mutation_is_idempotent(strategy, selector, tolerations, own, told):
     assert scheduling.mutate(once, placement) == []
 
 
-def sized(cpu, memory="0"):
+def sized(cpu, memory="0", **spec):
     requests = {"cpu": cpu, "memory": memory}
-    return pod(containers=[{"name": "c", "resources": {"requests": requests}}])
+    return pod(containers=[{"name": "c", "resources": {"requests": requests}}], **spec)
 
 
 @pytest.mark.parametrize("strategy", ["Remote", "LocalAndRemote"])
@@ -328,6 +328,25 @@ def test_stray_without_its_affinity_is_told_so_unless_gated():
     assert gated is not None
     assert terms({"spec": gated["spec"]}) == [[EU, VIRTUAL]]
     assert gated["spec"]["tolerations"] == [dict(TOLERATION)]
+
+
+def test_a_gated_pod_gets_no_alternative_besides_those_that_it_has():
+    """The API server refuses a change of their number, and the toleration with it."""
+    gates = {"schedulingGates": [{"name": "g"}]}
+    told = Placement("Remote", room_told=True)
+    late = scheduling.late_patch(sized("2", **gates), told)
+    assert late is not None
+    assert len(terms({"spec": late["spec"]})) == 2
+    own = sized("2", **gates)
+    field = "requiredDuringSchedulingIgnoredDuringExecution"
+    own["spec"]["affinity"] = {"nodeAffinity": {field: {"nodeSelectorTerms": [EU_TERM]}}}
+    late = scheduling.late_patch(own, told)
+    assert late is not None
+    assert terms({"spec": late["spec"]}) == [[EU, VIRTUAL]]
+    assert late["spec"]["tolerations"] == [dict(TOLERATION)]
+    # One that was made before any provider told what is free is left as it is.
+    made = patched(sized("2", **gates), scheduling.mutate(sized("2", **gates), Placement("Remote")))
+    assert scheduling.late_patch(made, told) is None
 
 
 def returned(*clusters, providers=("milan", "turin"), strategy="LocalAndRemote"):
