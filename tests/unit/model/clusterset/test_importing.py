@@ -82,9 +82,11 @@ def test_a_route_finds_its_backend_in_each_way_that_gateways_look():
     assert service["metadata"]["name"] == made["metadata"]["annotations"][DERIVED_SERVICE]
     assert service["metadata"]["namespace"] == made["metadata"]["namespace"]
     assert [(each.get("name"), each["port"]) for each in service["spec"]["ports"]] == ports
-    # Envoy Gateway: EndpointSlices by their label, whose ports have the names of the import's.
+    # Envoy Gateway to 1.6: EndpointSlices by their label, whose ports have the names of the
+    # import's. From 1.7 on those with a Service are its alone: the Service, or the address.
     assert slice_["metadata"]["labels"][SERVICE_NAME] == made["metadata"]["name"]
     assert {each["name"] for each in slice_["ports"]} == {name for name, _ in ports}
+    assert slice_["metadata"]["labels"][labels.SERVICE_NAME] == service["metadata"]["name"]
     assert made["spec"]["ips"] == service["spec"]["clusterIPs"]
     for each in (service, slice_):
         assert each["metadata"]["namespace"] == "shop"
