@@ -23,7 +23,14 @@ from liqod.kube.http.cpubudget import LONGEST_IN_DEBT
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
 from liqod.model.clusterset.admission import Scope
-from liqod.model.clusterset.exchange import Told, confirmed, exchange_name, is_shared, tell
+from liqod.model.clusterset.exchange import (
+    Told,
+    confirmed,
+    exchange_name,
+    exchange_namespace,
+    is_shared,
+    tell,
+)
 from liqod.model.network.remapping import Remapped
 from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
@@ -89,9 +96,7 @@ class Exchanges(Controller[str]):
     # --- changes --------------------------------------------------------------------------------
 
     def _on_exchange(self, change: StoreChange) -> Iterator[str]:
-        for body in (change.old, change.new):
-            if body is not None:
-                yield msgspec.json.decode(body, type=ServiceExchange).spec.namespace
+        yield exchange_namespace(change.key[1])
         if change.new is None:
             yield from tuple(self._left_out)  # there is room for another
 

@@ -6,6 +6,7 @@ stays as it is.
 """
 
 from collections.abc import Iterator
+from time import thread_time
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -122,8 +123,12 @@ class Imports(Controller[Key]):
         namespace = self._namespaces.store.decode(("", change.key[0]), Partial)
         peer = tenant_of(namespace) if namespace is not None else None
         sharing = self._sharing.peers.get(peer or "")
+        began = thread_time()
+        found = set(changed(change))
+        if sharing is not None:
+            sharing.charge(thread_time() - began)  # also where nothing follows from it
         pause = sharing.debt() if sharing is not None else 0.0
-        for key in changed(change):
+        for key in found:
             self._causes[key] = peer or ""
             self.queue.add(key, after=pause)
         yield from ()

@@ -18,7 +18,7 @@ from liqod.kube.client import Client
 from liqod.kube.definitions import is_defined
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.admission import Scope, admit
-from liqod.model.clusterset.exchange import exchange_name
+from liqod.model.clusterset.exchange import exchange_name, exchange_namespace
 from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.since import not_before
 from liqod.model.network.remapping import Remapped
@@ -43,7 +43,7 @@ class Heard(NamedTuple):
 
 
 def _namespace_of(found: Partial) -> Iterator[str]:
-    yield found.metadata.name.rpartition(".")[0]
+    yield exchange_namespace(found.metadata.name)
 
 
 INDEXES: Final[dict[str, Index]] = {_BY_NAMESPACE: _namespace_of}
@@ -52,9 +52,10 @@ INDEXES: Final[dict[str, Index]] = {_BY_NAMESPACE: _namespace_of}
 
 def changed(change: StoreChange) -> Iterator[Key]:
     """The keys of the exports that have changed, in either direction."""
-    old, new = _parts(change.old), _parts(change.new)
+    before, after = _decoded(change.old), _decoded(change.new)
+    old, new = _parts(before), _parts(after)
     # That the peer shares the namespace, too, concerns each of this cluster's exports to it.
-    answered = _is_shared(change.old) != _is_shared(change.new)
+    answered = _is_shared(before) != _is_shared(after)
     for key in old.keys() | new.keys():
         if answered or old.get(key) != new.get(key):
             yield key[:2]
@@ -175,24 +176,26 @@ def _nowhere(address: str) -> Remapped:
 
 def _of(found: ServiceExchange) -> dict[tuple[str, str, str], str]:
     """The exports of an exchange, by namespace, name, and the side that tells it."""
-    namespace = found.metadata.name.rpartition(".")[0]
+    namespace = exchange_namespace(found.metadata.name)
     answers = found.status.exports if found.status is not None else {}
     asked = {(namespace, name, "spec"): text for name, text in found.spec.exports.items()}
     return asked | {(namespace, name, "status"): text for name, text in answers.items()}
 
 
-def _parts(body: bytes | None) -> dict[tuple[str, str, str], str]:
+def _decoded(body: bytes | None) -> ServiceExchange | None:
+    return None if body is None else msgspec.json.decode(body, type=ServiceExchange)
+
+
+def _parts(found: ServiceExchange | None) -> dict[tuple[str, str, str], str]:
     """The exports of an exchange, and what each side has confirmed of the other's."""
-    if body is None:
+    if found is None:
         return {}
-    found = msgspec.json.decode(body, type=ServiceExchange)
-    namespace = found.metadata.name.rpartition(".")[0]
+    namespace = exchange_namespace(found.metadata.name)
     answered = found.status.confirmed if found.status is not None else {}
     by_spec = {(namespace, name, "by spec"): mark for name, mark in found.spec.confirmed.items()}
     by_status = {(namespace, name, "by status"): mark for name, mark in answered.items()}
     return _of(found) | by_spec | by_status
 
 
-def _is_shared(body: bytes | None) -> bool:
-    found = msgspec.json.decode(body, type=ServiceExchange) if body is not None else None
+def _is_shared(found: ServiceExchange | None) -> bool:
     return found is not None and found.status is not None and found.status.shared

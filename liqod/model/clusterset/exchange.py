@@ -40,6 +40,11 @@ def exchange_name(namespace: str, provider: str) -> str:
     return f"{namespace}.{provider}"
 
 
+def exchange_namespace(name: str) -> str:
+    """The namespace that a ServiceExchange of that name speaks of."""
+    return name.rpartition(".")[0]
+
+
 def is_shared(
     namespace: ObjectMeta, peer: str, offloaded: Mapping[str, str], own: Collection[str] = ()
 ) -> bool:

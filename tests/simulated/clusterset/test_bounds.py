@@ -85,6 +85,27 @@ async def test_work_for_a_peer_is_charged_to_it_and_waits_for_its_debt(monkeypat
         assert trio.current_time() - began > 1.5
 
 
+async def test_a_change_from_which_nothing_follows_is_charged_to_its_peer(monkeypatch):
+    async with sharing("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        for who, peer in ((rome, "milan"), (milan, "rome")):
+            await share(who, peer)
+        await export(rome, "10.71.0.1")
+        await imported(milan, "rome")
+        await until_backends(milan, {"rome": {"10.71.0.1": True}})
+        await trio.sleep(5)
+        charged = []
+        monkeypatch.setattr(
+            Exchanges, "charge", lambda peer, used: charged.append((peer._peer.id, used))
+        )
+        await trio.sleep(5)
+        assert charged == []
+        notes = {"metadata": {"annotations": {"example.com/a": "b"}}}
+        await milan.admin.patch(SERVICE_EXCHANGES, "shop.milan", notes, AT_MILAN)
+        await trio.sleep(2)
+        assert [used > 0 for peer, used in charged if peer == "rome"] == [True]
+
+
 async def test_an_export_that_is_dated_back_later_takes_nothing_over():
     async with sharing("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
