@@ -76,7 +76,8 @@ async def stream(
             continue
         with trio.move_on_at(min(deadline, trio.current_time() + BOOKMARK_EVERY)) as waiting:
             await changed.wait()
-        if waiting.cancelled_caught:
+        # A change in the same turn as the end of the wait is sent before any bookmark passes it.
+        if waiting.cancelled_caught and collection.changed is changed:
             if watch.bookmarks:
                 # Nothing of this kind has happened up to here: the next watch may start here.
                 cursor = max(cursor, current())
