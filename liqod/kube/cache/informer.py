@@ -29,7 +29,7 @@ from liqod.errors import (
 )
 from liqod.kube.cache.handlers import Handler, Handlers
 from liqod.kube.cache.memoryquota import StoreUsage
-from liqod.kube.cache.relist import Relist, RelistBackoff, find_existing
+from liqod.kube.cache.relist import Relist, RelistBackoff, await_room, find_existing
 from liqod.kube.cache.store import Index, IndexedStore
 from liqod.kube.cache.troublelog import TroubleLog
 from liqod.kube.client import Client
@@ -100,6 +100,7 @@ class SharedInformer:
         self.client = client
         self.kind = kind
         self.selection = selection
+        self._bounded = part
         if part is None and client.budget is not None:
             part = client.budget.part()
         self.store = IndexedStore(indexes, partial=partial, keep=keep, trim=trim, part=part)
@@ -111,7 +112,7 @@ class SharedInformer:
         self._synced = trio.Event()
         self._wake = trio.Event()
         self._version = ""
-        self._broken = False
+        self._broken = self._stale = False
         self._pace = RelistBackoff()
         self._turning = trio.CancelScope()
         self._paged = False
@@ -137,6 +138,11 @@ class SharedInformer:
         """End the current watch and open another: the current one may be dead."""
         self._broken = True
         self._turning.cancel()
+
+    def relist(self) -> None:
+        """End the current watch and list anew: there is room for what was left out."""
+        self._stale = True
+        self.restart()
 
     def wake(self) -> None:
         """Try again now, if waiting after a failure: the server is reported to be back."""
@@ -172,6 +178,8 @@ class SharedInformer:
             with registry.current().of(SharedInformer).holding(self):
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._follow)
+                    if self._bounded is not None:
+                        nursery.start_soon(await_room, self._bounded, self.relist)
                     await self._synced.wait()
                     task_status.started()
         finally:
@@ -230,9 +238,11 @@ class SharedInformer:
 
     async def _turn(self) -> None:
         """List if necessary, then watch until the watch ends."""
+        if self._stale:
+            self._version = ""
         if self._version and self._broken:
             await self._check_version()
-        self._broken = False
+        self._broken = self._stale = False
         try:
             if not self._version and self.client.watch_list and not self._paged:
                 await self._watch(initial=True)
@@ -344,6 +354,7 @@ class SharedInformer:
                 self._doubt(f"the server lists none, but has {there}", proven=True)
             if len(self.store) > SUSPECT_ABOVE:
                 self._doubt(f"the server lists none where {len(self.store)} were known")
+        listed.commit()
         await self.replace(listed.found, spared)
         if not self.store.synced:
             self.store.synced = True

@@ -3,8 +3,10 @@
 Each object has its bound, and so has the number of each kind; their product is more than a machine
 has. So the bytes held are counted by namespace, and summed up for the peer that the namespace
 belongs to. Beyond the limit an object is kept as a stub, and far beyond not at all: readers of the
-store treat that as doubt, never as a deletion. A namespace that is no peer's counts by itself, and
-nothing of it is kept far beyond: by a label any user can have objects held here.
+store treat that as doubt, never as a deletion. No watch reports such an object again, so it is
+noted that one was left out, and the kind is read anew once it fits. A namespace that is no peer's
+counts by itself, and nothing of it is kept far beyond: by a label any user can have objects held
+here.
 """
 
 import logging
@@ -64,6 +66,8 @@ class MemoryQuota:
         self._change(after, moved)
         if owner is None:
             del self._owners[namespace]
+            for part in self._parts:
+                part.left_out.pop(namespace, None)
         else:
             self._owners[namespace] = owner
 
@@ -113,10 +117,13 @@ class StoreUsage:
 
     Attributes:
         spaces: bytes by namespace.
+        left_out: the namespaces of which objects were not kept, and the bytes of their owner's
+            other objects beside which one fits.
     """
 
     def __init__(self, holdings: MemoryQuota, stub: Stub) -> None:
         self.spaces: Counter[str] = Counter()
+        self.left_out: dict[str, float] = {}
         self._holdings = holdings
         self._stub = stub
 
@@ -124,7 +131,20 @@ class StoreUsage:
         """The bytes to keep of an object that replaces ``old``; None for none."""
         owner = self._holdings.owner(key[0])
         others = self._holdings.used(owner) - cost(key, old)
-        return self.within(owner, others, key, body)
+        return self.within(owner, others, key, body, self.left_out)
+
+    def crowded(self) -> set[str]:
+        """The peers of which objects were left out."""
+        owners = {self.owner(namespace) for namespace in self.left_out}
+        return {each for each in owners if not each.startswith(NOBODY)}
+
+    def room_again(self) -> bool:
+        """True if an object of a peer that was left out fits now."""
+        return any(
+            self._holdings.used(owner) <= most
+            for namespace, most in self.left_out.items()
+            if not (owner := self.owner(namespace)).startswith(NOBODY)
+        )
 
     def draft(self) -> "RelistUsage":
         """The usage of a complete list that is to replace the content of this store."""
@@ -161,23 +181,41 @@ class StoreUsage:
         """The owner of a namespace."""
         return self._holdings.owner(namespace)
 
-    def within(self, owner: str, others: int, key: Key, body: bytes) -> bytes | None:
-        """The bytes to keep of an object, given the bytes of its owner's other objects."""
+    def within(
+        self, owner: str, others: int, key: Key, body: bytes, left_out: dict[str, float]
+    ) -> bytes | None:
+        """The bytes to keep of an object; None, and noted in ``left_out``, for none.
+
+        Args:
+            owner: its owner.
+            others: bytes of the owner's other objects.
+            key, body: the object.
+            left_out: as the attribute.
+        """
         limit = self._holdings.limit
         if others + cost(key, body) <= limit:
             return body
         self._holdings.log_full(owner)
         stub = self._stub(body)
-        counts_only = stub is body and not owner.startswith(NOBODY)
-        if counts_only or stub is None or others + cost(key, stub) <= STUBS * limit:
+        if stub is body and not owner.startswith(NOBODY):
             return stub
+        whole = limit - cost(key, body)
+        most = whole if stub is None else max(whole, STUBS * limit - cost(key, stub))
+        if others <= most:
+            return stub
+        left_out[key[0]] = max(left_out.get(key[0], most), most)
         return None
 
 
 class RelistUsage:
-    """The bytes that a store would hold with a new list."""
+    """The bytes that a store would hold with a new list.
+
+    Attributes:
+        left_out: as of :class:`StoreUsage`, of the objects of the list.
+    """
 
     def __init__(self, part: StoreUsage) -> None:
+        self.left_out: dict[str, float] = {}
         self._part = part
         self._sums: dict[str, int] = {}
 
@@ -185,9 +223,13 @@ class RelistUsage:
         """The bytes to keep of an object of the list, which may contain it twice."""
         self.drop(key, before)
         owner = self._part.owner(key[0])
-        kept = self._part.within(owner, self._sums[owner], key, body)
+        kept = self._part.within(owner, self._sums[owner], key, body, self.left_out)
         self._sums[owner] += cost(key, kept)
         return kept
+
+    def commit(self) -> None:
+        """Replace what was left out before: the list is complete."""
+        self._part.left_out = self.left_out
 
     def drop(self, key: Key, before: bytes | None) -> None:
         """Subtract the bytes that were kept of an object."""

@@ -5,8 +5,9 @@ single object is read from the database itself, a list perhaps from a cache befo
 object that exists disproves an empty list, for as long as it exists.
 """
 
+from collections.abc import Callable
 from itertools import islice
-from typing import Final
+from typing import Final, NoReturn
 
 import msgspec
 import trio
@@ -15,6 +16,7 @@ from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import Partial
 from liqod.apimachinery.rawobjects import UNREADABLE, Key, Slim
 from liqod.errors import PermanentError
+from liqod.kube.cache.memoryquota import StoreUsage
 from liqod.kube.cache.store import IndexedStore
 from liqod.kube.client import Client
 from liqod.runtime.backoff import Backoff
@@ -54,6 +56,23 @@ class Relist:
         before = self.found.pop(key, None)
         if self._draft is not None:
             self._draft.drop(key, before)
+
+    def commit(self) -> None:
+        """Note that the list is complete, and what it left out."""
+        if self._draft is not None:
+            self._draft.commit()
+
+
+REREAD: Final = 120.0
+"""Seconds between two checks for room: a consumer can cause no more lists of a kind than that."""
+
+
+async def await_room(part: StoreUsage, relist: Callable[[], None]) -> NoReturn:
+    """Have a kind listed anew whenever an object fits that was left out."""
+    while True:
+        await trio.sleep(REREAD)
+        if part.room_again():
+            relist()
 
 
 HEALTHY_AFTER = 10.0

@@ -1,9 +1,11 @@
 """A consumer that asks for more than anybody has reason to, in an embedded cluster."""
 
 import pytest
+import trio
 
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, EVENTS, NAMESPACES, PODS
 from liqod.errors import Invalid
+from liqod.kube.cache.relist import REREAD
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -12,7 +14,7 @@ from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, SHADOW_PODS
 from liqod.resources.base import MAX_MAPPED, MAX_QUANTITIES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.lender import SHOP, lender
+from tests.simulated.lender import CONSUMER, SHOP, lender
 from tests.simulated.members import members
 from tests.simulated.prepared import installed
 from tests.simulated.provider.shadowed import at_work
@@ -117,7 +119,7 @@ async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has()
             assert "max_bytes under [guests]" in status["message"]
             holdings = made.context.informers.holdings
             assert holdings is not None
-            assert holdings.used(SHOP) <= 1.25 * MIB
+            assert 0 < holdings.used(holdings.owner(SHOP)) <= 1.25 * MIB
             await made.settled()
             before = {each["metadata"]["uid"] for each in await admin.list(PODS, Selection(SHOP))}
             assert len(before) >= 9
@@ -128,3 +130,33 @@ async def test_a_consumer_that_has_too_much_here_is_told_and_keeps_what_it_has()
             for number in range(20):
                 await admin.delete(SHADOW_PODS, f"fat-{number}", SHOP)
             await made.made("fat-29")
+
+
+async def test_what_was_not_even_read_gets_its_pod_once_there_is_room():
+    """Pods count beyond the bound, so that of a ShadowPod not even a stub is kept."""
+    async with (
+        EmbeddedCluster("milan", state=await installed("milan")) as cluster,
+        Client(from_kubeconfig(cluster.kubeconfig)) as admin,
+        lender(admin, cluster.kubeconfig, f"[guests]\nmax_bytes = {MIB}\n") as made,
+    ):
+        holdings = made.context.informers.holdings
+        assert holdings is not None
+        holdings.belongs(SHOP, CONSUMER)
+        await made.map_namespace()
+        await made.grant(cpu="100", pods="100")
+        note = {"fat": "x" * 100_000}
+        for number in range(9):
+            await made.ask_for(f"fat-{number}", annotations=note, cpu="1m")
+        async with at_work(made):
+            for number in range(9):
+                await made.made(f"fat-{number}")
+            await made.settled()
+            assert holdings.used(CONSUMER) > 1.25 * MIB
+            await made.ask_for("late", cpu="1m")
+            await trio.sleep(5 * REREAD)
+            assert await made.pod("late") is None
+            assert "status" not in await made.shadow("late")
+            for number in range(8):
+                await admin.delete(SHADOW_PODS, f"fat-{number}", SHOP)
+            await trio.sleep(2 * REREAD)
+            assert await made.pod("late") is not None

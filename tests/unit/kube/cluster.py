@@ -121,6 +121,6 @@ class Cluster:
                     await asked.event(kind, obj)
             with trio.move_on_after(60) as idle:
                 await changed.wait()
-            if idle.cancelled_caught:
+            if idle.cancelled_caught and self._changed is changed:
                 seen = max(seen, self.version)
                 await asked.bookmark(seen)

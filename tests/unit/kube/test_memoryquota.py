@@ -177,6 +177,50 @@ def test_a_store_that_goes_gives_back_what_it_held():
     assert holdings.used("shop") == 0
 
 
+def test_what_was_left_out_has_room_again_once_one_of_it_fits():
+    holdings = MemoryQuota(ROOM, "")
+    part = holdings.part(small)
+    store = IndexedStore(part=part)
+    fill(store, "shop", 100)
+    assert (part.crowded(), part.room_again()) == (set(), False)  # a namespace of no peer's
+    holdings.belongs("shop", "milan")
+    assert (part.crowded(), part.room_again()) == ({"milan"}, False)
+    last = [key for key in store if store.get(key) == b"{}"][-1]
+    store.remove(last)
+    assert part.room_again()
+    assert store.put(("shop", "99"), body(99)) is not None  # as it was said
+    holdings.belongs("shop", None)
+    assert (part.crowded(), part.room_again()) == (set(), False)
+
+
+def test_what_may_be_no_stub_has_room_again_where_the_smallest_fits():
+    holdings = MemoryQuota(ROOM, "")
+    holdings.belongs("shop", "milan")
+    part = holdings.part(drop_excess)
+    store = IndexedStore(part=part)
+    fill(store, "shop", 9)
+    for number, size in ((20, 4 * SIZE), (21, 2 * SIZE), (22, 3 * SIZE)):
+        assert store.put(("shop", f"{number}"), body(number, size)) is None
+    assert not part.room_again()
+    store.remove(("shop", "0"))
+    assert part.room_again()
+    assert store.put(("shop", "21"), body(21, 2 * SIZE)) is not None
+
+
+def test_a_complete_list_tells_anew_what_is_left_out():
+    holdings = MemoryQuota(ROOM, "")
+    holdings.belongs("shop", "milan")
+    part = holdings.part(small)
+    store = IndexedStore(part=part)
+    fill(store, "shop", 100)
+    some = listed(store, {("shop", "1"): body(1)})
+    assert part.crowded() == {"milan"}  # the list may yet break off
+    some.commit()
+    assert part.crowded() == set()
+    listed(store, {("shop", f"{number}"): body(number) for number in range(100)}).commit()
+    assert part.crowded() == {"milan"}
+
+
 def test_a_provider_that_has_too_much_is_not_followed():
     budget = CpuBudget(MemoryQuota(ROOM, "consumer.max_bytes", owner="milan"))
     store = IndexedStore(part=budget.part())
