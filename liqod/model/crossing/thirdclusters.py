@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.model.ids import ID_LIMIT
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges, translate
 from liqod.model.network.remapping import Remapped
 
@@ -23,6 +24,10 @@ ANYBODY: Final = "*"
 """The permission for every cluster."""
 MOST_OWNERS: Final = 2
 """Clusters of one address that are kept: with two it is already nobody's."""
+
+
+MOST_LETTERS: Final = ID_LIMIT + 1
+"""Of a cluster's id that are kept, one more than an id has: the reason of each address names it."""
 
 
 class ThirdCluster(msgspec.Struct, frozen=True):
@@ -210,10 +215,11 @@ def third_addresses(annotations: Mapping[str, str]) -> ThirdAddresses:
         return ThirdAddresses(problem=f"its annotation {where} cannot be read: {error}")
     owners: dict[str, frozenset[str]] = {}
     for cluster, addresses in told.cluster_addresses.items():
+        named = cluster[:MOST_LETTERS]
         for address in addresses:
             others = owners.get(address, frozenset())
             if len(others) < MOST_OWNERS:
-                owners[address] = others | {cluster}
+                owners[address] = others | {named}
     return ThirdAddresses(owners, by_way)
 
 

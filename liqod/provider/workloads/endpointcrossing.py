@@ -87,7 +87,7 @@ class EndpointCrossing:
             owner, way = self._chosen(third, address)
             known = self._peer.neighbours.get(owner) if way.direct else self._peer
             if not way.address or known is None:
-                said = f"endpoints at {owner[:_SHOWN]}: {way.problem}"
+                said = f"endpoints at {owner}: {way.problem}"
                 return Reached(problem=said, expected=way.expected)
             return Reached(way.address, known.id, reached(known.id, known))
 

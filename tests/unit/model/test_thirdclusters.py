@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from liqod.model.crossing.thirdclusters import (
+    MOST_LETTERS,
     MOST_OWNERS,
     Chosen,
     Facts,
@@ -17,6 +18,7 @@ from liqod.model.crossing.thirdclusters import (
     permits,
     third_addresses,
 )
+from liqod.model.ids import cluster_id_problem
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.model.network.remapping import Remapped
 
@@ -162,3 +164,13 @@ def test_of_an_address_of_many_clusters_no_more_is_kept_than_shows_that():
     data = msgspec.json.encode(many).decode()
     found = third_addresses({"liqo.io/direct-connections-data": data})
     assert len(found.owners["10.0.0.5"]) == MOST_OWNERS == 2
+
+
+def test_a_long_text_in_place_of_an_id_is_cut_and_is_no_clusters():
+    """The reason of each address would have it, and there may be thousands."""
+    data = msgspec.json.encode({"clusterAddresses": {"c" * 60_000: ["10.0.0.5"]}}).decode()
+    found = third_addresses({"liqo.io/direct-connections-data": data})
+    [[owner]] = found.owners.values()
+    assert len(owner) == MOST_LETTERS
+    assert cluster_id_problem(owner) is not None
+    assert cluster_id_problem(owner[1:]) is None
