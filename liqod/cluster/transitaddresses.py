@@ -9,7 +9,7 @@ publishes to a peer, and reads here what to write::
     transit.publish(user, reader, [(owner, address), …])   # of this object, instead of before
     transit.address(reader, owner, address)                # None: not allowed, or not yet given
     transit.refusal(reader, owner, address)                # the reason of a None, a clause
-    await transit.wait_changed()                           # an answer may be another one
+    await transit.wait_changed()                           # either may be another one
     transit.release(user, reader)                          # nothing of this object any more
     transit.settle(reader)                                 # all of the reader's were gone through
 
@@ -105,6 +105,8 @@ class TransitAddresses:
             self._drop(passage)
         if now != before:
             self._wishes.notify()
+        if not now - before <= self._admitted:
+            self._news.notify()  # There is a reason now, and it was asked for before.
 
     def release(self, user: Hashable, reader: str) -> None:
         """Have an object publish nothing to a peer any more."""
@@ -145,7 +147,7 @@ class TransitAddresses:
         return self.allows(reader, owner) and not given and not beyond
 
     async def wait_changed(self) -> None:
-        """Wait until an answer of :meth:`address` may be another one."""
+        """Wait until an answer of :meth:`address` or :meth:`refusal` may be another one."""
         await self._news.wait()
 
     # Who gives addresses.

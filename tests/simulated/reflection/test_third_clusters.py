@@ -4,10 +4,12 @@ import dataclasses
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, cast
 
+import pytest
 import trio
 
 from liqod import config
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, SERVICES
+from liqod.cluster import transitaddresses
 from liqod.cluster.tenancy import tenant_namespace
 from liqod.cluster.transitaddresses import Passage
 from liqod.consumer.link import ProviderPeer
@@ -88,7 +90,7 @@ class Three(NamedTuple):
 
         await eventually(look)
 
-    async def told(self) -> list[tuple[str, str, str]]:
+    async def told(self, why: str = "") -> list[tuple[str, str, str]]:
         """Kind, name and type of the objects with an Event of endpoints that are elsewhere."""
         found = await self.milan.here.list(EVENTS, Selection(SHOP))
         return [
@@ -96,6 +98,7 @@ class Three(NamedTuple):
             for each in found
             if each["reason"] == "EndpointElsewhere"
             and "endpoints at turin are not told to milan" in each["message"]
+            and why in each["message"]
         ]
 
 
@@ -210,6 +213,31 @@ async def test_the_way_through_rome_is_published_for_as_long_as_milan_is_told_of
         await eventually(released)
         await of.finds({"db-0": "10.82.0.5"})
         assert await of.told() == []
+
+
+async def test_an_endpoint_beyond_the_limit_is_left_out_and_told_with_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(transitaddresses, "MOST", 1)
+    first = Passage("milan", "turin", "10.74.0.5")
+    async with three(TRANSIT) as of:
+        transit = of.milan.context.transit
+
+        async def wanted() -> bool:
+            return bool(transit.wants(first))
+
+        await eventually(wanted)
+        transit.give("milan", {first: "10.70.0.9"})
+        await of.finds({"db-0": "10.82.0.5", "db-2": "10.83.0.9"})
+        second = members(("db-3", "10.74.0.6", "turin"))
+        second["metadata"]["name"] = "db-2"
+        await of.milan.here.create(ENDPOINT_SLICES, second, SHOP)
+
+        async def look() -> bool:
+            return bool(await of.told("1 endpoints at turin are published to milan already"))
+
+        await eventually(look)
+        await of.finds({"db-0": "10.82.0.5", "db-2": "10.83.0.9"})
 
 
 async def test_a_reflection_that_begins_anew_keeps_what_it_finds_and_lets_the_rest_go():
