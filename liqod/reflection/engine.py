@@ -242,8 +242,11 @@ class Engine:
             ranges = network.ranges
             await network.wait_changed()
 
-    def _gone_through(self) -> bool:
-        """True if each EndpointSlice of the mapped namespaces was worked on, and none waits."""
+    def _gone_through(self) -> bool | None:
+        """True if each EndpointSlice of the mapped namespaces was worked on, and none waits.
+
+        None where there is no map.
+        """
         mapping, mapped = self.context.mapping, self.context.namespaces
         workers = [each for each in self.workers.values() if each.reflector.kind == ENDPOINT_SLICES]
         ready = all(
@@ -252,7 +255,7 @@ class Engine:
             for namespace in mapping.accepted
         )
         works = any(each.queue.waiting or each.queue.busy for each in workers)
-        return mapping.known and ready and not works
+        return ready and not works if mapping.known else None
 
     def _readdressed(self) -> None:
         """Reconcile the objects that ask for ways to endpoints at other peers."""

@@ -6,18 +6,22 @@ through this cluster is published for as long as an object at the peer may have 
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from typing import Final, NoReturn
 
 import msgspec
 import trio
 
+from liqod.apimachinery.meta import Partial
 from liqod.cluster.transitaddresses import TransitAddresses
+from liqod.errors import LiqodError
 from liqod.kube.cache.store import StoreChange
 from liqod.model.crossing.thirdclusters import ThirdCluster, Transit
 from liqod.model.network.ranges import PeerRanges
 from liqod.peers.peer import Peer
 from liqod.reflection.topology import PartialVirtualNode
 from liqod.reflection.view import ReflectedObject
+from liqod.resources import NAMESPACE_MAPS
 from liqod.runtime.ticks import sleep_until_tick
 
 DEBOUNCE: Final = 0.2
@@ -141,15 +145,38 @@ class ThirdEndpoints:
             await trio.sleep(DEBOUNCE)
             changed()
 
-    async def settle(self, gone_through: Callable[[], bool]) -> None:
-        """Report once that all objects were gone through, so that what is left over goes."""
-        pairs = self._peer.context.config.network.transit
-        if not any(self._peer.id in pair for pair in pairs):
+    async def settle(self, gone_through: Callable[[], bool | None]) -> None:
+        """Report once that all objects were gone through, so that what is left over goes.
+
+        All of it goes with the map of namespaces, since the peer has no object any more.
+
+        Args:
+            gone_through: True once they were; None while there is no map.
+        """
+        peer, transit, done = self._peer.id, self._transit, False
+        if not transit.partners(peer):
             return
         while True:
             await sleep_until_tick(LOOK)
-            if gone_through():
-                break
+            found = gone_through()
+            if found and not done:
+                self._let_go()
+                done = True
+            unsettled = found is None and (transit.users(peer) or not transit.is_settled(peer))
+            # A store may be empty by mistake.
+            if unsettled and await self._map_is_gone() and gone_through() is None:
+                self.keep(())
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """Release what a reflection before this one has published."""
         for user in self._transit.users(self._peer.id) - self.published.keys():
-            self._transit.release(user, self._peer.id)  # by a reflection before this one
+            self._transit.release(user, self._peer.id)
         self._transit.settle(self._peer.id)
+
+    async def _map_is_gone(self) -> bool:
+        """True if there is no map, as the API server itself answers."""
+        client, place = self._peer.context.client, self._peer.tenant_namespace
+        with suppress(LiqodError):
+            return await client.find(NAMESPACE_MAPS, self._peer.id, place, decode=Partial) is None
+        return False

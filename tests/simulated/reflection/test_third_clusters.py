@@ -11,14 +11,14 @@ from liqod import config
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, SERVICES
 from liqod.cluster import transitaddresses
 from liqod.cluster.tenancy import tenant_namespace
-from liqod.cluster.transitaddresses import Passage
+from liqod.cluster.transitaddresses import Passage, TransitAddresses
 from liqod.consumer.link import ProviderPeer
 from liqod.kube.selection import Selection
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network import ipam
 from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
-from liqod.resources import CONFIGURATIONS, IPS, SHADOW_ENDPOINT_SLICES
+from liqod.resources import CONFIGURATIONS, IPS, NAMESPACE_MAPS, SHADOW_ENDPOINT_SLICES
 from tests.simulated.addressed import Rome
 from tests.simulated.borrower import Switch, eventually
 from tests.simulated.reflecting import SHOP, THERE, Pair, beside, pair
@@ -267,6 +267,34 @@ async def test_a_reflection_that_begins_anew_keeps_what_it_finds_and_lets_the_re
 
         await eventually(released)
         await of.finds({})
+
+
+async def test_where_nothing_is_offloaded_any_more_nothing_is_published():
+    """Its network may stay joined: it borrows, too."""
+    passage = Passage("milan", "turin", "10.74.0.5")
+    async with three(TRANSIT) as of:
+        transit = of.milan.context.transit
+
+        async def settled() -> bool:
+            return transit.wants(passage) and transit.is_settled("milan")
+
+        await eventually(settled)
+        await of.milan.here.delete(NAMESPACE_MAPS, "milan", of.milan.tenant)
+
+        async def released() -> bool:
+            return not transit.users("milan")
+
+        await eventually(released)
+        # Another daemon finds none, and what the one before it has opened goes.
+        again = TransitAddresses([("milan", "turin")])
+        of.milan.stop()
+        vars(of.milan.context)["transit"] = again
+        await of.milan.start(of.nursery)
+
+        async def gone_through() -> bool:
+            return again.is_settled("milan")
+
+        await eventually(gone_through)
 
 
 async def joined(rome: Rome, peer: Pair) -> str:
