@@ -112,6 +112,11 @@ class TransitAddresses:
         """Have an object publish nothing to a peer any more."""
         self.publish(user, reader, ())
 
+    def forget(self, reader: str) -> None:
+        """Have nothing published to a peer that is gone, so that others have the room."""
+        for user in self.users(reader):
+            self.release(user, reader)
+
     def users(self, reader: str) -> set[Hashable]:
         """The objects that publish anything to a peer."""
         return {user for user, to in self._published if to == reader}

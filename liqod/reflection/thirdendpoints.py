@@ -130,8 +130,7 @@ class ThirdEndpoints:
             self._publish(subject, frozenset())
 
     def _publish(self, subject: ReflectedObject, wanted: frozenset[Endpoint]) -> None:
-        if wanted == self.published.get(subject, frozenset()):
-            return
+        # Also what is as before: it was forgotten where the peer was gone for a while.
         self._transit.publish(subject, self._peer.id, wanted)
         if wanted:
             self.published[subject] = wanted

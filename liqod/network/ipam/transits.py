@@ -131,7 +131,11 @@ class Transits(Controller[str]):
         for peer in (passage.reader, passage.owner):
             found = self._joined.find(peer)
             if found is None:
-                return None if await self._joined.is_there(peer) else f"{peer} is not joined"
+                if await self._joined.is_there(peer):
+                    return None
+                if peer == passage.reader:
+                    self._context.transit.forget(peer)
+                return f"{peer} is not joined"
             if peer == passage.reader:
                 continue
             if found.status.remote is None:

@@ -189,6 +189,8 @@ async def test_it_goes_with_either_peer() -> None:
 
             await until(closed)
             assert found.context.transit.address("milan", "turin", found.host) is None
+            # What is published to nobody takes no room of others'; who reads may find turin again.
+            assert found.context.transit.users("milan") == ({"web"} if peer == "turin" else set())
 
 
 async def test_another_daemon_keeps_what_was_published_until_the_reader_is_settled() -> None:

@@ -269,6 +269,26 @@ async def test_a_reflection_that_begins_anew_keeps_what_it_finds_and_lets_the_re
         await of.finds({})
 
 
+async def test_a_peer_that_was_gone_and_is_joined_again_is_told_again():
+    passage = Passage("milan", "turin", "10.74.0.5")
+    async with three(TRANSIT) as of:
+        transit = of.milan.context.transit
+
+        async def wanted() -> bool:
+            return transit.wants(passage)
+
+        await eventually(wanted)
+        # It could not be written meanwhile, and so has what it was told.
+        of.milan.link.set(False, "it does not answer")
+        of.milan.peer.network.set_ranges(None, "not joined")
+        await trio.sleep(3)
+        transit.forget("milan")
+        assert not transit.wants(passage)
+        of.milan.peer.network.set_ranges(ranges(72))
+        of.milan.link.set(True, "")
+        await eventually(wanted)
+
+
 async def test_where_nothing_is_offloaded_any_more_nothing_is_published():
     """Its network may stay joined: it borrows, too."""
     passage = Passage("milan", "turin", "10.74.0.5")
