@@ -275,7 +275,7 @@ async def test_a_peer_that_was_gone_and_is_joined_again_is_told_again():
         transit = of.milan.context.transit
 
         async def wanted() -> bool:
-            return transit.wants(passage)
+            return bool(transit.wants(passage))
 
         await eventually(wanted)
         # It could not be written meanwhile, and so has what it was told.
@@ -296,7 +296,7 @@ async def test_where_nothing_is_offloaded_any_more_nothing_is_published():
         transit = of.milan.context.transit
 
         async def settled() -> bool:
-            return transit.wants(passage) and transit.is_settled("milan")
+            return bool(transit.wants(passage) and transit.is_settled("milan"))
 
         await eventually(settled)
         await of.milan.here.delete(NAMESPACE_MAPS, "milan", of.milan.tenant)
