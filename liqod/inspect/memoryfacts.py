@@ -226,6 +226,7 @@ class FactsInMemory:
             unmet=components.unheard,
             unjoined=components.unjoined if context.config.network.enabled else None,
             apart=components.apart(context.transit.named),
+            closed=bool(context.transit.named) and components.closed,
             serving=self._serving(),
         )
 

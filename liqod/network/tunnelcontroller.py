@@ -241,7 +241,8 @@ class TunnelController:
             api=self._api(),
         )
         others = self._peer.context.transit.partners(self._peer.id)
-        found = peernetworkfacts.transiting(found, network.ranges, others)
+        opens = not self._machine.closed
+        found = peernetworkfacts.transiting(found, network.ranges, others, opens=opens)
         return peernetworkfacts.relayed(found, network.whose)
 
     # The end.
