@@ -4,7 +4,7 @@ It is a CoreDNS of liqod's own, for clusters whose DNS server others keep: those
 it. It refuses every other name, so a mistake in it ends no name of the cluster.
 """
 
-from functools import partial
+from collections.abc import Mapping
 from typing import Any, Final
 
 from liqod.apimachinery import labels
@@ -30,7 +30,7 @@ from liqod.model.clusterset.corefile import LEAST, OPTION, ZONE
 from liqod.procedures import clusterdns
 from liqod.procedures.askingnames import RESPONDER
 from liqod.runtime.polling import poll_until
-from liqod.runtime.progress import Progress
+from liqod.runtime.progress import Progress, Step
 
 NAME: Final = RESPONDER
 """The name of all of its objects."""
@@ -88,7 +88,7 @@ def check_image(image: str) -> None:
 async def image_for(client: Client, namespace: str) -> str:
     """The image that it has already, else the cluster's own CoreDNS's, else :data:`IMAGE`."""
     live = await client.find(DEPLOYMENTS, NAME, namespace)
-    if live is not None:
+    if live is not None and _is_ours(live["metadata"].get("labels")):
         return str(live["spec"]["template"]["spec"]["containers"][0]["image"])
     try:
         found = await clusterdns.find(client)
@@ -99,7 +99,12 @@ async def image_for(client: Client, namespace: str) -> str:
 
 async def is_there(client: Client, namespace: str) -> bool:
     """True if an installation has made it: an upgrade keeps it."""
-    return await client.find(DEPLOYMENTS, NAME, namespace) is not None
+    found = await client.find(DEPLOYMENTS, NAME, namespace, decode=Partial)
+    return found is not None and _is_ours(found.metadata.labels)
+
+
+def _is_ours(marks: Mapping[str, str] | None) -> bool:
+    return labels.MANAGED_BY_LIQOD in (marks or {})
 
 
 async def wait(client: Client, namespace: str, progress: Progress) -> None:
@@ -108,20 +113,27 @@ async def wait(client: Client, namespace: str, progress: Progress) -> None:
     Raises:
         ConfigError: they are not in time.
     """
-    progress("waiting for the DNS server of the names of the set")
+    step = "waiting for the DNS server of the names of the set"
+    progress(step)
+    why = ""
 
     async def ready() -> bool:
-        return rollout.is_rolled_out(await client.get(DEPLOYMENTS, NAME, namespace))
+        nonlocal why
+        live = await client.get(DEPLOYMENTS, NAME, namespace)
+        if rollout.is_rolled_out(live):
+            return True
+        why = await rollout.why_not_rolled_out(client, live)
+        progress(Step(step, why))
+        return False
 
     await poll_until(
         ready,
         longest_pause=rollout.POLL,
         within=COMES_WITHIN,
-        failing=partial(
-            ConfigError,
-            f"the DNS server of the names of the set does not come up (`kubectl -n {namespace} "
-            f"describe pods -l {labels.APP_NAME}={NAME}` says why); run it again, or take it back "
-            "by --no-dns-server",
+        failing=lambda: ConfigError(
+            "the pods of the DNS server of the names of the set do not come up ("
+            + (why or f"`kubectl -n {namespace} get pods -l {labels.APP_NAME}={NAME}` shows them")
+            + "); run it again, or take it back by --no-dns-server"
         ),
     )
 
@@ -131,7 +143,7 @@ async def take_away(client: Client, namespace: str) -> None:
     for kind in KINDS:
         place = namespace if kind.namespaced else None
         found = await client.find(kind, NAME, place, decode=Partial)
-        if found is not None and labels.MANAGED_BY_LIQOD in found.metadata.labels:
+        if found is not None and _is_ours(found.metadata.labels):
             await client.delete(kind, NAME, place, uid=found.metadata.uid)
 
 

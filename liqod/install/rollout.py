@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from liqod.errors import ConfigError, LiqodError
-from liqod.install.workload import COMPONENT, CONFIG_FILE, NAME
+from liqod.install.workload import CONFIG_FILE, NAME
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import check_url
 from liqod.kube.selection import Selection
@@ -106,8 +105,7 @@ async def wait_rolled_out(client: Client, namespace: str, progress: Progress) ->
         live = await client.get(DEPLOYMENTS, NAME, namespace)
         if is_rolled_out(live):
             return True
-        reason = _refusal(live) or await _why(client, namespace)
-        progress(Step(step, reason))
+        progress(Step(step, await why_not_rolled_out(client, live)))
         return False
 
     await poll_until(rolled_out, longest_pause=POLL)
@@ -130,8 +128,14 @@ def _refusal(deployment: Json) -> str:
     return ""
 
 
-async def _why(client: Client, namespace: str) -> str:
-    selector = f"{labels.APP_NAME}={COMPONENT},{labels.APP_COMPONENT}={COMPONENT}"
+async def why_not_rolled_out(client: Client, deployment: Json) -> str:
+    """The reason why replicas are not ready, in the words of the cluster; empty for none given."""
+    refusal = _refusal(deployment)
+    if refusal:
+        return refusal
+    chosen = deployment["spec"]["selector"]["matchLabels"]
+    selector = ",".join(f"{key}={value}" for key, value in chosen.items())
+    namespace = deployment["metadata"]["namespace"]
     try:
         pods = await client.list(PODS, Selection(namespace, labels=selector))
     except LiqodError:

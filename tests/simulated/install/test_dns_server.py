@@ -9,6 +9,7 @@ from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
     DEPLOYMENTS,
+    NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     SERVICE_ACCOUNTS,
@@ -52,7 +53,14 @@ async def admin():
 
 async def objects(admin):
     found = {kind.name: await admin.find(kind, "liqod-dns", "liqo") for kind in KINDS}
-    return {name: one["metadata"]["resourceVersion"] for name, one in found.items() if one}
+    return {name: _wanted(one) for name, one in found.items() if one}
+
+
+def _wanted(found):
+    """What an installation writes of an object, and its identity: its status changes by itself."""
+    spared = ("resourceVersion", "managedFields", "generation")
+    metadata = {key: value for key, value in found["metadata"].items() if key not in spared}
+    return {**{key: value for key, value in found.items() if key != "status"}, "metadata": metadata}
 
 
 async def image(admin):
@@ -129,10 +137,32 @@ async def test_an_image_that_is_too_old_is_refused_before_anything_is_changed(ad
     assert await everything(admin) == before
 
 
+async def test_pods_without_a_node_are_said_in_the_words_of_the_scheduler(admin, monkeypatch):
+    monkeypatch.setattr(dnsserver, "COMES_WITHIN", 5.0)
+    for node in await admin.list(NODES):
+        closed = {"spec": {"unschedulable": True}}
+        await admin.patch(NODES, node["metadata"]["name"], closed)
+    with pytest.raises(ConfigError, match=r"were unschedulable.*--no-dns-server"):
+        await install.install(admin, WITH, quiet)
+
+
+async def test_an_upgrade_takes_no_server_of_that_name_for_its_own(admin):
+    await install.install(admin, install.Options(cluster_id="milan"), quiet)
+    made = dnsserver.manifests("liqo", "example.com/dns:v1.0.0")
+    [body] = [each for each in made if each["kind"] == "Deployment"]
+    await admin.create(DEPLOYMENTS, body, "liqo")
+    there = await objects(admin)
+    await install.install(admin, UPGRADE, quiet)
+    assert await objects(admin) == there
+    assert await image(admin) == "example.com/dns:v1.0.0"
+    await install.install(admin, WITHOUT, quiet)
+    assert await objects(admin) == there
+
+
 async def test_pods_that_do_not_come_up_are_said(admin, monkeypatch):
     monkeypatch.setattr(dnsserver, "COMES_WITHIN", 5.0)
     monkeypatch.setattr(rollout, "is_rolled_out", lambda _: False)
-    with pytest.raises(ConfigError, match=r"does not come up .*--no-dns-server"):
+    with pytest.raises(ConfigError, match=r"do not come up .*--no-dns-server"):
         await install.install(admin, WITH, quiet)
     await install.install(admin, WITHOUT, quiet)
     assert await objects(admin) == {}

@@ -1,14 +1,21 @@
 """The address for peers, and the reason that the daemon in the cluster is not there yet."""
 
 import tomllib
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from liqod import config
 from liqod.errors import ConfigError
 from liqod.install.manifests import Options, daemon_manifests
-from liqod.install.rollout import address_problem, advertised, is_rolled_out, why_not_ready
+from liqod.install.rollout import (
+    address_problem,
+    advertised,
+    is_rolled_out,
+    why_not_ready,
+    why_not_rolled_out,
+)
+from liqod.kube.client import Client
 
 
 @pytest.mark.parametrize(
@@ -121,3 +128,11 @@ def test_what_holds_it_up_is_told(status: dict[str, Any], why: str):
     metadata = {"name": "liqod-1", "namespace": "liqo"}
     found = why_not_ready({"metadata": metadata, "status": status})
     assert found.endswith(why) if why else found == ""
+
+
+async def test_what_keeps_pods_from_being_made_is_said_in_the_clusters_words():
+    words = "pods is forbidden: insufficient quota to match these scopes"
+    failed = {"type": "ReplicaFailure", "status": "True", "message": words}
+    deployment = {"metadata": {"namespace": "liqo"}, "status": {"conditions": [failed]}}
+    client = cast("Client", None)  # nobody needs to be asked
+    assert await why_not_rolled_out(client, deployment) == words
