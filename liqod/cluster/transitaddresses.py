@@ -62,6 +62,8 @@ class TransitAddresses:
         """Those of them that are within the limits: who was admitted is not replaced by others."""
         self._counts: Counter[tuple[str, str]] = Counter()
         """How many of these there are, by reader and owner."""
+        self._refused: dict[Passage, str] = {}
+        """The reasons of those that lead nowhere."""
         self._given: dict[str, Mapping[Passage, str]] = {}
         self._settled: set[str] = set()
         self._news, self._wishes = Notifier(), Notifier()
@@ -138,6 +140,8 @@ class TransitAddresses:
             return f"[network] transit does not name {reader} and {owner}"
         if passage in self._given.get(reader, {}):
             return ""
+        if passage in self._refused:
+            return self._refused[passage]
         if passage in self._users and not self.wants(passage):
             if self._counts[reader, owner] >= MOST:
                 return f"{MOST} endpoints at {owner} are published to {reader} already"
@@ -149,7 +153,8 @@ class TransitAddresses:
         passage = Passage(reader, owner, address)
         given = passage in self._given.get(reader, {})
         beyond = passage in self._users and not self.wants(passage)
-        return self.allows(reader, owner) and not given and not beyond
+        refused = beyond or passage in self._refused
+        return self.allows(reader, owner) and not given and not refused
 
     async def wait_changed(self) -> None:
         """Wait until an answer of :meth:`address` or :meth:`refusal` may be another one."""
@@ -179,6 +184,14 @@ class TransitAddresses:
             self._given[reader] = dict(given)
             self._news.notify()
 
+    def refuse(self, passage: Passage, why: str) -> None:
+        """Have it told why a published passage leads nowhere, a clause; empty where it does."""
+        if why and self.wants(passage) and self._refused.get(passage) != why:
+            self._refused[passage] = why
+            self._news.notify()
+        elif not why and self._refused.pop(passage, ""):
+            self._news.notify()
+
     def _add(self, passage: Passage) -> None:
         self._users[passage] = self._users.get(passage, 0) + 1
         self._admit(passage)
@@ -188,6 +201,7 @@ class TransitAddresses:
         if self._users[passage]:
             return
         del self._users[passage]
+        self._refused.pop(passage, None)
         if passage not in self._admitted:
             return
         self._admitted.remove(passage)

@@ -97,6 +97,7 @@ class Transits(Controller[str]):
             problem = await self._problem(passage)
             if problem is None:
                 return DOUBT
+            self._context.transit.refuse(passage, problem)
             known = name in self._released or self._context.transit.is_settled(passage.reader)
             if not problem and (name in self._wanted or not known):
                 self._closed.pop(name, None)
@@ -141,7 +142,7 @@ class Transits(Controller[str]):
             if found.status.remote is None:
                 return None  # It has no aliases yet.
             if not any(holds(each, passage.address) for each in found.status.remote.cidr.pod):
-                return "no pod of the owner's has this address"
+                return f"an address there is no pod's of {peer}"
         return ""
 
 

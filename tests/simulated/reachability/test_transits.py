@@ -135,6 +135,10 @@ async def test_an_address_that_is_no_pods_of_the_owner_is_not_opened() -> None:
         assert way.host == found.host
         names = [each["metadata"]["name"] for each in await context.client.list(IPS)]
         assert names == [found.name]
+        # It is not waited for: the reason is told.
+        transit = found.context.transit
+        assert transit.refusal("milan", "turin", gateway) == "an address there is no pod's of turin"
+        assert not transit.awaits("milan", "turin", gateway)
 
 
 async def test_an_endpoint_concerns_its_reader_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,6 +193,9 @@ async def test_it_goes_with_either_peer() -> None:
 
             await until(closed)
             assert found.context.transit.address("milan", "turin", found.host) is None
+            if peer == "turin":
+                refusal = found.context.transit.refusal("milan", "turin", found.host)
+                assert refusal == "turin is not joined"
             # What is published to nobody takes no room of others'; who reads may find turin again.
             assert found.context.transit.users("milan") == ({"web"} if peer == "turin" else set())
 
