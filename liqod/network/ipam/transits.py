@@ -37,6 +37,10 @@ PREFIX: Final = "transit-"
 CLOSED: Final = 60.0
 """Seconds for which an address that was released is given to nobody else."""
 
+ADDRESSED: Final = 15.0
+"""Seconds within which an IP has its address, if there is one for it."""
+NO_ADDRESS: Final = "this cluster's external range has no address left"
+
 
 class Transits(Controller[str]):
     """Keeps those IPs; a key is the name of one."""
@@ -48,6 +52,8 @@ class Transits(Controller[str]):
         """Names of IPs that were wanted since this daemon began, and are no more."""
         self._closed: dict[str, float] = {}
         """When IPs were closed, by name."""
+        self._waiting: dict[str, float] = {}
+        """Since when IPs have no address, by name."""
         configurations = Watched(CONFIGURATIONS, self._on_change)
         namespaces: Watched[str] = Watched(NAMESPACES, self._on_change, Selection(labels=TENANTS))
         self._ips = Watched(IPS, self._on_ip, within=(context.namespace,))
@@ -97,12 +103,14 @@ class Transits(Controller[str]):
             problem = await self._problem(passage)
             if problem is None:
                 return DOUBT
-            self._context.transit.refuse(passage, problem)
+            lacks = "" if problem else self._lacks(name, live)
+            self._context.transit.refuse(passage, problem or lacks)
             known = name in self._released or self._context.transit.is_settled(passage.reader)
             if not problem and (name in self._wanted or not known):
                 self._closed.pop(name, None)
                 await self._ensure(ip(self._context.namespace, passage))
-                return None
+                return ADDRESSED if name in self._waiting and not lacks else None
+        self._waiting.pop(name, None)
         if live is None:
             self._closed.pop(name, None)
             self._released.discard(name)
@@ -116,6 +124,15 @@ class Transits(Controller[str]):
         await delete_all(self._context.client, IPS, [exact] if exact is not None else [])
         del self._closed[name]
         return None
+
+    def _lacks(self, name: str, live: IP | None) -> str:
+        """The reason why an IP that is to be open has no address; empty where it may get one."""
+        if live is not None and live.status.ip:
+            self._waiting.pop(name, None)
+            return ""
+        now = trio.current_time()
+        since = self._waiting.setdefault(name, now)
+        return NO_ADDRESS if now - since >= ADDRESSED else ""
 
     async def _close(self, live: IP) -> None:
         """Have an IP name nobody any more who reaches it."""

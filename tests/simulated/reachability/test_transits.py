@@ -141,6 +141,38 @@ async def test_an_address_that_is_no_pods_of_the_owner_is_not_opened() -> None:
         assert not transit.awaits("milan", "turin", gateway)
 
 
+async def test_one_for_which_the_external_range_has_no_address_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transits, "ADDRESSED", 0.5)
+    async with (
+        rome(ALLOWED + 'external_cidr = "10.79.0.0/29"\n') as context,
+        three(context) as found,
+    ):
+        transit, base = found.context.transit, found.host.rpartition(".")[0]
+        every = [f"{base}.{last}" for last in range(10, 20)]
+        found.publish(*every)
+
+        async def told() -> list[str] | None:
+            lacking = [each for each in every if not transit.awaits("milan", "turin", each)]
+            ways = [transit.address("milan", "turin", each) for each in lacking]
+            return lacking if len(lacking) == len(every) and not all(ways) else None
+
+        await until(told)
+        refusals = {each: transit.refusal("milan", "turin", each) for each in every}
+        assert {*refusals.values()} == {"", "this cluster's external range has no address left"}
+        # As soon as there is one again, it is given.
+        late = next(each for each in every if refusals[each])
+        monkeypatch.setattr(transits, "CLOSED", 0.2)
+        found.publish(late)
+
+        async def given() -> str | None:
+            return transit.address("milan", "turin", late)
+
+        await until(given)
+        assert transit.refusal("milan", "turin", late) == ""
+
+
 async def test_an_endpoint_concerns_its_reader_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be many: nobody else's ranges are read anew for each."""
     read: list[Peer] = []
