@@ -18,6 +18,7 @@ from liqod.model.crossing.preference import (
     ALL,
     ELSEWHERE,
     MOST_HINTS,
+    NO_ZONE,
     OWN_ONLY,
     Preference,
     lot,
@@ -33,7 +34,6 @@ INVALID: Final = "InvalidPreference"
 ALONE: Final = "OwnOnly"
 SHARES: Final = "Shares"
 NOT_EXPORTED: Final = "NotExported"
-NO_ZONE: Final = "NodesWithoutZone"
 TOO_MANY_ZONES: Final = "TooManyZones"
 NO_ADDRESS: Final = "Headless"
 CHOSEN_BY_CLIENTS: Final = "clients of a headless Service choose an endpoint themselves"

@@ -24,6 +24,8 @@ ELSEWHERE: Final = "elsewhere.liqod.io"
 """Zone for which endpoints of other clusters are hinted: no node is in it."""
 MOST_HINTS: Final = 8
 """Zones for which an API server lets an endpoint be hinted (``discovery/v1 EndpointHints``)."""
+NO_ZONE: Final = "NodesWithoutZone"
+"""Reason why a wish for a cluster's own endpoints first is not fulfilled, or not everywhere."""
 _SHOWN: Final = 64
 _SHARE: Final = re.compile(r"([a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?)=(0|[1-9][0-9]?|100)")
 
@@ -128,6 +130,21 @@ def told(asked: Preference, peer: str, natives: int, endpoints: Sequence[Json]) 
     numbers = quotas({"": ALL - share, peer: share}, {"": len(ready), peer: natives})
     left_out = ready[numbers[""] :]
     return [each for each in endpoints if each not in left_out]
+
+
+def unfollowed(endpoints: Sequence[Json], *, unzoned: bool) -> str:
+    """The clause that says where a peer's own endpoints do not come first; empty for nowhere.
+
+    Args:
+        endpoints: another cluster's, as they are told.
+        unzoned: whether a node of the peer has no zone.
+    """
+    if not unzoned or not any(each.get("hints") == NO_ZONE_THERE for each in endpoints):
+        return ""
+    return (
+        f"it has nodes without the label {labels.ZONE}, whose clients use the endpoints of all "
+        "clusters, and not its own first"
+    )
 
 
 def is_ready(endpoint: Json) -> bool:

@@ -10,7 +10,7 @@ written: it is the consumer's.
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NoReturn
 
 from liqod.apimachinery import labels
@@ -26,6 +26,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
+from liqod.model.crossing.preference import NO_ZONE, unfollowed
 from liqod.model.crossing.thirdclusters import ThirdAddresses
 from liqod.peers.peer import Peer
 from liqod.peers.peeraddresses import PeerAddresses
@@ -47,6 +48,7 @@ TOO_LARGE: Final = "TooLarge"
 STAYS: Final = "what was made of it stays as it was"
 LEFT_OUT: Final = "EndpointsLeftOut"
 """Reason of an Event about a ShadowEndpointSlice with endpoints that are left out as meant."""
+_UNZONED: Final = "without a zone"
 LAG: Final = 1.0
 """Seconds until the next check of an object that the store will show in a moment."""
 
@@ -72,13 +74,15 @@ class ShadowEndpointSlices(Controller[Key]):
         self._reported: dict[Key, str] = self.memories.add({})
         self._addresses = PeerAddresses(peer)
         self._crossing = EndpointCrossing(peer, self._addresses)
-        self._left_out: dict[Key, str] = self.memories.add({})
+        self._told: dict[Key, dict[str, str]] = self.memories.add({})
+        """The clauses that the consumer has been told of a slice, by reason."""
         self._third: set[Key] = self.memories.add(set())
         """ShadowEndpointSlices with endpoints of a third cluster."""
         self._ended: set[Key] = self.memories.add(set())
         """ShadowEndpointSlices whose deletion a watch has reported."""
         namespaces = Watched(NAMESPACES, self._on_namespace)
-        self._nodes: Watched[Key] = Watched(NODES)
+        self._nodes = Watched(NODES, self._on_node, indexes={_UNZONED: _without_zone})
+        self._unzoned = False
         self._networks: Watched[Key] = Watched(NETWORKS, self._on_network)
         self._shadows = Watched(
             *(SHADOW_ENDPOINT_SLICES, self._on_shadow),
@@ -120,6 +124,12 @@ class ShadowEndpointSlices(Controller[Key]):
     def _on_shadow(self, change: StoreChange) -> tuple[Key]:
         note_end(self._ended, change)
         return (change.key,)
+
+    def _on_node(self, change: StoreChange) -> Iterator[Key]:
+        before = self._unzoned
+        self._unzoned = bool(self._nodes.store.indexed(_UNZONED, _UNZONED))
+        if before != self._unzoned and self._shadows.opened:
+            yield from self._every_shadow()
 
     def _on_network(self, change: StoreChange) -> Iterator[Key]:
         if self._addresses.on_network(change):
@@ -228,7 +238,9 @@ class ShadowEndpointSlices(Controller[Key]):
         self._failures.pop(key, None)
         refused = (f"{address}: {why}" for address, why in sorted(translated.refused.items()))
         self._report(key, "; ".join(refused))
-        await self._tell(key, shadow, "; ".join(sorted(translated.left_out)))
+        far = unfollowed(translated.manifest["endpoints"], unzoned=self._unzoned)
+        told = {LEFT_OUT: "; ".join(sorted(translated.left_out)), NO_ZONE: far}
+        await self._tell(key, shadow, told)
         return None
 
     async def _occupied(self, key: Key, shadow: ShadowEndpointSlice) -> float:
@@ -259,16 +271,20 @@ class ShadowEndpointSlices(Controller[Key]):
         count = self._failures[key] = self._failures.get(key, 0) + 1
         return self._timings.pauses.delay(count)
 
-    async def _tell(self, key: Key, shadow: ShadowEndpointSlice, left_out: str) -> None:
-        """Tell the consumer which endpoints are left out as they are meant to be, once."""
-        left_out = left_out[: recorder.MESSAGE_LIMIT]
-        if self._left_out.get(key, "") == left_out:
-            return
-        self._left_out[key] = left_out
-        if left_out:
-            said = (LEFT_OUT, f"at {self._peer.context.cluster_id}: {left_out}")
-            kind, meta = SHADOW_ENDPOINT_SLICES, shadow.metadata
-            await recorder.record(self._client, kind, meta, *said, type=recorder.NORMAL)
+    async def _tell(self, key: Key, shadow: ShadowEndpointSlice, told: Mapping[str, str]) -> None:
+        """Tell the consumer once of what is as the operators have it, and may not be as it thinks.
+
+        Args:
+            told: a clause by the reason of its Event, empty for none.
+        """
+        before = self._told.get(key, {})
+        limit = recorder.MESSAGE_LIMIT
+        self._told[key] = {reason: text[:limit] for reason, text in told.items() if text}
+        for reason, text in self._told[key].items():
+            if text != before.get(reason):
+                said = (reason, f"at {self._peer.context.cluster_id}: {text}")
+                kind, meta = SHADOW_ENDPOINT_SLICES, shadow.metadata
+                await recorder.record(self._client, kind, meta, *said, type=recorder.NORMAL)
 
     def _report(self, key: Key, problem: str) -> bool:
         """Report refused addresses, once for each new reason; True if it is new."""
@@ -281,6 +297,12 @@ class ShadowEndpointSlices(Controller[Key]):
             self._reported.pop(key, None)
         self._peer.report(EndpointsRefused(namespace=key[0], name=key[1], reason=problem))
         return True
+
+
+def _without_zone(found: Partial) -> Iterator[str]:
+    marks = found.metadata.labels
+    if marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE and not marks.get(labels.ZONE):
+        yield _UNZONED
 
 
 def _owned(live: Partial, shadow: ShadowEndpointSlice) -> bool:

@@ -10,6 +10,7 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES, EVENTS, NAMESPACES, NODES
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
+from liqod.model.crossing.preference import NO_ZONE_THERE
 from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.provider.timings import ORDINARY, ProviderTimings
 from liqod.provider.workloads.endpointtranslation import MOST
@@ -119,6 +120,31 @@ async def test_hints_come_and_go_as_they_are_told(cluster):
                 return found is not None and found["endpoints"][0].get("hints") == wanted
 
             await eventually(look)
+
+
+async def test_a_consumer_is_told_where_the_endpoints_here_do_not_come_first(cluster):
+    async def said(made):
+        found = await made.admin.list(EVENTS, Selection(SHOP))
+        return [each["message"] for each in found if each["reason"] == "NodesWithoutZone"] or None
+
+    async with lending(cluster) as made:
+        zone = {"topology.kubernetes.io/zone": "a"}
+        virtual = {"liqo.io/type": "virtual-node"}
+        for name, marks in (("one", zone), ("two", zone), ("rome", virtual)):
+            await made.admin.create(NODES, {"metadata": {"name": name, "labels": marks}})
+        told = shadow_slice("web-1", "10.1.0.1")
+        told["spec"]["template"]["endpoints"][0]["hints"] = NO_ZONE_THERE
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, told, SHOP)
+        await made.admin.create(SHADOW_ENDPOINT_SLICES, shadow_slice("other", "10.1.0.2"), SHOP)
+        await addresses(made, "10.1.0.1")
+        await made.settled()
+        assert await said(made) is None
+        # The label goes from a node.
+        await made.admin.patch(NODES, "two", {"metadata": {"labels": {next(iter(zone)): None}}})
+        [message] = await eventually(lambda: said(made))
+        assert message.startswith("at milan: it has nodes without the label topology.")
+        await made.settled()
+        assert len(await said(made)) == 1
 
 
 async def test_drift_is_corrected(cluster):
