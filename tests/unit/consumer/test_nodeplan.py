@@ -261,6 +261,21 @@ def test_labels_are_applied_when_they_change_and_others_are_not_touched():
     assert nodeplan.metadata_apply(virtual_node(), edited) is not None
 
 
+def test_a_peer_that_stops_telling_what_is_free_keeps_no_size_on_its_node():
+    size = {"cpu": "7", "memory": "60G"}
+    group = {"nodes": 2, "free": {"cpu": "14", "memory": "120G"}, "largest": [size]}
+    text = msgspec.json.encode({"groups": [group]}).decode()
+    notes = ObjectMeta(name="lz", annotations={labels.FREE_CAPACITY: text})
+    value = live(msgspec.structs.replace(virtual_node(), metadata=notes))
+    assert value["metadata"]["labels"]["liqod.io/largest-cpu"] == "7100"
+    for now in ("", "what is no word"):
+        notes = ObjectMeta(name="lz", annotations={labels.FREE_CAPACITY: now} if now else {})
+        silent = msgspec.structs.replace(virtual_node(), metadata=notes)
+        applied = nodeplan.metadata_apply(silent, value)
+        assert applied is not None
+        assert not [each for each in applied["metadata"]["labels"] if "largest" in each]
+
+
 def test_ownership():
     value = live()
     assert nodeplan.is_ours(value, "lz")
