@@ -186,12 +186,18 @@ class PeerCIDRs(Controller[str]):
             yield from of_gateways(external, self._ports())
 
     def _transit(self, ranges: PeerRanges) -> Iterator[TransitEntrance]:
-        """Endpoints at other peers that are opened to this one."""
+        """Endpoints at other peers that are opened to this one.
+
+        An address that leads elsewhere already is left out: a machine refuses an order with both.
+        """
         context, peer = self._peer.context, self._peer.id
-        for found in self._opened.values():
+        taken = {*ranges.lent, *(each.shown for each in ranges.entrances)}
+        for _, found in sorted(self._opened.items(), key=lambda each: each[0]):
             owner = found.metadata.annotations.get(labels.TRANSIT_TO, "")
             way = TransitEntrance(owner, found.spec.ip, found.status.ip)
-            if context.transit.allows(peer, owner) and not transit_problem(ranges, way):
+            allowed = way.shown not in taken and context.transit.allows(peer, owner)
+            if allowed and not transit_problem(ranges, way):
+                taken.add(way.shown)
                 yield way
 
     def _ports(self) -> set[int]:

@@ -173,6 +173,19 @@ async def test_one_for_which_the_external_range_has_no_address_is_told_so(
         assert transit.refusal("milan", "turin", late) == ""
 
 
+async def test_an_address_that_is_lent_already_leads_to_no_endpoint_as_well() -> None:
+    """As after a backup: the machine would refuse all of the peer's network."""
+    async with rome(ALLOWED) as context, three(context) as found:
+        found.publish(found.host)
+        [way] = await found.opened(found.milan, 1)
+        await context.lend("printer", "fd00:77::7")  # of which family there is no range to give
+        patch = {"status": {"ip": way.shown, "cidr": "10.70.0.0/20"}}
+        await context.client.patch(IPS, "printer", patch, "liqo", subresource="status")
+        assert await found.opened(found.milan, 0) == ()
+        assert found.milan.network.ranges is not None
+        assert way.shown in found.milan.network.ranges.lent
+
+
 async def test_an_endpoint_concerns_its_reader_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """There may be many: nobody else's ranges are read anew for each."""
     read: list[Peer] = []
