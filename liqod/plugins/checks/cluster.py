@@ -206,7 +206,7 @@ def transit(facts: ClusterFacts) -> Finding | None:
         return None
     names = ", ".join(facts.apart)
     why = f"[network] transit names {names}, and no network of a peer of that name is joined"
-    return failing(why, "peer with it; `liqod status` has the names of all peers")
+    return failing(why, "peer with it, or mend its name in the configuration")
 
 
 def serving(facts: ClusterFacts) -> Finding | None:
