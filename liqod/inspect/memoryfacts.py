@@ -18,6 +18,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.identity import certificates
 from liqod.inspect import components as of
 from liqod.inspect.components import Components
+from liqod.inspect.lentpods import LentPods
 from liqod.inspect.objectcaches import CheckedObjects
 from liqod.inspect.summary import EventSummary
 from liqod.kube.cache.nodeindex import node_index
@@ -72,6 +73,7 @@ class FactsInMemory:
         self._summary = summary
         self._probes = probes
         self._objects = CheckedObjects(context)
+        self._lent_pods = LentPods(context.informers, self._objects.guests)
         self._slices: dict[str, list[SliceFacts]] = {}
         self._tenants: dict[str, str] = {}
         self._nodes: dict[str, str] = {}
@@ -157,6 +159,8 @@ class FactsInMemory:
     async def refresh(self) -> None:
         """Read the changes that informers reported since the last call."""
         await self._objects.refresh()
+        await self._objects.refresh_guests()
+        await self._lent_pods.refresh()
         self._slices = {}
         for row in self._objects.slices.rows.values():
             self._slices.setdefault(row.peer, []).append(row)
@@ -262,12 +266,15 @@ class FactsInMemory:
         borrowing = self._components.borrowing().get(name)
         identities = borrowing.remotes.all() if borrowing is not None else []
         slices = self._slices.get(name, [])
+        unmade = self._lent_pods.unmade
         return msgspec.structs.replace(
             self.working(measured),
             now=cluster.now,
             cluster=cluster,
             borrows=name in self._tenants,
             tenant=self._tenants.get(name, ""),
+            left_out=self._lent_pods.left_out.get(name, ()),
+            unmade=None if unmade is None else unmade.get(name, ()),
             former=name in self._components.by_former_key,
             **objectfacts.of_slices(slices),
             lends=bool(identities) or any(not each.lent for each in slices),

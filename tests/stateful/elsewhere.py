@@ -182,6 +182,15 @@ ELSEWHERE = {
         "simulated/provider/test_shadowendpointslices.py",
         "test_what_was_made_of_a_slice_that_became_too_large_stays",
     ),
+    f"{POD}: the peer holds so much of this cluster already (`guests.max_bytes`) that its ShadowPod"
+    " is not even read there": (
+        "simulated/provider/test_hostile_bounds.py",
+        "test_what_was_not_even_read_gets_its_pod_once_there_is_room",
+    ),
+    f"{POD}: the peer makes no pod of its ShadowPod for 60 s, and gives no reason": (
+        "simulated/inspect/test_lentpods.py",
+        "test_a_shadow_pod_with_neither_a_pod_nor_a_reason_is_named_after_a_while",
+    ),
     f"{PLUGIN}: the peer has not its kind, or gives no right to it": (
         "simulated/reflection/test_lacking_kinds.py",
         "test_the_peers_node_stays_as_it_is",

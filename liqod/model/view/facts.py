@@ -373,6 +373,9 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
         tenant: condition of the peer's tenant in this cluster, as its Tenant has it or
             :data:`liqod.model.peering.healthsummary.UNACCEPTED`; empty where there is none.
         tenant_ready: that Tenant was accepted.
+        left_out: kinds of which it has more here than is kept in memory, so that some is not read.
+        unmade: its ShadowPods here that have long had neither a pod nor the reason why not; None:
+            unknown.
         network: the facts about the network that is joined with it; None where none is to be.
         joined: the same from its objects; None where they have none, or were not read.
         requests: to its API server, by identity; None: unknown.
@@ -421,6 +424,8 @@ class PeerFacts(msgspec.Struct, frozen=True, kw_only=True):
     former: bool = False
     tenant: str = ""
     tenant_ready: bool = False
+    left_out: tuple[str, ...] = ()
+    unmade: tuple[str, ...] | None = None
     network: NetworkFacts | None = None
     joined: JoinedFacts | None = None
     requests: tuple[ClientFacts, ...] | None = None

@@ -394,6 +394,27 @@ def tenant(facts: PeerFacts) -> Finding | None:
     return ok(f"the tenant is active{_by_former(facts)}")
 
 
+def guests(facts: PeerFacts) -> Finding | None:
+    """Check that each ShadowPod of the peer here has its pod, or the reason why not."""
+    if not facts.borrows:
+        return None
+    if facts.left_out:
+        kinds = ", ".join(facts.left_out)
+        return failing(
+            f"it has more here than is kept in memory, and not all {kinds} are read",
+            "raise max_bytes under [guests], or have it delete some",
+        )
+    if facts.unmade is None:
+        return unknown("its ShadowPods are not read")
+    if facts.unmade:
+        whose = f"{counted(len(facts.unmade), 'ShadowPod')} of it, such as {min(facts.unmade)}"
+        return failing(
+            f"{whose}: no pod is made, and no reason is given",
+            "see the daemon's log; `kubectl annotate` one of them has it looked at again",
+        )
+    return ok("each of its ShadowPods has its pod, or the reason why not")
+
+
 @hookimpl
 def liqod_checks() -> Sequence[Check]:
     """The layers, the lowest first."""
@@ -421,4 +442,5 @@ def liqod_checks() -> Sequence[Check]:
         layer(100, "reflection", "reflection", reflection),
         layer(105, "usage", "figures of pods", usage),
         layer(110, "tenant", "its tenant here", tenant, needs=(), by_objects=True),
+        layer(115, "guests", "its pods here", guests, needs=("tenant",)),
     )

@@ -507,6 +507,26 @@ FAULTS = [
         never=("set webhook.advertise", "✓   the pod webhook"),
         ends=0,
     ),
+    Fault(
+        "no pod is made of ShadowPods, and nothing says why",
+        there={"borrows": True, "tenant": "Active", "unmade": ("shop-milan/b", "shop-milan/a")},
+        says=("2 ShadowPods of it, such as shop-milan/a: no pod is made, and no reason is given",),
+        never=(WORKS, "✓   its pods here"),
+    ),
+    Fault(
+        "a consumer has more objects here than are kept",
+        there={
+            "borrows": True,
+            "tenant": "Active",
+            "unmade": (),
+            "left_out": ("endpointslices", "shadowpods"),
+        },
+        says=(
+            "not all endpointslices, shadowpods are read",
+            "raise max_bytes under [guests]",
+        ),
+        never=(WORKS, "✓   its pods here"),
+    ),
     # What is no fault
     Fault(
         "a pod waits",

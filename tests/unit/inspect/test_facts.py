@@ -51,7 +51,7 @@ def test_an_outage_that_is_over_is_not_a_lossy_path(rounds, lost):
 
 async def test_a_peer_that_comes_back_has_not_waited_all_the_time(autojump_clock):
     context: Any = SimpleNamespace(
-        informers=SimpleNamespace(find=lambda *_, **__: None), client=None
+        informers=SimpleNamespace(find=lambda *_, **__: None, all=list), client=None
     )
     shown, probes = Components(), SimpleNamespace(canary=lambda peer: None)
     facts = FactsInMemory(
@@ -117,7 +117,9 @@ async def test_what_slices_tell_is_known_with_a_daemon_as_without(nursery):
     """Of each slice the daemon says what the API server's objects say where none can be asked."""
     find = Listed(*SLICES)
     context: Any = SimpleNamespace(
-        informers=SimpleNamespace(find=lambda kind, *_: find if kind is RESOURCE_SLICES else None),
+        informers=SimpleNamespace(
+            find=lambda kind, *_: find if kind is RESOURCE_SLICES else None, all=list
+        ),
         client=SimpleNamespace(),
     )
     probes: Any = SimpleNamespace(canary=lambda peer: None)
