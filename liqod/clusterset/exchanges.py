@@ -59,10 +59,13 @@ class Exchanges(Controller[str]):
         peer: the peer.
         sharing: notified of what the peer may say.
         kinds: the kinds that this cluster serves.
+
+    Attributes:
+        peer: the same.
     """
 
     def __init__(self, peer: Peer, sharing: Sharing, kinds: Kinds) -> None:
-        self._peer = peer
+        self.peer = peer
         self._sharing = sharing
         self._client = peer.context.client
         self._addresses = PeerAddresses(peer)
@@ -124,12 +127,12 @@ class Exchanges(Controller[str]):
             self._sharing.notify()
             yield from self._every()
 
-        await self.whenever(self._peer.network.wait_changed, changed)
+        await self.whenever(self.peer.network.wait_changed, changed)
 
     async def _follow_reach(self) -> NoReturn:
         while True:
             self._sharing.notify()
-            await self._peer.reach.wait_changed()
+            await self.peer.reach.wait_changed()
 
     # --- for the imports ------------------------------------------------------------------------
 
@@ -138,7 +141,7 @@ class Exchanges(Controller[str]):
         if not self._ready or self._addresses.waits:
             return None
         allowed = (namespace,) if self._is_shared(namespace) else ()
-        return Scope(self._peer.id, allowed, self._received)
+        return Scope(self.peer.id, allowed, self._received)
 
     def _received(self, address: str) -> Remapped:
         problem = self._addresses.unreachable()
@@ -146,16 +149,16 @@ class Exchanges(Controller[str]):
 
     def reached(self) -> bool | None:
         """True if anything gets through to the peer's pods; None while that is not known."""
-        unreachable = self._peer.reach.now
+        unreachable = self.peer.reach.now
         return None if unreachable is None else not unreachable
 
     def charge(self, used: float) -> None:
         """Note seconds of work that the peer's exports have caused."""
-        self._peer.work.charge(used)
+        self.peer.work.charge(used)
 
     def debt(self) -> float:
         """Seconds for which work that the peer causes waits, as it has caused too much."""
-        return min(self._peer.work.debt, LONGEST_IN_DEBT)
+        return min(self.peer.work.debt, LONGEST_IN_DEBT)
 
     def delivery(self, key: Key, mark: str) -> str | None:
         """The state of an export that the peer may have: confirmed by it, or not; empty for
@@ -222,9 +225,9 @@ class Exchanges(Controller[str]):
         if not self._borrows():
             return False
         store = self._exchanges.store
-        keys = store.indexed("namespace", self._peer.tenant_namespace)
+        keys = store.indexed("namespace", self.peer.tenant_namespace)
         found = (store.decode(key, Partial) for key in keys)
-        own = sum(each is not None and is_asked(each, self._peer.id) for each in found)
+        own = sum(each is not None and is_asked(each, self.peer.id) for each in found)
         return own >= MOST_NAMESPACES
 
     def _told(self, namespace: str) -> Told:
@@ -246,7 +249,7 @@ class Exchanges(Controller[str]):
         """True if a namespace is certainly not shared: what the stores lack is asked for."""
         if self._namespaces.store.get(("", namespace)) is None:
             return await self._namespaces.surely_gone(("", namespace))
-        key = (self._peer.tenant_namespace, self._peer.id)
+        key = (self.peer.tenant_namespace, self.peer.id)
         if self._maps.store.get(key) is None:
             return await self._maps.surely_gone(key)
         return not self._namespaces.doubtful and not self._maps.doubtful
@@ -259,8 +262,8 @@ class Exchanges(Controller[str]):
         Returns:
             False if that is not certain.
         """
-        name = exchange_name(namespace, self._peer.id)
-        place = self._peer.tenant_namespace
+        name = exchange_name(namespace, self.peer.id)
+        place = self.peer.tenant_namespace
         if shared and self._borrows():
             metadata = {
                 "name": name,
@@ -268,7 +271,7 @@ class Exchanges(Controller[str]):
                 "labels": {
                     labels.MANAGED_BY_LIQOD: labels.TRUE,
                     labels.REPLICATION: labels.TRUE,
-                    labels.REMOTE_ID: self._peer.id,
+                    labels.REMOTE_ID: self.peer.id,
                 },
             }
             taken = self._confirmed(namespace, _answer_of(live))
@@ -279,7 +282,7 @@ class Exchanges(Controller[str]):
             return True
         if live is None:
             return True
-        identity = place, ids.control_plane_identity(self._peer.id)
+        identity = place, ids.control_plane_identity(self.peer.id)
         if shared and not await self._identities.surely_gone(identity):
             return False
         await self._client.delete(SERVICE_EXCHANGES, name, place, uid=live.metadata.uid)
@@ -312,32 +315,32 @@ class Exchanges(Controller[str]):
         if namespace is None:
             return False
         meta = msgspec.json.decode(namespace, type=Partial).metadata
-        own = (self._peer.context.namespace, labels.LIQO_NAMESPACE)
-        return is_shared(meta, self._peer.id, self._mapping(), own)
+        own = (self.peer.context.namespace, labels.LIQO_NAMESPACE)
+        return is_shared(meta, self.peer.id, self._mapping(), own)
 
     def _mapping(self) -> dict[str, str]:
         """The names that namespaces of this cluster have at the peer."""
-        key = (self._peer.tenant_namespace, self._peer.id)
+        key = (self.peer.tenant_namespace, self.peer.id)
         found = self._maps.store.decode(key, NamespaceMap)
         return found.spec.desired_mapping if found is not None else {}
 
     def _borrows(self) -> bool:
-        return bool(self._identities.store.indexed("namespace", self._peer.tenant_namespace))
+        return bool(self._identities.store.indexed("namespace", self.peer.tenant_namespace))
 
     def _asked(self, namespace: str) -> ServiceExchange | None:
         """This cluster's own object for a namespace."""
-        found = self._found(exchange_name(namespace, self._peer.id))
-        ours = found is not None and is_asked(found, self._peer.id)
+        found = self._found(exchange_name(namespace, self.peer.id))
+        ours = found is not None and is_asked(found, self.peer.id)
         return found if ours else None
 
     def _answered(self, namespace: str) -> ServiceExchange | None:
         """The peer's object for a namespace, which this cluster answers."""
-        found = self._found(exchange_name(namespace, self._peer.context.cluster_id))
-        theirs = found is not None and is_from(found.metadata.labels, self._peer.id)
+        found = self._found(exchange_name(namespace, self.peer.context.cluster_id))
+        theirs = found is not None and is_from(found.metadata.labels, self.peer.id)
         return found if theirs else None
 
     def _found(self, name: str) -> ServiceExchange | None:
-        return self._exchanges.store.decode((self._peer.tenant_namespace, name), ServiceExchange)
+        return self._exchanges.store.decode((self.peer.tenant_namespace, name), ServiceExchange)
 
 
 def _is_virtual(found: Partial) -> Iterator[str]:

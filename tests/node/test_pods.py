@@ -28,7 +28,7 @@ from tests.node.replicas import (
     restarts,
     within,
 )
-from tests.testbed import image, inventory, ownimages, pages, programs, shownblocks
+from tests.testbed import image, inventory, ownimages, pages, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
 from tests.testbed.federation import Member, is_true
@@ -83,7 +83,7 @@ def reader(member: Member, folder: Path, *others: Member) -> Terminal:
 def typing(clusters: Podded, folder: Path) -> Terminal:
     """One for rome where no cluster is named, with Liqo's command beside liqod's."""
     made = reader(clusters.members["rome"], folder, clusters.members["milan"])
-    made.environment["PATH"] += f":{programs.find_liqoctl().parent}"
+    made.environment["PATH"] += f":{clusters.liqoctl_program.parent}"
     return made
 
 

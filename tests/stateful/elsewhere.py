@@ -14,6 +14,19 @@ CHANGES = "Changes of a pod that runs"
 TOLD = "What a peer tells of a pod"
 SHARES = "Shares of a consumer's bounds"
 ELSEWHERE = {
+    f"{OUT_OF_REACH}: a list that this cluster's API server gives is empty, and says that it is"
+    " all": (
+        "simulated/clusterset/test_failures.py",
+        "test_a_list_that_comes_empty_and_complete_withdraws_nothing",
+    ),
+    f"{OUT_OF_REACH}: a cluster that exports, or imports, is restored from a backup": (
+        "simulated/clusterset/test_failures.py",
+        "test_an_exporter_that_is_restored_from_a_backup_exports_what_it_had_then",
+    ),
+    f"{OUT_OF_REACH}: the definition of ServiceImports, or of ServiceExchanges, is deleted": (
+        "simulated/clusterset/test_failures.py",
+        "test_what_is_gone_with_its_definition_is_back_after_it",
+    ),
     "Changes of a pod that runs: of several ephemeral containers one is refused": (
         "simulated/reflection/test_pod_changes.py",
         "test_a_debugger_that_is_refused_keeps_no_other_away",

@@ -10,6 +10,7 @@ import re
 import subprocess
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from liqod.apimachinery import labels
@@ -83,9 +84,14 @@ class Podded(Joined):
         named = ("--cluster-id", member.plane.name, "--in-cluster", "--image", ownimages.NAME)
         member.liqod("install", *named)
 
+    @property
+    def liqoctl_program(self) -> Path:
+        """Liqo's command."""
+        return programs.find_liqoctl()
+
     def liqoctl(self, name: str, *arguments: str) -> str:
         """Runs Liqo's command as the administrator of a cluster; raises `TestbedError`."""
-        command = (str(programs.find_liqoctl()), *arguments)
+        command = (str(self.liqoctl_program), *arguments)
         answer = subprocess.run(
             [*command, "--kubeconfig", str(self.clusters[name].kubeconfig)],
             capture_output=True,

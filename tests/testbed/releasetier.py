@@ -40,6 +40,7 @@ DEPENDS_ON = (
     "liqod/resources",
     "tests/cluster/test_chart.py",
     "tests/cluster/test_chart_uninstall.py",
+    "tests/cluster/test_chart_upgrade.py",
     "tests/cluster/test_schemas.py",
     "tests/netns/test_machine_pages.py",
     "tests/netns/test_offline.py",

@@ -70,6 +70,14 @@ async def answers(port: int, name: str, whose: str) -> None:
             await trio.sleep(0.01)
 
 
+async def free(port: int) -> None:
+    """Wait until nobody listens there."""
+    with trio.fail_after(60), suppress(OSError):
+        while True:
+            await (await trio.open_tcp_stream("127.0.0.1", port)).aclose()
+            await trio.sleep(0.01)
+
+
 async def answers_as(whose: str, came: trio.socket.SocketType) -> None:
     """Say whose it is."""
     with came:

@@ -75,10 +75,14 @@ class PeerIP(msgspec.Struct):
 
 
 class PeerCIDRs(Controller[str]):
-    """Keeps ``peer.network.ranges`` equal to the Configuration and the IPs; there is one key."""
+    """Keeps ``peer.network.ranges`` equal to the Configuration and the IPs; there is one key.
+
+    Attributes:
+        peer: the peer.
+    """
 
     def __init__(self, peer: Peer) -> None:
-        self._peer = peer
+        self.peer = peer
         within = (peer.tenant_namespace,)
         self._configurations = Watched(CONFIGURATIONS, self._on_configuration, within=within)
         self._ips = Watched(IPS, self._on_ip)
@@ -108,7 +112,7 @@ class PeerCIDRs(Controller[str]):
             every = (
                 (name, self._configurations.store.decode((place, name), Configuration))
                 for place, name in self._configurations.store
-                if name != self._peer.id
+                if name != self.peer.id
             )
             having = (
                 name
@@ -119,19 +123,19 @@ class PeerCIDRs(Controller[str]):
         return self._last[1]
 
     def _on_configuration(self, change: StoreChange) -> Iterator[str]:
-        if change.key[1] == self._peer.id:
+        if change.key[1] == self.peer.id:
             yield RANGES
 
     def _on_ip(self, change: StoreChange) -> Iterator[str]:
         """One for transit concerns the peer alone whose pods it is opened to."""
-        key, own = change.key, self._peer.context.namespace
+        key, own = change.key, self.peer.context.namespace
         before = key in self._for_transit
         mine = self._opened.pop(key, None) is not None
         self._for_transit.discard(key)
         found = msgspec.json.decode(change.new, type=PeerIP) if change.new is not None else None
         if found is not None and key[0] == own and found.is_of(labels.TRANSIT):
             self._for_transit.add(key)
-            if found.metadata.annotations.get(labels.TRANSIT_FROM) == self._peer.id:
+            if found.metadata.annotations.get(labels.TRANSIT_FROM) == self.peer.id:
                 self._opened[key] = found
         now = key in self._for_transit
         never_another = (before or change.old is None) and (now or found is None)
@@ -140,25 +144,25 @@ class PeerCIDRs(Controller[str]):
 
     async def reconcile(self, key: str) -> float | None:
         """Publish the present state."""
-        at = (self._peer.tenant_namespace, self._peer.id)
+        at = (self.peer.tenant_namespace, self.peer.id)
         found = self._configurations.store.decode(at, Configuration)
         if found is None:
-            self._peer.network.set_ranges(None, NOT_JOINED)
-            self._peer.context.transit.give(self._peer.id, {})
+            self.peer.network.set_ranges(None, NOT_JOINED)
+            self.peer.context.transit.give(self.peer.id, {})
             return None
         waits = waited_for(found)
         if waits:
-            self._peer.network.set_ranges(None, waits)
+            self.peer.network.set_ranges(None, waits)
             return None
         assert found.spec.local is not None  # or it would be waited for
         entrances = tuple(self._entrances(found.spec.local.cidr.external))
         ranges = ranges_of(found, tuple(self._lent()), entrances)
         transit = tuple(sorted(self._transit(ranges)))[:MOST_TRANSIT]
-        rate = self._peer.context.config.network.transit_rate * MEGABIT if transit else 0
+        rate = self.peer.context.config.network.transit_rate * MEGABIT if transit else 0
         ranges = msgspec.structs.replace(ranges, transit=transit, transit_rate=rate)
-        self._peer.network.set_ranges(ranges)
-        given = {Passage(self._peer.id, each.owner, each.host): each.shown for each in transit}
-        self._peer.context.transit.give(self._peer.id, given)
+        self.peer.network.set_ranges(ranges)
+        given = {Passage(self.peer.id, each.owner, each.host): each.shown for each in transit}
+        self.peer.context.transit.give(self.peer.id, given)
         return None
 
     def _entrances(self, external: tuple[str, ...]) -> Iterator[Entrance]:
@@ -167,14 +171,14 @@ class PeerCIDRs(Controller[str]):
         Args:
             external: this cluster's external ranges.
         """
-        context, peer = self._peer.context, self._peer.id
+        context, peer = self.peer.context, self.peer.id
         settings = context.config.network
         found = self._ips.store.decode(server_ip(context.namespace), PeerIP)
         server = server_of(found) if found is not None else None
         if server is not None and is_named(peer, settings.in_band):
             yield from of_server(server)
         by_tunnel = not context.config.api_server.for_pods
-        if server is not None and by_tunnel and self._peer.settings.api_server != "none":
+        if server is not None and by_tunnel and self.peer.settings.api_server != "none":
             yield of_pods(server)
         if is_named(peer, settings.relay):
             for key, each in self._others():
@@ -190,7 +194,7 @@ class PeerCIDRs(Controller[str]):
 
         An address that leads elsewhere already is left out: a machine refuses an order with both.
         """
-        context, peer = self._peer.context, self._peer.id
+        context, peer = self.peer.context, self.peer.id
         taken = {*ranges.lent, *(each.shown for each in ranges.entrances)}
         for _, found in sorted(self._opened.items(), key=lambda each: each[0]):
             owner = found.metadata.annotations.get(labels.TRANSIT_TO, "")
@@ -205,7 +209,7 @@ class PeerCIDRs(Controller[str]):
         found = (
             each
             for each in self._servers.store.values(GatewayServer)
-            if each.namespace != self._peer.tenant_namespace
+            if each.namespace != self.peer.tenant_namespace
             and conditions.holds(each.status.conditions, ACCEPTED)
             and (each.status.endpoint or GatewayEndpoint()).protocol in ("", "UDP")
         )
@@ -213,7 +217,7 @@ class PeerCIDRs(Controller[str]):
 
     def _lent(self) -> Iterator[PeerIP]:
         for key, found in self._others():
-            if is_opened(key, found.metadata.labels, self._peer.context.namespace):
+            if is_opened(key, found.metadata.labels, self.peer.context.namespace):
                 continue
             if parse(found.spec.ip) and found.status.ip:
                 yield found

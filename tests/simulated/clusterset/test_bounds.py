@@ -96,7 +96,7 @@ async def test_a_change_from_which_nothing_follows_is_charged_to_its_peer(monkey
         await trio.sleep(5)
         charged = []
         monkeypatch.setattr(
-            Exchanges, "charge", lambda peer, used: charged.append((peer._peer.id, used))
+            Exchanges, "charge", lambda each, used: charged.append((each.peer.id, used))
         )
         await trio.sleep(5)
         assert charged == []

@@ -192,7 +192,7 @@ async def test_an_endpoint_concerns_its_reader_alone(monkeypatch: pytest.MonkeyP
     reconcile = PeerCIDRs.reconcile
 
     async def counted(of: PeerCIDRs, key: str) -> float | None:
-        read.append(of._peer)
+        read.append(of.peer)
         return await reconcile(of, key)
 
     monkeypatch.setattr(PeerCIDRs, "reconcile", counted)

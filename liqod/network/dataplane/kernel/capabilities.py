@@ -45,7 +45,7 @@ def look(*, tunnels: bool = True) -> str | None:
 def _lacks(tunnels: bool) -> str | None:
     """As :func:`look`. Raises OSError where it cannot be found out."""
     needed = list(RIGHTS.values()) if tunnels else ["CAP_NET_ADMIN"]
-    missing = [right for right in needed if right not in _effective()]
+    missing = [right for right in needed if right not in effective()]
     if shutil.which(nft.PROGRAM) is None:
         missing.append(f"the program {nft.PROGRAM} (package nftables)")
     missing += [str(TUN)] if tunnels and not TUN.exists() else []
@@ -63,8 +63,8 @@ def _lacks(tunnels: bool) -> str | None:
         return str(error)
 
 
-def _effective() -> set[str]:
-    """Those of the rights needed that this process has."""
+def effective() -> set[str]:
+    """The rights of :data:`RIGHTS` that this process has, by their names. Raises OSError."""
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "CapEff":
