@@ -107,7 +107,7 @@ async def of_cluster(client: Client, namespace: str, ask: Examine) -> Diagnosis:
         error = TransientError(f"it has not answered within {READING:g} s")
     if error is not None:
         return await _unread(client, error, ask)
-    shared = await askingnames.with_answer(client, snapshot.services)
+    shared = await askingnames.with_answer(client, snapshot.services, namespace)
     snapshot = msgspec.structs.replace(snapshot, services=shared)
     if inspectorclient.here(snapshot.cluster_id):
         try:

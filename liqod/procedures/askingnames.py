@@ -32,9 +32,6 @@ NOBODY: Final = f"no-such-service.default.svc.{ZONE}"
 PORT: Final = 53
 RESPONDER: Final = "liqod-dns"
 """The Service of liqod's own DNS server of the names of the set, and the name of its pods."""
-_RESPONDER: Final = Selection(
-    labels=f"{labels.APP_NAME}={RESPONDER},{labels.MANAGED_BY_LIQOD}={labels.TRUE}"
-)
 
 
 class ServiceName(NamedTuple):
@@ -51,17 +48,20 @@ class ServiceName(NamedTuple):
         return any(ipaddress.ip_address(each.address) == wanted for each in found)
 
 
-async def with_answer(client: Client, known: SharedServices | None) -> SharedServices | None:
+async def with_answer(
+    client: Client, known: SharedServices | None, namespace: str
+) -> SharedServices | None:
     """The same with the DNS server's answer, where it may serve the names of the set.
 
     Args:
         client: of the cluster.
         known: its Services of the set; None for none.
+        namespace: liqod's own; who may make Services elsewhere names no server of liqod's.
     """
     if known is None or known.missing:
         return known
     try:
-        own = await _first(client, _RESPONDER)
+        own = await _own(client, namespace)
         server = await _first(client, DNS)
     except LiqodError:
         return known
@@ -71,6 +71,13 @@ async def with_answer(client: Client, known: SharedServices | None) -> SharedSer
     if own is not None:
         dns = msgspec.structs.replace(dns, responder=await _ask_own(own, known, dns.asked))
     return msgspec.structs.replace(known, dns=dns)
+
+
+async def _own(client: Client, namespace: str) -> tuple[ServiceName, int] | None:
+    """The Service of liqod's own DNS server, if an installation has made it."""
+    found = await client.find(SERVICES, RESPONDER, namespace)
+    marks = ((found or {}).get("metadata") or {}).get("labels") or {}
+    return _server(found) if found is not None and labels.MANAGED_BY_LIQOD in marks else None
 
 
 async def _first(client: Client, chosen: Selection) -> tuple[ServiceName, int] | None:

@@ -242,7 +242,7 @@ async def install(
             data = await daemon_kubeconfig(client, found, liqo_namespace, name, frame.progress)
             files.write_private(write_kubeconfig, data)
         if services_dns or dns_server:
-            terminal.note(await _names(client, name))
+            terminal.note(await _names(client, name, liqo_namespace))
     if frame.show({"clusterID": name}):
         return
     frame.print_text(f"liqod is installed in the cluster {name}")
@@ -260,10 +260,10 @@ def _allow(frame: Frame, options: Options) -> None:
         frame.allow(frame.timeout + more)
 
 
-async def _names(client: Client, cluster_id: str) -> str:
+async def _names(client: Client, cluster_id: str, namespace: str) -> str:
     """A sentence on the names of the set, by an answer of the DNS server where it is reached."""
     known = await sharedservices.read(client, cluster_id)
-    known = await askingnames.with_answer(client, known)
+    known = await askingnames.with_answer(client, known, namespace)
     found = names(ClusterFacts(services=known))
     told = found.evidence if found is not None else "`liqod doctor` shows them"
     own = known.dns.responder if known is not None else None

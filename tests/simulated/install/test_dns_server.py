@@ -9,6 +9,7 @@ from liqod.apimachinery.kinds import (
     CONFIG_MAPS,
     CUSTOM_RESOURCES,
     DEPLOYMENTS,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -17,11 +18,13 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.errors import ConfigError
 from liqod.install import dnsserver, rollout
+from liqod.install.manifests import MANAGED
 from liqod.install.migration import give_back
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.reviews import AuthenticatedUser, may
 from liqod.kube.selection import Selection
+from liqod.procedures import askingnames, sharedservices
 from simulator import EmbeddedCluster
 from tests.simulated.clusterset.test_diagnosis import coredns
 from tests.simulated.install.test_install import everything, quiet
@@ -110,6 +113,28 @@ async def test_what_others_have_of_that_name_stays(admin):
     await admin.create(CONFIG_MAPS, {"metadata": {"name": "liqod-dns"}}, "liqo")
     await install.install(admin, WITHOUT, quiet)
     assert set(await objects(admin)) == {"ConfigMap"}
+
+
+async def test_a_service_of_its_name_elsewhere_is_not_taken_for_it(admin, monkeypatch):
+    """To its address the administrator has the zone forwarded."""
+    monkeypatch.setattr(askingnames, "WITHIN", 0.1)
+    await admin.create(NAMESPACES, {"metadata": {"name": "a-tenant"}})
+    marks = {"app.kubernetes.io/name": "liqod-dns", **MANAGED}
+    port = {"port": 53, "protocol": "UDP"}
+    body = {"metadata": {"name": "liqod-dns", "labels": marks}, "spec": {"ports": [port]}}
+    await admin.create(SERVICES, body, "a-tenant")
+
+    async def told():
+        known = await sharedservices.read(admin, "milan")
+        found = await askingnames.with_answer(admin, known, "liqo")
+        assert found is not None
+        return found.dns.responder and found.dns.responder.server
+
+    await install.install(admin, install.Options(cluster_id="milan", services=True), quiet)
+    assert await told() is None
+    await install.install(admin, WITH, quiet)
+    own = await admin.get(SERVICES, "liqod-dns", "liqo")
+    assert await told() == own["spec"]["clusterIP"]
 
 
 async def test_it_may_read_names_and_nothing_else(admin):
