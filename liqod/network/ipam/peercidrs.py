@@ -49,6 +49,8 @@ from liqod.resources.networking import (
 )
 
 RANGES: Final = "ranges"
+TOGETHER: Final = 0.1
+"""Seconds in which changes of IPs are taken together: each result goes to the gateway's kernel."""
 CONDITION: Final = "NetworkCIDRsConfigured"
 
 
@@ -85,7 +87,7 @@ class PeerCIDRs(Controller[str]):
         self.peer = peer
         within = (peer.tenant_namespace,)
         self._configurations = Watched(CONFIGURATIONS, self._on_configuration, within=within)
-        self._ips = Watched(IPS, self._on_ip)
+        self._ips = Watched(IPS, self._on_ip, debounce=TOGETHER)
         self._for_transit: set[Key] = set()
         """IPs for transit, of which there may be many, and those of them by which the peer goes."""
         self._opened: dict[Key, PeerIP] = {}

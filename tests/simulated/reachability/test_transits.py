@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -11,9 +12,9 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.cluster.context import ClusterContext
-from liqod.cluster.transitaddresses import Passage
+from liqod.cluster.transitaddresses import Passage, TransitAddresses
 from liqod.model.network.ranges import TransitEntrance
-from liqod.network.ipam import transits
+from liqod.network.ipam import peercidrs, transits
 from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.network.ipam.transits import CLOSED, name_of
 from liqod.peers.peer import Peer
@@ -173,6 +174,19 @@ async def test_one_for_which_the_external_range_has_no_address_is_told_so(
         assert transit.refusal("milan", "turin", late) == ""
 
 
+async def test_many_endpoints_that_come_at_once_are_a_few_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each change goes to the gateway's kernel."""
+    async with rome(ALLOWED) as context, three(context) as found:
+        network, changes = found.milan.network, list[float]()
+        monkeypatch.setattr(network, "_notify", lambda: changes.append(trio.current_time()))
+        base = found.host.rpartition(".")[0]
+        found.publish(*(f"{base}.{last}" for last in range(10, 110)))
+        await found.opened(found.milan, 100)
+        assert all(later - one >= peercidrs.TOGETHER for one, later in pairwise(changes))
+
+
 async def test_an_address_that_is_lent_already_leads_to_no_endpoint_as_well() -> None:
     """As after a backup: the machine would refuse all of the peer's network."""
     async with rome(ALLOWED) as context, three(context) as found:
@@ -237,12 +251,19 @@ async def test_it_goes_with_either_peer() -> None:
                 return labels.TRANSIT_FROM not in marks or None
 
             await until(closed)
-            assert found.context.transit.address("milan", "turin", found.host) is None
+            transit, host = found.context.transit, found.host
+
+            async def withdrawn(
+                transit: TransitAddresses = transit, host: str = host
+            ) -> bool | None:
+                return transit.address("milan", "turin", host) is None or None
+
+            await until(withdrawn)
             if peer == "turin":
-                refusal = found.context.transit.refusal("milan", "turin", found.host)
+                refusal = transit.refusal("milan", "turin", host)
                 assert refusal == "turin is not joined"
             # What is published to nobody takes no room of others'; who reads may find turin again.
-            assert found.context.transit.users("milan") == ({"web"} if peer == "turin" else set())
+            assert transit.users("milan") == ({"web"} if peer == "turin" else set())
 
 
 async def test_another_daemon_keeps_what_was_published_until_the_reader_is_settled() -> None:
