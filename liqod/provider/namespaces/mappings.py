@@ -61,8 +61,11 @@ class NamespaceMappings:
             return name
         if namespace.metadata.deletion_timestamp is not None:
             self.leaving.add(name)
-        else:
+        elif name in self.leaving:
+            # Another namespace of that name: what is in it may have been seen before it was.
             self.leaving.discard(name)
+            for each in self._inside:
+                each.unfollow(name)
         self._names.add(name)
         for each in self._inside:
             each.follow(name)

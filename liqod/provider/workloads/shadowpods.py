@@ -47,8 +47,10 @@ from liqod.resources import QUOTAS, SHADOW_PODS
 WORKERS: Final = 8
 WAKE: Final[Key] = ("", "wake")
 """The key that stands for "something was freed"."""
+UNSEEN: Final[Key] = ("", "unseen")
+"""The key that stands for "a pod that was made should have been seen by now"."""
 NEXT_TURN: Final = 1.0
-"""Seconds until the rest of a great many waiting pods is looked at."""
+"""Seconds until the rest of a great many pods, that wait or are not seen, is looked at."""
 
 logger = logging.getLogger(__name__)
 
@@ -181,7 +183,19 @@ class ShadowPods(Controller[Key]):
             for ready in self._ledger.ready():
                 self.queue.add(ready)
             return NEXT_TURN if self._ledger.unfinished else None
+        if key == UNSEEN:
+            return self._doubt_made()
         return await self._edit_limiter.meter(key, self._follow_shadow(key))
+
+    def _doubt_made(self) -> float | None:
+        """Look again at pods that should have been seen: no watch reports one that went before."""
+        now = trio.current_time()
+        for key in [key for key, (_, doubt) in self._made.items() if doubt <= now]:
+            del self._made[key]
+            if key not in self._pods.store:
+                self.queue.add(key)
+        next_doubt = min((doubt for _, doubt in self._made.values()), default=None)
+        return None if next_doubt is None else max(NEXT_TURN, next_doubt - now)
 
     async def _follow_shadow(self, key: Key) -> float | None:
         shadow = self._shadows.store.decode(key, Shadow)
@@ -313,6 +327,7 @@ class ShadowPods(Controller[Key]):
             await self._refuse(key, shadow, rules.REFUSED, str(error))
             return self._pause(key)
         self._made[key] = (shadow.metadata.uid, trio.current_time() + self._timings.expectation)
+        self.queue.add(UNSEEN, after=self._timings.expectation)
         self._refusals.pop(key, None)
         return None
 

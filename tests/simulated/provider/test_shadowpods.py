@@ -5,6 +5,7 @@ import trio
 
 from liqod.apimachinery.kinds import NAMESPACES, PODS
 from liqod.kube.selection import Selection
+from liqod.provider.timings import ORDINARY
 from liqod.resources import SHADOW_PODS
 from simulator import EmbeddedCluster, Fault
 from tests.simulated.borrower import eventually
@@ -97,6 +98,26 @@ async def test_a_pod_is_not_made_again_for_a_shadow_pod_that_went_unseen(cluster
         # The next of that name is another's, and is made.
         await made.ask_for("web-1")
         await made.made("web-1", other_than=first)
+
+
+async def test_a_pod_that_came_and_went_unseen_is_made_again(cluster):
+    async with lending(cluster) as made, at_work(made, SOON):
+        await made.grant()
+        with cluster.faults.during(Fault(verb="watch", path="/pods$", status=429)) as blind:
+            cluster.faults.cut_watches()
+
+            async def hit():
+                return blind.hits > 0
+
+            await eventually(hit)
+            await made.ask_for("web-1")
+            first = (await made.made("web-1"))["metadata"]["uid"]
+            await made.admin.delete(PODS, "web-1", SHOP, grace=0)
+            assert await made.pod("web-1") is None
+        # The watch goes on after both changes, which no list shows either.
+        with cluster.faults.during(Fault(verb="watch", path="/pods$", expire=True, times=2)):
+            await trio.sleep(ORDINARY.expectation + 5)
+        assert (await made.made("web-1"))["metadata"]["uid"] != first
 
 
 async def test_an_end_is_final_for_the_next_daemon_too(cluster):
