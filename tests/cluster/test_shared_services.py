@@ -151,7 +151,7 @@ def test_a_service_of_two_clusters_has_one_address_with_the_endpoints_of_both(
     assert again["spec"]["clusterIPs"] == ips
     typed = pages.terminal(tmp_path, rome.plane)
     typed.type("export KUBECONFIG=$PWD/rome.kubeconfig")
-    typed.section(shownblocks.commands("how-to/services", "Near first"))
+    typed.section(shownblocks.commands("how-to/endpoints", "Near first"))
     rome.comes_to(IMPORT, lambda one: "liqod.io/EndpointPreference" in reasons(one))
     [explain] = shownblocks.commands("how-to/services", "What is wrong")
     explained = typed.type(explain.line)

@@ -26,6 +26,7 @@ from liqod.resources.peering import PHASES
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "gitops"
 PAGE = (ROOT / "docs" / "how-to" / "gitops.md").read_text()
+STATES = (ROOT / "docs" / "how-to" / "argo-flux.md").read_text()
 OFFLOADING = (
     *(PHASE_READY, PHASE_NO_CLUSTER, PHASE_IN_PROGRESS),
     *(PHASE_SOME_FAILED, PHASE_ALL_FAILED, PHASE_TERMINATING),
@@ -67,13 +68,13 @@ def test_no_secret_is_in_it():
     ("variable", "known"), [("phase", PHASES), ("offloadingPhase", OFFLOADING)]
 )
 def test_states_that_the_page_names_are_there(variable: str, known: tuple[str, ...]):
-    lists = re.findall(rf"status\.{variable} in \[([^\]]*)\]", PAGE)
-    found = set(re.findall(rf'status\.{variable} == "(\w+)"', PAGE))
+    lists = re.findall(rf"status\.{variable} in \[([^\]]*)\]", STATES)
+    found = set(re.findall(rf'status\.{variable} == "(\w+)"', STATES))
     found |= {each for text in lists for each in re.findall(r'"(\w+)"', text)}
     assert found
     assert found <= set(known)
 
 
 def test_states_of_the_scripts_are_there():
-    found = set(re.findall(r'phase == "(\w*)"', PAGE))
+    found = set(re.findall(r'phase == "(\w*)"', STATES))
     assert found <= {*PHASES, *OFFLOADING}

@@ -15,7 +15,7 @@ from liqod.model.view.figures import counted
 
 Json = dict[str, Any]
 
-CHOICE: Final = "docs/how-to/services.md#pods-at-two-peers"
+CHOICE: Final = "docs/how-to/endpoints.md#pods-at-two-peers"
 HOME: Final = "home"
 
 
