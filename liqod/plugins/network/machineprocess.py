@@ -306,23 +306,34 @@ async def _alone(path: Path) -> AsyncIterator[None]:
     Raises:
         OSError: there can be no such lock, or another program has it for too long.
     """
-    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with trio.move_on_after(READY_DEADLINE) as waiting:
+        while (file := _locked(path)) is None:  # noqa: ASYNC110  # of another process's doing
+            await trio.sleep(LOCKED)
+    if waiting.cancelled_caught:
+        raise TimeoutError("another liqod node of this machine begins the tunnels' process")
+    assert file is not None
     try:
-        with trio.move_on_after(READY_DEADLINE) as waiting:
-            while not _locked(file):  # noqa: ASYNC110  # of another process's doing
-                await trio.sleep(LOCKED)
-        if waiting.cancelled_caught:
-            raise TimeoutError("another liqod node of this machine begins the tunnels' process")
         yield
     finally:
-        os.close(file)
+        _unlock(path, file)
 
 
-def _locked(file: int) -> bool:
-    with suppress(BlockingIOError):
+def _locked(path: Path) -> int | None:
+    """A descriptor of the locked file of that name; None while another program has it."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with suppress(BlockingIOError, FileNotFoundError):
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
+        # The one that had it takes the name away: a lock of a file without it is nobody's.
+        if os.path.samestat(os.fstat(file), path.stat()):
+            return file
+    os.close(file)
+    return None
+
+
+def _unlock(path: Path, file: int) -> None:
+    """Take the name away, and the lock with it."""
+    path.unlink(missing_ok=True)
+    os.close(file)
 
 
 _turns: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()

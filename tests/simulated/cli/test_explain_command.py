@@ -166,7 +166,7 @@ async def test_a_pod_goes_where_it_was_explained_to_go(tmp_path: Path, nursery: 
 
         for words, said in (
             (("pod", "none", "-n", "shop"), "there is no Pod none in the namespace shop"),
-            (("service", "web"), "'service' has no pods that are explained"),
+            (("secret", "web"), "'secret' has no pods that are explained"),
             (("pod",), "say KIND and NAME"),
             (("node", "none"), f"there is no virtual node none; these are: {virtual}"),
         ):
@@ -248,7 +248,7 @@ async def test_the_page_shows_what_is_printed(tmp_path: Path, nursery: trio.Nurs
         busy = {"metadata": {"name": "busy"}, "spec": {**template["spec"], "nodeName": "turin"}}
         await rome.admin.create(PODS, busy, "shop")
         (tmp_path / "web.yaml").write_text(yaml.safe_dump(web(cpu="4")))
-        [block] = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.M | re.S)
+        block, *_ = re.findall(r"^```text\n(.*?)^```", PAGE.read_text(), re.M | re.S)
         # A manifest has no replicas yet.
         block = re.sub(r"^ +\d.*\n", "", block, flags=re.M)
 
