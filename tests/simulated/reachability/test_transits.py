@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 
 import msgspec
 import pytest
@@ -174,17 +173,24 @@ async def test_one_for_which_the_external_range_has_no_address_is_told_so(
         assert transit.refusal("milan", "turin", late) == ""
 
 
-async def test_many_endpoints_that_come_at_once_are_a_few_changes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_many_endpoints_that_come_at_once_are_a_few_changes() -> None:
     """Each change goes to the gateway's kernel."""
-    async with rome(ALLOWED) as context, three(context) as found:
-        network, changes = found.milan.network, list[float]()
-        monkeypatch.setattr(network, "_notify", lambda: changes.append(trio.current_time()))
+    changes: list[float] = []
+
+    async def note() -> None:
+        while True:
+            await found.milan.network.wait_changed()
+            changes.append(trio.current_time())
+
+    async with rome(ALLOWED) as context, three(context) as found, trio.open_nursery() as nursery:
+        nursery.start_soon(note)
         base = found.host.rpartition(".")[0]
         found.publish(*(f"{base}.{last}" for last in range(10, 110)))
         await found.opened(found.milan, 100)
-        assert all(later - one >= peercidrs.TOGETHER for one, later in pairwise(changes))
+        nursery.cancel_scope.cancel()
+    # Some are late on a busy machine, and the next one after such a one is not.
+    most = 3 + (changes[-1] - changes[0]) / peercidrs.TOGETHER
+    assert 0 < len(changes) <= most
 
 
 async def test_an_address_that_is_lent_already_leads_to_no_endpoint_as_well() -> None:
