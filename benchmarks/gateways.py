@@ -32,9 +32,8 @@ from benchmarks.report import Report
 from benchmarks.stage import run
 from liqod.network.dataplane.names import Side
 from liqod.plugins.network.websocket import WEBSOCKET
-from liqod.plugins.providers import TUNNEL_ADDRESSES, Place, Tunnel, TunnelSpec
+from liqod.plugins.providers import TUNNEL_ADDRESSES, Place, Tunnel
 from simulator.suites.gateways import UNDERLAY, Gateway, ip, network
-from simulator.suites.tunnels import MTU
 from tests.netns import lab as labs
 from tests.netns.flows import flowing
 from tests.netns.lab import ping
@@ -98,7 +97,8 @@ def _many(both: list[Gateway], peers: int) -> Iterator[list[dict[Side, str]]]:
                 ip("netns", "add", name)
                 ip("-n", name, "link", "set", "lo", "up")
                 made.append(_built(gateway, name, number))
-                trio.run(made[-1].up, _spec(gateway.side, keys))
+                spec = tunnels.spec(WEBSOCKET, gateway.side, UNDERLAY["server"], keys)
+                trio.run(made[-1].up, spec)
                 address = f"{TUNNEL_ADDRESSES[gateway.side]}/30"
                 ip("-n", name, "addr", "replace", address, "dev", _interface(gateway, number))
             places.append(spaces)
@@ -127,20 +127,6 @@ def _built(gateway: Gateway, inside: str, number: int) -> Tunnel:
         interface=_interface(gateway, number), namespace=inside, underlay=gateway.underlay
     )
     return WEBSOCKET.build(WEBSOCKET.config_type(), gateway.services, place)
-
-
-def _spec(side: Side, keys: dict[Side, tuple[bytes, bytes]]) -> TunnelSpec:
-    other: Side = "client" if side == "server" else "server"
-    server = side == "server"
-    return TunnelSpec(
-        side=side,
-        private_key=keys[side][0],
-        public_key=keys[side][1],
-        peer_public_key=keys[other][1],
-        listen_port=WEBSOCKET.port if server else 0,
-        endpoints=() if server else (f"{UNDERLAY['server']}:{WEBSOCKET.port}",),
-        mtu=MTU,
-    )
 
 
 def _wait(namespace: str) -> None:

@@ -8,7 +8,7 @@ gateways.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -101,18 +101,33 @@ def _tunnel(
 
 
 async def _up(tunnel: Tunnel, provider: TunnelProvider, side: Side) -> None:
+    await tunnel.up(spec(provider, side, WAN.format(1)))
+
+
+def spec(
+    provider: TunnelProvider,
+    side: Side,
+    server: str,
+    keys: Mapping[Side, tuple[bytes, bytes]] = KEYS,
+) -> TunnelSpec:
+    """The specification of one side's tunnel.
+
+    Args:
+        provider: the backend.
+        side: the side.
+        server: address of the server's gateway.
+        keys: private and public keys of both sides.
+    """
     other: Side = "client" if side == "server" else "server"
-    server = side == "server"
-    await tunnel.up(
-        TunnelSpec(
-            side=side,
-            private_key=KEYS[side][0],
-            public_key=KEYS[side][1],
-            peer_public_key=KEYS[other][1],
-            listen_port=provider.port if server else 0,
-            endpoints=() if server else (f"{WAN.format(1)}:{provider.port}",),
-            mtu=MTU,
-        )
+    serves = side == "server"
+    return TunnelSpec(
+        side=side,
+        private_key=keys[side][0],
+        public_key=keys[side][1],
+        peer_public_key=keys[other][1],
+        listen_port=provider.port if serves else 0,
+        endpoints=() if serves else (f"{server}:{provider.port}",),
+        mtu=MTU,
     )
 
 

@@ -6,7 +6,7 @@ Rome lets milan in; milan does not let rome in.
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -27,8 +27,6 @@ from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, run
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
 
 pytestmark = pytest.mark.netns
 
@@ -42,13 +40,10 @@ SEEN = "10.72.0.1"
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lacking = labs.possible()
-    if lacking:
-        give_up(Unavailable(lacking))
-    with labs.lab(tmp_path_factory.mktemp("cni")) as made:
-        opened(made, labs.LAN_NODE)
-        yield made
+def lab(lab: Lab) -> Lab:
+    """The clusters, with an entrance at rome."""
+    opened(lab, labs.LAN_NODE)
+    return lab
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import struct
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -18,10 +17,8 @@ from liqod.network.dataplane.names import OVERLAY_TABLE
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
 from tests.netns import lab as labs
-from tests.netns.lab import Pod, ask, echo, ping, run
+from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.netns.nodes import MILAN, Nodes, Pinging, Running, address, running
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
 from tests.testbed.netns import doorway
 
 pytestmark = pytest.mark.netns
@@ -34,12 +31,8 @@ THERE, THERE6 = "10.71.0.7", "fd00:10:71::7"
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    lacking = labs.possible()
-    if lacking:
-        give_up(Unavailable(lacking))
-    with labs.lab(tmp_path_factory.mktemp("nodes")) as made:
-        yield Nodes(made)
+def nodes(lab: Lab) -> Nodes:
+    return Nodes(lab)
 
 
 @pytest.fixture(scope="module")

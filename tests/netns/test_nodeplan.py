@@ -2,7 +2,6 @@
 
 import socket
 import time
-from collections.abc import Iterator
 from functools import partial
 
 import msgspec
@@ -16,8 +15,6 @@ from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.overlay import members
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
-from tests.testbed.errors import Unavailable
-from tests.testbed.fixtures import give_up
 from tests.testbed.netns import Networks, nft
 
 pytestmark = pytest.mark.netns
@@ -65,14 +62,10 @@ class Nodes:
 
 
 @pytest.fixture(scope="module")
-def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
-    lacking = labs.possible()
-    if lacking:
-        give_up(Unavailable(lacking))
-    with labs.lab(tmp_path_factory.mktemp("cni")) as made:
-        both = Nodes(made)
-        both.changes()
-        yield both
+def nodes(lab: Lab) -> Nodes:
+    both = Nodes(lab)
+    both.changes()
+    return both
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
     IMPORTS,
     backends,
+    both,
     conditions,
     export,
     imported,
@@ -49,9 +50,7 @@ async def test_an_export_of_a_namespace_too_many_says_so_and_is_told_once_there_
 
 async def test_an_unpeering_that_is_refused_a_deletion_leaves_no_exchange_there():
     async with sharing("rome", "milan") as [rome, milan]:
-        await rome.peer(milan)
-        for who, peer in ((rome, "milan"), (milan, "rome")):
-            await share(who, peer)
+        await both(rome, milan)
         await export(rome, "10.71.0.1")
         await imported(milan, "rome")
         fault = Fault(verb="delete", path="/serviceexchanges/shop.milan", status=500)
@@ -68,9 +67,7 @@ async def test_work_for_a_peer_is_charged_to_it_and_waits_for_its_debt(monkeypat
     charged = []
     monkeypatch.setattr(Exchanges, "charge", lambda _, used: charged.append(used))
     async with sharing("rome", "milan") as [rome, milan]:
-        await rome.peer(milan)
-        for who, peer in ((rome, "milan"), (milan, "rome")):
-            await share(who, peer)
+        await both(rome, milan)
         await export(rome, "10.71.0.1")
         await imported(milan, "rome")
         await until_backends(milan, {"rome": {"10.71.0.1": True}})
@@ -87,9 +84,7 @@ async def test_work_for_a_peer_is_charged_to_it_and_waits_for_its_debt(monkeypat
 
 async def test_a_change_from_which_nothing_follows_is_charged_to_its_peer(monkeypatch):
     async with sharing("rome", "milan") as [rome, milan]:
-        await rome.peer(milan)
-        for who, peer in ((rome, "milan"), (milan, "rome")):
-            await share(who, peer)
+        await both(rome, milan)
         await export(rome, "10.71.0.1")
         await imported(milan, "rome")
         await until_backends(milan, {"rome": {"10.71.0.1": True}})
@@ -108,9 +103,7 @@ async def test_a_change_from_which_nothing_follows_is_charged_to_its_peer(monkey
 
 async def test_an_export_that_is_dated_back_later_takes_nothing_over():
     async with sharing("rome", "milan") as [rome, milan]:
-        await rome.peer(milan)
-        for who, peer in ((rome, "milan"), (milan, "rome")):
-            await share(who, peer)
+        await both(rome, milan)
         await export(milan, "10.72.0.1")
         await imported(milan, "milan")
         await trio.sleep(1.1)

@@ -26,6 +26,7 @@ from tests.simulated.clusterset.sets import (
     EXPORTS,
     IMPORTS,
     backends,
+    both,
     export,
     imported,
     share,
@@ -64,12 +65,6 @@ async def until(who: Member, layer: str, verdict: str, says: str = "") -> None:
         return found[0] == verdict and says in found[1]
 
     await eventually(look)
-
-
-async def both(rome: Member, milan: Member) -> None:
-    await rome.peer(milan)
-    for who, peer in ((rome, "milan"), (milan, "rome")):
-        await share(who, peer)
 
 
 async def test_a_cluster_without_them_has_no_such_layer():

@@ -90,6 +90,17 @@ class Three(NamedTuple):
 
         await eventually(look)
 
+    async def is_given(self, passage: Passage) -> None:
+        """Waits until a passage is wanted, gives it an address, and waits until milan has it."""
+        transit = self.milan.context.transit
+
+        async def wanted() -> bool:
+            return transit.wants(passage)
+
+        await eventually(wanted)
+        transit.give("milan", {passage: "10.70.0.9"})
+        await self.finds({"db-0": "10.82.0.5", "db-2": "10.83.0.9"})
+
     async def told(self, why: str = "") -> list[tuple[str, str, str]]:
         """Kind, name and type of the objects with an Event of endpoints that are elsewhere."""
         found = await self.milan.here.list(EVENTS, Selection(SHOP))
@@ -221,14 +232,7 @@ async def test_an_endpoint_beyond_the_limit_is_left_out_and_told_with_the_limit(
     monkeypatch.setattr(transitaddresses, "MOST", 1)
     first = Passage("milan", "turin", "10.74.0.5")
     async with three(TRANSIT) as of:
-        transit = of.milan.context.transit
-
-        async def wanted() -> bool:
-            return bool(transit.wants(first))
-
-        await eventually(wanted)
-        transit.give("milan", {first: "10.70.0.9"})
-        await of.finds({"db-0": "10.82.0.5", "db-2": "10.83.0.9"})
+        await of.is_given(first)
         second = members(("db-3", "10.74.0.6", "turin"))
         second["metadata"]["name"] = "db-2"
         await of.milan.here.create(ENDPOINT_SLICES, second, SHOP)
@@ -244,13 +248,7 @@ async def test_a_reflection_that_begins_anew_keeps_what_it_finds_and_lets_the_re
     passage = Passage("milan", "turin", "10.74.0.5")
     async with three(TRANSIT) as of:
         transit = of.milan.context.transit
-
-        async def wanted() -> bool:
-            return bool(transit.wants(passage))
-
-        await eventually(wanted)
-        transit.give("milan", {passage: "10.70.0.9"})
-        await of.finds({"db-0": "10.82.0.5", "db-2": "10.83.0.9"})
+        await of.is_given(passage)
         before = await of.milan.there.get(SHADOW_ENDPOINT_SLICES, "db-1", THERE)
         of.milan.stop()
         await of.milan.start(of.nursery)
