@@ -243,6 +243,10 @@ class LentSlices(Controller[str]):
             return None
         if not wanted.spec.csr:
             return None
+        if self.queue.failures(name):
+            # One that has gone unseen, as its definition has, would be given everything again as
+            # soon as the garbage collector has taken it: ask before, and fail, which waits.
+            await self._client.get(RESOURCE_SLICES, name, namespace, decode=Partial)
         # Without its Tenant every slice is denied, and the consumer ends all that it runs here.
         whose = (namespace, self._peer.id)
         if whose not in self._tenants.store and not await self._tenants.surely_gone(whose):

@@ -14,6 +14,7 @@ from liqod.provider.timings import ProviderTimings
 from liqod.resources import (
     IDENTITIES,
     NAMESPACE_MAPS,
+    QUOTAS,
     RENEWS,
     RESOURCE_SLICES,
     VIRTUAL_NODES,
@@ -21,7 +22,7 @@ from liqod.resources import (
 )
 from simulator.storage.storage import Change
 from tests.simulated.borrower import eventually, offload
-from tests.simulated.members import Member, members
+from tests.simulated.members import AT_MILAN, AT_ROME, Member, members
 from tests.simulated.prepared import quiet
 
 SOON = ProviderTimings(orphans=0.2)
@@ -69,20 +70,26 @@ def test_the_page_of_resources_is_made_of_the_definitions():
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("owners", "made"), [(IDENTITIES, RENEWS), (RESOURCE_SLICES, VIRTUAL_NODES)]
+    ("where", "owners", "made"),
+    [
+        ("rome", IDENTITIES, RENEWS),
+        ("rome", RESOURCE_SLICES, VIRTUAL_NODES),
+        ("milan", RESOURCE_SLICES, QUOTAS),
+    ],
 )
-async def test_what_has_lost_its_owner_is_not_made_again_and_again(owners, made):
+async def test_what_has_lost_its_owner_is_not_made_again_and_again(where, owners, made):
     async with members("rome", "milan", timings=SOON) as (rome, milan):
         await rome.peer(milan)
-        await eventually(lambda: rome.admin.list(made, Selection("liqo-tenant-milan")))
+        there, place = (rome, AT_ROME) if where == "rome" else (milan, AT_MILAN)
+        await eventually(lambda: there.admin.list(made, Selection(place)))
         created = 0
 
         def count(change: Change) -> None:
             nonlocal created
             created += change.before is None
 
-        rome.cluster.registry.storage.of(name_of(made)).listeners.append(count)
-        await rome.admin.delete(CUSTOM_RESOURCES, name_of(owners))
-        await rome.gone(CUSTOM_RESOURCES, name_of(owners))
+        there.cluster.registry.storage.of(name_of(made)).listeners.append(count)
+        await there.admin.delete(CUSTOM_RESOURCES, name_of(owners))
+        await there.gone(CUSTOM_RESOURCES, name_of(owners))
         await trio.sleep(3)
         assert created <= 1
