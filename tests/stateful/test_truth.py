@@ -44,7 +44,7 @@ def said_of(case: Case, patch: pytest.MonkeyPatch) -> Said:
             site.elects = True
         made["rome"].inspected = made["milan"].inspected = True
         await made.start()
-        await trio.sleep(60)
+        await trio.sleep(20)
         for step in case.script:
             await (step.do(made) if isinstance(step, Step) else step(made))
         await trio.sleep(case.seconds)
