@@ -33,7 +33,7 @@ from tests.testbed import (
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.errors import Unavailable
 
-NAMES = ("rome", "milan", "turin")
+NAMES = ("rome", "milan")
 MARKS = ("cluster", "node", "viewer", "netns")
 BUILT: dict[str, Callable[[], object]] = {
     "wireguard": programs.find_wireguard,
@@ -66,13 +66,13 @@ def give_up(reason: Unavailable) -> NoReturn:
 
 
 class ControlPlanes:
-    """Up to three control planes, started when first asked for and kept for the whole run."""
+    """Up to two control planes, started when first asked for and kept for the whole run."""
 
     def __init__(self) -> None:
         self._planes: list[ControlPlane] = []
 
     def take(self, count: int) -> list[ControlPlane]:
-        """The first `count` planes (at most three); those that are missing start side by side."""
+        """The first `count` planes (at most two); those that are missing start side by side."""
         if count > len(NAMES):
             raise ValueError(f"there are {len(NAMES)} shared control planes, not {count}")
         try:
