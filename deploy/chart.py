@@ -18,7 +18,7 @@ import yaml
 
 from deploy import charthooks, chartschema
 from liqod import __version__
-from liqod.install import gateway, workload
+from liqod.install import dnsserver, gateway, workload
 from liqod.install.manifests import Manifest, Options, printable, render
 from liqod.install.refusals import OLDEST
 from liqod.resources.crdmanifests import crd_manifests
@@ -38,6 +38,7 @@ _NAMESPACE: Final = "word-of-the-namespace"
 _CLUSTER: Final = "word-of-the-cluster"
 _IMAGE: Final = "word-of-the-image"
 _NODE_IMAGE: Final = "word-of-the-other-image"
+_DNS_IMAGE: Final = "word-of-the-image-of-names"
 _SERVER: Final = "word-of-the-server"
 _PRIORITY: Final = "word-of-the-priority"
 _REPLICAS: Final = 104729
@@ -55,12 +56,14 @@ _BASE: Final = Options(
     node_image=_NODE_IMAGE,
     replicas=_REPLICAS,
     server=_SERVER,
+    dns_image=_DNS_IMAGE,
 )
 SWITCHES: Final = {
     "network": ".Values.networking.enabled",
     "cluster_profiles": ".Values.clusterProfiles",
     "storage": ".Values.storage",
     "services": ".Values.services",
+    "dns_server": ".Values.dnsServer.enabled",
 }
 """Options that are true or false, each with the value that chooses."""
 FILES: Final = {
@@ -73,14 +76,18 @@ FILES: Final = {
     "PodDisruptionBudget": "daemon",
     "Service": "daemon",
 }
-"""Templates by the kind of what is in them; all others are ``installation``."""
+"""Templates by the kind of what is in them; all others are ``installation``, but those of the DNS
+server of the names of the set, which are ``dns``."""
 
 
 def files() -> dict[str, str]:
     """The text of each file that is made, by its path in the chart."""
     templates: dict[str, str] = {}
     for manifest, text in _pieces():
-        name = f"templates/{FILES.get(manifest['kind'], 'installation')}.yaml"
+        name = FILES.get(manifest["kind"], "installation")
+        if manifest["metadata"]["name"] == dnsserver.NAME:
+            name = "dns"
+        name = f"templates/{name}.yaml"
         templates[name] = templates.get(name, MADE) + text
     return {
         "Chart.yaml": _about(),
@@ -188,9 +195,9 @@ def _configured(secret: Manifest) -> str:
 
 def _template(manifest: Manifest) -> str:
     """The template of one object."""
-    if manifest["kind"] == "Deployment":
+    if manifest["kind"] == "Deployment" and manifest["metadata"]["name"] != dnsserver.NAME:
         manifest = _settable(manifest)
-    if manifest["kind"] == "DaemonSet":
+    elif manifest["kind"] in ("Deployment", "DaemonSet"):
         manifest = _in_pods(manifest, {f"{_OPTIONAL}imagePullSecrets": None})
         if manifest["metadata"]["name"] == gateway.NODES:
             template = manifest["spec"]["template"]
@@ -284,6 +291,7 @@ _EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (
     (rf"(:|-) {_NAMESPACE}$", r"\1 {{ .Release.Namespace | quote }}"),
     (_NAMESPACE, "{{ .Release.Namespace }}"),
     (_CLUSTER, "{{ .Values.clusterID | quote }}"),
+    (_DNS_IMAGE, f'{{{{ .Values.dnsServer.image | default "{dnsserver.IMAGE}" | quote }}}}'),
     (_NODE_IMAGE, '{{ include "liqod.nodeImage" . | quote }}'),
     (_IMAGE, f'{{{{ .Values.image | default "{workload.IMAGE}" | quote }}}}'),
     (str(_REPLICAS), "{{ .Values.replicas }}"),

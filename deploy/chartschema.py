@@ -38,6 +38,7 @@ def schema() -> Schema:
         "clusterProfiles": _SWITCH,
         "storage": _SWITCH,
         "services": _SWITCH,
+        "dnsServer": _table({"enabled": _SWITCH, "image": _TEXT}),
         "pluginRights": _by_reflector(_rule()),
         "unpeerOnUninstall": _SWITCH,
         "config": config,

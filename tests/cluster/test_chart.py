@@ -165,9 +165,13 @@ CASES: dict[str, tuple[tuple[str, ...], Options]] = {
         Options(storage=True, network=False),
     ),
     "services alone": (("--set", "services=true"), Options(services=True)),
+    "a DNS server": (
+        ("--set", "services=true,dnsServer.enabled=true,dnsServer.image=registry.example/dns:1"),
+        Options(services=True, dns_server=True, dns_image="registry.example/dns:1"),
+    ),
     "every switch": (
-        ("--set", "storage=true,clusterProfiles=true,services=true"),
-        Options(storage=True, cluster_profiles=True, services=True),
+        ("--set", "storage=true,clusterProfiles=true,services=true,dnsServer.enabled=true"),
+        Options(storage=True, cluster_profiles=True, services=True, dns_server=True),
     ),
 }
 
@@ -223,7 +227,7 @@ def test_places_of_pods_can_be_set(helm: Helm) -> None:
         helm.template(
             *("--set", "nodeSelector.disk=ssd,priorityClassName=high"),
             *("--set", "imagePullSecrets[0].name=pull,tolerations[0].operator=Exists"),
-            *("--set", "resources.limits.memory=1Gi"),
+            *("--set", "resources.limits.memory=1Gi,services=true,dnsServer.enabled=true"),
         )
     )
     spec = found["Deployment", "liqo", "liqod"]["spec"]["template"]["spec"]
@@ -235,7 +239,7 @@ def test_places_of_pods_can_be_set(helm: Helm) -> None:
         "limits": {"memory": "1Gi"},
     }
     workloads = [one for key, one in found.items() if key[0] in ("Deployment", "DaemonSet")]
-    assert len(workloads) == 2
+    assert len(workloads) == 3
     for each in workloads:
         assert each["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "pull"}]
 
@@ -281,6 +285,8 @@ def test_rights_for_a_plugin_are_those_of_the_command(helm: Helm) -> None:
         ("config.provider.pod_securty=restricted", "pod_securty"),
         ("config.provider.pod_security=tight", "pod_security"),
         ("replicas=0", "replicas"),
+        ("dnsServer.enabled=true", "so set services"),
+        ("services=true,dnsServer.enabled=yes", "enabled"),
         ("pluginRights.a[0].verb={get}", "verb"),
         (
             "pluginRights.a[0].verbs={*},pluginRights.a[0].apiGroups={b},pluginRights.a[0].resources={c}",

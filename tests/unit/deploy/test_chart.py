@@ -51,7 +51,7 @@ def test_every_word_became_an_expression():
 def test_every_value_is_in_the_schema_and_every_key_of_it_is_a_value():
     values = SCHEMA["properties"]
     assert values.keys() == VALUES.keys() | {"clusterID", "global"}
-    for name in ("apiServer", "networking", "monitoring"):
+    for name in ("apiServer", "networking", "dnsServer", "monitoring"):
         assert values[name]["properties"].keys() == VALUES[name].keys()
     assert SCHEMA["required"] == ["clusterID"]
 
@@ -87,6 +87,7 @@ def test_the_defaults_are_those_of_an_installation():
     assert VALUES["networking"]["enabled"] == Options().network
     assert VALUES["storage"] == Options().storage
     assert VALUES["clusterProfiles"] == Options().cluster_profiles
+    assert VALUES["dnsServer"] == {"enabled": False, "image": Options().dns_image}
 
 
 def test_the_image_has_one_name():
