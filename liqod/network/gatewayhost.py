@@ -4,7 +4,7 @@ The data path, the probes and the tunnels' backends are handed on from here, so 
 network can be run with others in their place.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, NoReturn, Protocol
 
 import msgspec
@@ -98,28 +98,31 @@ async def nowhere(around: Surroundings) -> GatewayHost:
     return NOWHERE
 
 
-async def take_down(machine: GatewayHost, names: PeerNames, makers: Collection[str] = ()) -> None:
+async def take_down(machine: GatewayHost, names: PeerNames) -> None:
     """Have nothing of a peer's on this machine, by its names alone.
 
-    Args:
-        machine: this machine.
-        names: of the peer.
-        makers: the backends by which it can have a tunnel, of which none that is parked is passed
-            over; empty where they are not known.
+    A backend that is parked is passed over where the record of the peer's namespace shows that no
+    tunnel is its own. Where one is, or may be, an empty namespace keeps that record until it ends.
 
     Raises:
         LiqodError: something does not go; what did is gone.
     """
+    datapath = machine.datapath
+    makers = await datapath.makers(names) if datapath is not None else None
     failed: list[LiqodError] = []
+    parked: list[str] = []
     for backend, build in machine.tunnels.items():
         try:
             await build(names).down()
         except PluginParked as error:
-            if not makers or backend in makers:
+            if makers is None or backend in makers:
                 failed.append(error)
+                parked.append(backend)
         except LiqodError as error:  # no tunnel prevents the removal of the rest
             failed.append(error)
-    if machine.datapath is not None:
-        await machine.datapath.remove(names)
+    if datapath is not None:
+        await datapath.remove(names)
+        for backend in parked:
+            await datapath.prepare(names, backend)
     if failed:
         raise failed[0]

@@ -36,6 +36,22 @@ async def test_is_made_once_with_its_mark_and_deleted(networks: Networks) -> Non
     assert name not in namespaces.names("liqod-")
 
 
+async def test_records_the_backends_that_have_made_a_tunnel_in_it(networks: Networks) -> None:
+    name = networks.adopt(f"liqod-{secrets.token_hex(4)}")
+    assert await namespaces.backends(name) == frozenset(), "none can, where it is not there"
+    assert await namespaces.make(name, MARK)
+    assert await namespaces.backends(name) is None, "somebody else's record is not known"
+    for backend in ("wireguard", "rope", "wireguard"):
+        await namespaces.note_backend(name, backend)
+    assert await namespaces.backends(name) == frozenset({"wireguard", "rope"})
+    assert await namespaces.mark(name) == MARK
+    # One that the kernel does not take is not recorded: no tunnel waits for that.
+    await namespaces.note_backend(name, "a" * 200)
+    assert await namespaces.backends(name) == frozenset({"wireguard", "rope"})
+    assert await namespaces.delete(name)
+    assert await namespaces.backends(name) == frozenset()
+
+
 async def test_a_file_that_a_crash_left_becomes_a_namespace(networks: Networks) -> None:
     name = networks.adopt(f"liqod-{secrets.token_hex(4)}")
     (namespaces.FOLDER / name).touch()

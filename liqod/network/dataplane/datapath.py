@@ -84,8 +84,11 @@ class KernelDatapath:
         for attended in self._attended.values():
             attended.node(touched)
 
-    async def prepare(self, names: PeerNames) -> None:
+    async def prepare(self, names: PeerNames, backend: str = "") -> None:
         """Have a peer's network namespace, in which its tunnel is to be.
+
+        Args:
+            backend: by which it is to be, which is recorded; empty where none is made now.
 
         Raises:
             NetworkError: it cannot be had, or is another daemon's.
@@ -98,6 +101,16 @@ class KernelDatapath:
             found = await namespaces.mark(names.namespace)
             if nft.is_anothers(found, names.mark):
                 raise NetworkError(f"the network namespace {names.namespace} is of {found}")
+        if backend:
+            await namespaces.note_backend(names.namespace, backend)
+
+    async def makers(self, names: PeerNames) -> frozenset[str] | None:
+        """The backends by which a peer can have a tunnel; None where they are not known.
+
+        Raises:
+            NetworkError: the kernel cannot be asked.
+        """
+        return await namespaces.backends(names.namespace)
 
     async def apply(self, plan: PeerPlan) -> list[KernelChange]:
         """Apply the plan of a peer's links, routes, rules and filters; return the changes.

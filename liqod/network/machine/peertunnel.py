@@ -182,8 +182,8 @@ class PeerTunnel:
         if self._attended is not None and self._attended.active != desired.active:
             self._release()
         control.on_begun(desired)
-        await datapath.prepare(self._names)
         tunnel = self._tunnel_of(desired.gateway.backend)
+        await datapath.prepare(self._names, desired.gateway.backend)
         try:
             if (lacks := await tunnel.problem()) is not None:
                 raise LiqodError(lacks)
@@ -233,8 +233,7 @@ class PeerTunnel:
     async def _remove(self) -> None:
         """Have nothing of the peer's on this machine. Raises LiqodError: something does not go."""
         self._release()
-        maker = self._control.maker
-        await take_down(self._host(), self._names, (maker,) if maker else ())
+        await take_down(self._host(), self._names)
         self._tunnel = self._laid = None
 
     def _tunnel_of(self, backend: str) -> Tunnel:

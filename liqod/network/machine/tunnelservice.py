@@ -54,21 +54,17 @@ class Ordered:
     Attributes:
         order: the newest; None for none.
         ends: numbers of the ends that were requested and have not come yet: they come first.
-        makers: the backends by which there may be a tunnel; empty where they are not known.
         news: of both.
     """
 
     def __init__(self) -> None:
         self.order: TunnelOrder | None = None
-        self.makers: set[str] = set()
         self.ends: list[int] = []
         self.news = Notifier()
 
     def have(self, order: TunnelOrder | None) -> None:
         """Have a tunnel, or attend none."""
         self.order = order
-        if order is not None:
-            self.makers.add(order.gateway.backend)
         self.news.notify()
 
     def end(self, number: int) -> None:
@@ -206,9 +202,7 @@ class TunnelService:
         while ordered.ends or ordered.order is not None:
             if ordered.ends:
                 numbers = tuple(ordered.ends)
-                problem = await self._end(peer, ordered)
-                if not problem:
-                    ordered.makers = {ordered.order.gateway.backend} if ordered.order else set()
+                problem = await self._end(peer)
                 for number in numbers:
                     self._send(TunnelEnded(number, problem))
                 del ordered.ends[: len(numbers)]
@@ -253,10 +247,10 @@ class TunnelService:
         told = (TunnelState("Error", reason), TunnelFigures(device=reason))
         self._send(TunnelReport(peer=peer, state=told[0], judged=False, figures=told[1]))
 
-    async def _end(self, peer: str, ordered: Ordered) -> str:
+    async def _end(self, peer: str) -> str:
         """Have nothing of a peer's; why something is left, empty where all is gone."""
         try:
-            await take_down(self._present(), self._names(peer), ordered.makers)
+            await take_down(self._present(), self._names(peer))
         except LiqodError as error:
             return str(error)
         except Exception as error:

@@ -63,8 +63,11 @@ class Noting:
     carries: bool = False
     """True if it makes websockets, too, in which the tunnel's packets can go."""
 
-    async def prepare(self, names: PeerNames) -> None:
+    async def prepare(self, names: PeerNames, backend: str = "") -> None:
         self.did.append("begin")
+
+    async def makers(self, names: PeerNames) -> frozenset[str] | None:
+        return None
 
     async def apply(self, plan: PeerPlan) -> list[KernelChange]:
         if self.refuses:

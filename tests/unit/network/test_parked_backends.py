@@ -27,9 +27,12 @@ UNSEEN = "this machine cannot be looked at now: Too many open files"
 class Parked(Machine):
     """A machine with a backend of a third party's that is not called now."""
 
+    parked: bool = True
+
     async def look(self, around: Surroundings) -> GatewayHost:
         found = await super().look(around)
-        return replace(found, tunnels={**found.tunnels, "rope": parked})
+        rope = parked if self.parked else self.build
+        return replace(found, tunnels={**found.tunnels, "rope": rope})
 
 
 def parked(names: PeerNames) -> Tunnel:
@@ -45,21 +48,53 @@ class Unseen(Machine):
 
 
 async def test_a_parked_backend_is_in_the_way_of_those_ends_alone_that_may_be_its_own():
-    async with serving(Parked()) as (machine, service):
+    made = Parked(
+        # Of these this program knows no order: an earlier one had it.
+        namespaces={
+            "bern": frozenset({"wireguard"}),
+            "oslo": frozenset({"wireguard", "rope"}),
+            "turin": None,
+        }
+    )
+    async with serving(made) as (machine, service):
         service.receive(ORDER)
+        service.receive(replace(OSLO, peer="lima", gateway=replace(GATEWAY, backend="rope")))
         await settled()
-        service.receive(replace(OSLO, gateway=replace(GATEWAY, backend="rope")))
-        await settled()
-        # Of the last one this program knows no order: an earlier one may have had it.
-        for number, peer in enumerate(("milan", "oslo", "turin"), 5):
+        ended = {
+            "milan": "",  # ordered, by another backend
+            "lima": "",  # ordered by this one, which was parked already and has made nothing
+            "bern": "",
+            "paris": "",  # never ordered
+            "oslo": PARKED,
+            "turin": PARKED,  # by a program that has recorded nothing
+        }
+        for number, peer in enumerate(ended, 5):
             service.receive(EndTunnel(number, peer))
             await settled()
-        assert machine.answers()[-3:] == [
-            TunnelEnded(5),
-            TunnelEnded(6, PARKED),
-            TunnelEnded(7, PARKED),
-        ]
-        assert all(("remove", each) in machine.did for each in ("milan", "oslo", "turin"))
+        answers = [TunnelEnded(number, why) for number, why in enumerate(ended.values(), 5)]
+        assert machine.answers()[-len(ended) :] == answers
+        assert all(("remove", each) in machine.did for each in ended)
+
+
+async def test_what_a_parked_backend_has_left_is_remembered_until_it_has_ended():
+    machine = Parked(namespaces={"turin": None})
+    async with serving(machine) as (_, service):
+        for number in (5, 6):
+            service.receive(EndTunnel(number, "turin"))
+            await settled()
+    assert machine.namespaces == {"turin": frozenset({"rope"})}
+    machine.news.clear()
+    async with serving(machine) as (_, service):  # which knows of no end, nor of an order
+        service.receive(EndTunnel(7, "turin"))
+        await settled()
+        assert machine.answers() == [TunnelEnded(7, PARKED)]
+        machine.parked = False
+        service.receive(ReadMachine(8))
+        await settled()
+        service.receive(EndTunnel(9, "turin"))
+        await settled()
+        assert machine.answers()[-1] == TunnelEnded(9)
+    assert machine.namespaces == {}
 
 
 async def test_a_machine_that_cannot_be_looked_at_now_lacks_nothing():

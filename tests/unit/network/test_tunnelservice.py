@@ -51,6 +51,8 @@ class Machine:
     did: list[tuple[str, str]] = field(default_factory=list)
     refuses: dict[str, Exception] = field(default_factory=dict)
     left: list[str] = field(default_factory=list)
+    namespaces: dict[str, frozenset[str] | None] = field(default_factory=dict)
+    """The records of peers' namespaces; None for one that has none."""
     watched: int = 0
     held: trio.Event | None = None
     news: list[TunnelNews] = field(default_factory=list)
@@ -64,8 +66,14 @@ class Machine:
         await trio.sleep_forever()
         raise AssertionError
 
-    async def prepare(self, names: PeerNames) -> None:
+    async def prepare(self, names: PeerNames, backend: str = "") -> None:
         await trio.lowlevel.checkpoint()
+        noted = self.namespaces.get(names.peer_id) or frozenset()
+        self.namespaces[names.peer_id] = noted | ({backend} if backend else set())
+
+    async def makers(self, names: PeerNames) -> frozenset[str] | None:
+        await trio.lowlevel.checkpoint()
+        return self.namespaces.get(names.peer_id, frozenset())
 
     async def apply(self, plan: PeerPlan) -> list[KernelChange]:
         self._do("apply", plan.names.peer_id)
@@ -78,6 +86,7 @@ class Machine:
         if self.held is not None:
             await self.held.wait()
         self._do("remove", names.peer_id or names.hash)
+        self.namespaces.pop(names.peer_id, None)
         return []
 
     async def leftovers(self, known: list[PeerNames]) -> list[PeerNames]:

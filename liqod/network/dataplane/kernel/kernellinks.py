@@ -21,7 +21,9 @@ from liqod.netlink import (
     NetlinkRefused,
     attributes,
     inside,
+    nest,
     number,
+    pairs,
     read_number,
     read_text,
     text,
@@ -32,12 +34,13 @@ _LINK = struct.Struct("=BxHiII")
 _ADDRESS = struct.Struct("=BBBBI")
 _NEIGHBOUR = struct.Struct("=BBHiHBB")
 
-NEW_LINK, DELETE_LINK, GET_LINK = 16, 17, 18
+NEW_LINK, DELETE_LINK, GET_LINK, NEW_PROPERTY = 16, 17, 18, 108
 NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS = 20, 21, 22
 NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR = 28, 29, 30
 
 # Attributes of links.
 _MAC, _NAME, _MTU, _INFO, _ALIAS, _WANTED = 1, 3, 4, 18, 20, 29
+_PROPERTIES, _ALTERNATIVE_NAME = 52, 53
 _KIND, _DATA = 1, 2
 _NO_ADDRESSES = 1
 _VNI, _LOCAL, _LEARNING, _PORT, _LOCAL_6 = 1, 4, 7, 15, 17
@@ -62,6 +65,7 @@ class KernelLink(msgspec.Struct, frozen=True):
         up: whether it is set up.
         kind: such as ``veth``; empty for hardware and the loopback device.
         overlay: number, port, local address and whether it learns, of a VXLAN device.
+        alternative_names: as ``ip link`` shows them.
     """
 
     index: int
@@ -72,6 +76,7 @@ class KernelLink(msgspec.Struct, frozen=True):
     up: bool
     kind: str
     overlay: tuple[int, int, str, bool] | None = None
+    alternative_names: tuple[str, ...] = ()
 
 
 def find(netlink: Netlink, name: str) -> KernelLink | None:
@@ -131,6 +136,12 @@ def set_up(
         if Path("/proc/net/if_inet6").exists():
             wanted.append(_unaddressed())
     netlink.change(NEW_LINK, 0, *wanted, index=number_of, flags=UP if up else 0, change=UP)
+
+
+def add_name(netlink: Netlink, number_of: int, name: str) -> None:
+    """Gives a link an alternative name."""
+    body = _LINK.pack(0, 0, number_of, 0, 0) + nest(_PROPERTIES, text(_ALTERNATIVE_NAME, name))
+    netlink.request(NEW_PROPERTY, CREATE | EXCLUSIVE, body)
 
 
 def add_veth(netlink: Netlink, link: Veth, mark: str, peers_namespace: int) -> None:
@@ -273,6 +284,11 @@ def _found(answer: bytes) -> KernelLink:
         bool(flags & UP),
         kind,
         _overlay(attributes(info.get(_DATA, b""))) if kind == "vxlan" else None,
+        tuple(
+            read_text(value)
+            for each, value in pairs(said.get(_PROPERTIES, b""))
+            if each == _ALTERNATIVE_NAME
+        ),
     )
 
 

@@ -2,13 +2,15 @@
 
 A name is a file in ``/run/netns``, as ``ip netns`` has it, so that a namespace outlives the process
 that made it. The mark of its owner is the alias of its loopback device, which is set before it gets
-its name: there is no namespace of ours without one. In a pod names are its container's, and gone
-with that, and so are the namespaces.
+its name: there is no namespace of ours without one. That device's alternative names record which
+backends have made a tunnel in it. In a pod names are its container's, and gone with that, and so
+are the namespaces.
 """
 
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,7 +18,7 @@ from typing import TypeVar
 import trio
 
 from liqod.errors import NetworkError
-from liqod.netlink import Netlink
+from liqod.netlink import Netlink, NetlinkRefused
 from liqod.network.dataplane.kernel import kernellinks, mounts
 from liqod.network.dataplane.kernel.mounts import call, mount
 
@@ -29,6 +31,8 @@ AT_ONCE = 16
 the tables of many along."""
 
 CLONE_NEWNET = 0x40000000
+BACKEND = "liqod-backend-"
+"""How the record of a backend begins."""
 
 _limit: trio.CapacityLimiter | None = None
 
@@ -104,6 +108,39 @@ async def mark(name: str) -> str:
             return found.alias if found is not None else ""
 
     return await inside(name, look)
+
+
+async def note_backend(name: str, backend: str) -> None:
+    """Records that a backend makes a tunnel in the namespace.
+
+    Linux before 5.5 keeps no such record.
+    """
+
+    def note() -> None:
+        with Netlink() as netlink:
+            found = kernellinks.find(netlink, "lo")
+            if found is not None and BACKEND + backend not in found.alternative_names:
+                with suppress(NetlinkRefused):
+                    kernellinks.add_name(netlink, found.index, BACKEND + backend)
+
+    await inside(name, note)
+
+
+async def backends(name: str) -> frozenset[str] | None:
+    """The backends that have made a tunnel in the namespace, if there is one.
+
+    Returns:
+        None where there is a namespace without a record.
+    """
+
+    def look() -> frozenset[str] | None:
+        with Netlink() as netlink:
+            found = kernellinks.find(netlink, "lo")
+        every = found.alternative_names if found is not None else ()
+        noted = (each.removeprefix(BACKEND) for each in every if each.startswith(BACKEND))
+        return frozenset(noted) or None
+
+    return await inside(name, look) if exists(name) else frozenset()
 
 
 def _make(name: str, mark: str) -> bool:
