@@ -1,11 +1,12 @@
 """The cost of many websocket peers to a gateway, and how soon one is joined, and taken over.
 
 The first table is of two gateways with 1 and with 32 tunnels by websocket between them: all that
-their connections carry together, one connection for each tunnel, and the memory of the programs
-that carry them. The second is of clusters with embedded API servers whose nodes are network
-namespaces: seconds from the request to join two networks until both sides say that they are joined,
-by WireGuard, and by websocket where no UDP passes; and the gap in a flow of echo requests from pod
-to pod when the gateway of one of them is unplugged, and another node follows.
+their connections carry together within one time in which each of them flows, one connection for
+each tunnel, and the memory of the programs that carry them. The second is of clusters with embedded
+API servers whose nodes are network namespaces: seconds from the request to join two networks until
+both sides say that they are joined, by WireGuard, and by websocket where no UDP passes; and the gap
+in a flow of echo requests from pod to pod when the gateway of one of them is unplugged, and another
+node follows.
 
 Needs root, and Debian's containernetworking-plugins for the pods.
 """
@@ -14,9 +15,9 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,9 +28,9 @@ import trio
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from benchmarks import tunnels
-from benchmarks.network import connection
 from benchmarks.report import Report
 from benchmarks.stage import run
+from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import Side
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.providers import TUNNEL_ADDRESSES, Place, Tunnel
@@ -52,6 +53,37 @@ NO_UDP = (
     "table inet wall {\nchain c {\ntype filter hook input priority 0\n"
     "iifname wan meta l4proto udp drop\n}\n}\n"
 )
+PORT = 5201
+WARM = 1.0
+"""Seconds for which all connections flow before their bytes count."""
+
+RECEIVER = f"""
+import socket, sys, time
+listener = socket.create_server(("", {PORT}))
+print("listens", flush=True)
+came, _ = listener.accept()
+begins, ends = map(float, sys.stdin.readline().split())
+space, counted, at = bytearray(1 << 16), 0, 0.0
+while at < ends and (size := came.recv_into(space)):
+    at = time.monotonic()
+    if begins <= at < ends:
+        counted += size
+print(counted if at >= ends else 0, flush=True)
+"""
+"""Counts what it gets within a time. The clock is the same in all programs of a machine."""
+SENDER = f"""
+import socket, sys
+to = socket.create_connection((sys.argv[1], {PORT}), timeout=10)
+print("connected", flush=True)
+sys.stdin.readline()
+data = bytes(1 << 18)
+try:
+    while True:
+        to.sendall(data)
+except ConnectionError:
+    pass
+"""
+"""Sends from when it is told until the receiver has ended."""
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -139,21 +171,43 @@ def _wait(namespace: str) -> None:
 
 
 def _together(places: list[dict[Side, str]], seconds: float) -> float:
-    """Gbit/s of one connection by each tunnel, all at once."""
-    rates: list[float] = []
+    """Gbit/s of one connection by each tunnel, within one time in which all of them flow."""
+    with ExitStack() as kept:
+        begin = partial(_begun, kept)
+        receivers = [begin(each["server"], RECEIVER) for each in places]
+        senders = [begin(each["client"], SENDER, TUNNEL_ADDRESSES["server"]) for each in places]
+        # Here no connection has sent anything, and below each goes on until its receiver's end.
+        begins = time.monotonic() + WARM
+        for each in (*receivers, *senders):
+            _say(each, f"{begins} {begins + seconds}")
+        counted = [int(_line(each) or 0) for each in receivers]
+    if not all(counted):
+        raise RuntimeError(f"{counted.count(0)} of {len(places)} connections did not flow")
+    return 8 * sum(counted) / seconds / 1e9
 
-    def one(spaces: dict[Side, str]) -> None:
-        ends = (spaces["client"], spaces["server"], TUNNEL_ADDRESSES["server"])
-        rates.append(connection(*ends, seconds)[0])
 
-    threads = [threading.Thread(target=one, args=(each,)) for each in places]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if len(rates) < len(places):
-        raise RuntimeError(f"{len(places) - len(rates)} of {len(places)} connections failed")
-    return sum(rates)
+def _begun(kept: ExitStack, namespace: str, program: str, *words: str) -> subprocess.Popen[str]:
+    """A program in a namespace that is ready."""
+    command = ["nsenter", f"--net={namespaces.path(namespace)}", sys.executable, "-c", program]
+    pipe = subprocess.PIPE
+    made = kept.enter_context(
+        subprocess.Popen([*command, *words], stdin=pipe, stdout=pipe, text=True)
+    )
+    kept.callback(made.kill)
+    if _line(made) == "":
+        raise RuntimeError(f"a connection of {namespace} failed")
+    return made
+
+
+def _line(program: subprocess.Popen[str]) -> str:
+    assert program.stdout is not None
+    return program.stdout.readline()
+
+
+def _say(program: subprocess.Popen[str], line: str) -> None:
+    assert program.stdin is not None
+    program.stdin.write(f"{line}\n")
+    program.stdin.flush()
 
 
 def _memory(gateway: Gateway) -> float:
