@@ -146,6 +146,7 @@ class DiscoveryManager:
             ),
             announcement=self._adverts.announcement,
             publish=partial(publish, context.client),
+            in_cluster=context.in_cluster,
         )
         settings = self._plugins.settings("discovery", provider.name)
         gauge = self._plugins.gauge("discovery", provider.name)

@@ -136,6 +136,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
         publish: makes an object of this cluster match a manifest, its status included;
             ``await publish(kind, manifest)``. Raises LiqodError, also where the object is somebody
             else's. The daemon needs the rights for it.
+        in_cluster: whether the daemon runs as a pod, which is not in the network of its node.
     """
 
     cluster_id: str
@@ -143,6 +144,7 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     configured: tuple[Configured, ...] = ()
     announcement: Callable[[], Announcement | None] = lambda: None
     publish: Callable[[Kind, Mapping[str, Any]], Awaitable[None]] = publishes_nothing
+    in_cluster: bool = False
 
 
 class Discovery(Protocol):

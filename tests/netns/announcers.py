@@ -150,6 +150,7 @@ class Home:
         self.hub, self.config = Hub(), parse("")
         self.informers = SimpleNamespace(share=share)
         self.client = None
+        self.in_cluster = False
 
 
 async def _main(plugin: str, told: dict[str, Any]) -> None:

@@ -49,6 +49,10 @@ MOST_RECORDS = 20_000
 answer at once tell no more. The plugin then ends and begins anew after a pause."""
 CLOSING = 2.0
 """Seconds for saying farewell."""
+NOBODY_NEAR = (
+    "no cluster is met from the network of pods: name an interface of this pod that leads to "
+    "others ([plugins.settings.mdns] interfaces), or use dns-srv, [[peers]] or liqod invite"
+)
 
 Sighted = Callable[[Sighting], None]
 Opening = Callable[[Sequence[str], Callable[[], None]], "Edge"]
@@ -60,7 +64,8 @@ class MdnsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How mDNS is used.
 
     Attributes:
-        interfaces: names of the interfaces; those by which others may be reached, if empty.
+        interfaces: names of the interfaces; those by which others may be reached, if empty. A
+            daemon in a pod has to name them.
         announce: whether this cluster is announced, too.
         every: seconds between two announcements.
     """
@@ -99,9 +104,11 @@ class Mdns:
         """Report sightings until cancelled.
 
         Raises:
-            ConfigError: zeroconf is not installed.
+            ConfigError: zeroconf is not installed, or the daemon is in the network of pods.
             TransientError: there is no interface, or it is flooded.
         """
+        if self._services.in_cluster and not self._settings.interfaces:
+            raise ConfigError(NOBODY_NEAR)
         token = trio.lowlevel.current_trio_token()
 
         def wake() -> None:

@@ -15,10 +15,11 @@ from liqod.discovery.sightings import MOST_SEEN, AdvertContent
 from liqod.errors import ProtocolError
 from liqod.inspect import components
 from liqod.inspect.summary import EventSummary
+from liqod.plugins.discovery import mdns
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
 from liqod.plugins.providers import DiscoveryProvider, Sighting
-from liqod.telemetry.events import ClusterSighted
+from liqod.telemetry.events import ClusterSighted, DiscoveryFailed
 from liqod.telemetry.hub import Hub
 
 
@@ -63,11 +64,15 @@ class Reporting:
         raise AssertionError
 
 
-def context_of(text: str = "") -> Any:
+def context_of(text: str = "", *, in_cluster: bool = False) -> Any:
     """As much of a ClusterContext as discovery needs."""
-    informers = SimpleNamespace(share=None)
     return SimpleNamespace(
-        cluster_id="rome", hub=Hub(), config=config.parse(text), informers=informers, client=None
+        cluster_id="rome",
+        hub=Hub(),
+        config=config.parse(text),
+        informers=SimpleNamespace(share=None),
+        client=None,
+        in_cluster=in_cluster,
     )
 
 
@@ -119,6 +124,20 @@ def watched(nursery, monkeypatch):
 
 
 NAMED = "[[peers]]\nid = 'milan'\n"
+
+
+async def test_mdns_in_a_pod_fails_and_says_what_to_use_instead(nursery):
+    context = context_of(in_cluster=True)
+    events: list[Any] = []
+    context.hub.listen(lambda event: events.append(event.payload))
+    settings = {("discovery", "mdns"): mdns.MdnsSettings()}
+    host = PluginHost(Plugins(discovery=tuple(mdns.liqod_discovery()), settings=settings))
+    await nursery.start(DiscoveryManager(context, host, Signed()).run)
+    await trio.testing.wait_all_tasks_blocked()
+    [failed] = [each for each in events if isinstance(each, DiscoveryFailed)]
+    assert mdns.NOBODY_NEAR in failed.reason
+    assert host.gauge("discovery", "mdns").error == mdns.NOBODY_NEAR
+    nursery.cancel_scope.cancel()
 
 
 async def test_of_ever_more_clusters_so_many_are_kept(watched, nursery, caplog):

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 import trio
 
-from liqod.errors import TransientError
+from liqod.errors import ConfigError, TransientError
 from liqod.plugins import loader
 from liqod.plugins.discovery import mdns, texts
 from liqod.plugins.discovery.mdns import LONGEST, SHORTEST, Mdns, MdnsSettings, sighting
@@ -140,6 +140,24 @@ def listening(nursery, monkeypatch):
 async def settle(edge: StaticEdge, news: dict[str, News]) -> None:
     edge.hears(news)
     await trio.sleep(2 * mdns.GATHERED)
+
+
+async def test_a_pod_says_that_it_meets_nobody_unless_an_interface_is_named(nursery, monkeypatch):
+    monkeypatch.setattr(trio.to_thread, "run_sync", at_once)
+    services = Services(cluster_id="rome", share=share, in_cluster=True)
+    opened: list[Any] = []
+
+    def opening(interfaces: Any, wake: Any) -> Any:
+        opened.append(interfaces)
+        return StaticEdge()
+
+    with pytest.raises(ConfigError, match=r"from the network of pods.* dns-srv, .*liqod invite"):
+        await Mdns(MdnsSettings(), services, opening).run(list[Sighting]().append)
+    assert opened == []
+    named = Mdns(MdnsSettings(interfaces=("net1",)), services, opening)
+    await nursery.start(named.run, list[Sighting]().append)
+    assert opened == [("net1",)]
+    nursery.cancel_scope.cancel()
 
 
 async def test_an_instance_that_changes_its_cluster_is_another(listening, nursery):

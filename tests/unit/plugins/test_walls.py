@@ -64,6 +64,7 @@ def context_of(plugins: Plugins) -> Any:
         plugins=PluginHost(plugins, IMPATIENT),
         informers=SimpleNamespace(share=None),
         client=SimpleNamespace(raw=refused),
+        in_cluster=False,
     )
 
 
