@@ -46,6 +46,7 @@ _OPTIONAL: Final = "word-of-what-is-optional-"
 _FIELD: Final = "word-of-what-is-set-"
 _SUM: Final = "word-of-the-sum"
 _NODES_SUM: Final = "word-of-the-other-sum"
+_PROXY: Final = "word-of-the-proxy"
 _PLACED: Final = ("imagePullSecrets", "nodeSelector", "tolerations")
 """Values of where the daemon's pods, and that of the Job, may run."""
 _BASE: Final = Options(
@@ -202,6 +203,9 @@ def _template(manifest: Manifest) -> str:
         if manifest["metadata"]["name"] == gateway.NODES:
             template = manifest["spec"]["template"]
             template["metadata"] = {**template["metadata"], _NODES_SUM: None}
+            [container] = template["spec"]["containers"]
+            env = [*container["env"], {"name": _PROXY}]
+            template["spec"]["containers"] = [{**container, "env": env}]
     metadata = manifest["metadata"]
     if (
         manifest["kind"] in ("CustomResourceDefinition", "Namespace")
@@ -246,6 +250,7 @@ def _expressed(text: str) -> str:
     text = re.sub(rf"^( *)({_OPTIONAL}|{_FIELD})(\w+): null$", _nested, text, flags=re.M)
     text = re.sub(rf"^( *){_SUM}: null$", _sum, text, flags=re.M)
     text = re.sub(rf"^( *){_NODES_SUM}: null$", _nodes_sum, text, flags=re.M)
+    text = re.sub(rf"^( *)- name: {_PROXY}$", _proxy, text, flags=re.M)
     for pattern, expression in _EXPRESSIONS:
         text = re.sub(pattern, expression, text, flags=re.M)
     return text
@@ -285,6 +290,22 @@ def _nodes_sum(found: re.Match[str]) -> str:
         f"{indent}  {SUMMED}: {{{{ . | sha256sum }}}}\n"
         f"{indent}{{{{- end }}}}"
     )
+
+
+def _proxy(found: re.Match[str]) -> str:
+    """The proxy of websockets, with its password, of a Secret beside the pods of ``liqod node``."""
+    indent = found[1]
+    lines = ["{{- with .Values.networking.proxySecret }}"]
+    for key, optional in (("HTTPS_PROXY", "false"), ("NO_PROXY", "true")):
+        lines += [
+            f"- name: {key}",
+            "  valueFrom:",
+            "    secretKeyRef:",
+            "      name: {{ . | quote }}",
+            f"      key: {key}",
+            f"      optional: {optional}",
+        ]
+    return "\n".join(indent + each for each in (*lines, "{{- end }}"))
 
 
 _EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (

@@ -34,7 +34,7 @@ def schema() -> Schema:
         "nodeImage": _TEXT,
         "imagePullSecrets": _objects(),
         "replicas": {"type": "integer", "minimum": 1},
-        "networking": _table({"enabled": _SWITCH}),
+        "networking": _table({"enabled": _SWITCH, "proxySecret": _TEXT}),
         "clusterProfiles": _SWITCH,
         "storage": _SWITCH,
         "services": _SWITCH,

@@ -244,6 +244,29 @@ def test_places_of_pods_can_be_set(helm: Helm) -> None:
         assert each["spec"]["template"]["spec"]["imagePullSecrets"] == [{"name": "pull"}]
 
 
+def test_a_proxy_with_a_password_is_of_a_secret_and_not_of_a_configmap(helm: Helm) -> None:
+    found = rendered(helm.template("--set", "networking.proxySecret=proxy"))
+    pods = found["DaemonSet", "liqo-nodes", "liqod-node"]["spec"]["template"]
+    [node] = pods["spec"]["containers"]
+    assert [
+        (each["name"], each["valueFrom"]["secretKeyRef"])
+        for each in node["env"]
+        if each["name"].endswith("_PROXY")
+    ] == [
+        ("HTTPS_PROXY", {"name": "proxy", "key": "HTTPS_PROXY", "optional": False}),
+        ("NO_PROXY", {"name": "proxy", "key": "NO_PROXY", "optional": True}),
+    ]
+    for backend in ("websocket", "wireguard"):
+        named = f"config.plugins.settings.{backend}.proxy"
+        helm.template("--set", f"{named}=http://proxy:3128")
+        refused = ("--set", f"clusterID=rome,{named}=http://user:PLANTED@proxy:3128")
+        where = ("liqod", str(CHART), "--namespace", "liqo")
+        said = helm.run("template", *where, *refused, check=False).stderr
+        assert f"{named}: " in said
+        assert "networking.proxySecret" in said
+        assert "PLANTED" not in said
+
+
 def test_more_objects_come_by_value(helm: Helm) -> None:
     few = rendered(helm.template("--set", "networking.enabled=false"))
     switches = ("serviceMonitor", "prometheusRule", "dashboard")

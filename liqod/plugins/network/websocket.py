@@ -42,7 +42,7 @@ class WebsocketSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
     Attributes:
         proxy: URL of the HTTP proxy by which other clusters' servers are reached, ``none`` for
-            going there directly; where nothing is said, what the daemon's environment says
+            going there directly; where nothing is said, what the environment of `liqod node` says
             (``HTTPS_PROXY``, ``NO_PROXY``).
         proxy_ca: path of the certificates that a proxy's own may be issued by; the system's where
             nothing is said.
