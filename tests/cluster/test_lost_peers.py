@@ -16,6 +16,7 @@ from liqod.model.peering import intervals
 from tests.cluster.test_offloading import offload, settle
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import FOREIGN_CLUSTERS, Clusters
+from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member
 from tests.testbed.witness import Witness
 from tests.testbed.workloads import core, deployment, deployments, pod
@@ -177,16 +178,20 @@ def test_restored_from_an_old_backup(peered: Clusters, shop: str) -> None:
     milan.plane.restore(backup)
     back(rome, shop, 4)
 
-    def agree() -> bool:
+    def differences() -> dict[str, object]:
         old = milan.api.raw("GET", core(there, "configmaps", "early"))[1]
-        return (
-            set(milan.pods(there)) == set(here)
-            and b'"new"' in old
-            and milan.api.exists(core(there, "configmaps", "late"))
-            and set(milan.pods(f"{second}-rome")) == {"newcomer"}
-        )
+        compared = {
+            "pods": (set(milan.pods(there)), set(here)),
+            "the ConfigMap that changed": (b'"new"' in old, True),
+            "a new ConfigMap": (milan.api.exists(core(there, "configmaps", "late")), True),
+            "a new namespace": (set(milan.pods(f"{second}-rome")), {"newcomer"}),
+        }
+        return {what: pair for what, pair in compared.items() if pair[0] != pair[1]}
 
-    wait_until("both sides to agree", agree, 60)
+    try:
+        wait_until("both sides to agree", lambda: not differences(), 60)
+    except TestbedError as late:
+        raise TestbedError(f"{late}: there and here {differences()}") from late
     settle(rome, second, 1)
     assert uids(rome, shop) == here
     assert milan.api.exists(f"{others}/{shop}-theirs")

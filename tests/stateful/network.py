@@ -10,7 +10,7 @@ from typing import Any
 
 import trio
 
-from liqod.errors import Unreachable
+from liqod.errors import Unconnected, Unreachable
 from liqod.kube.http.wire import KeepAlive
 
 PORT = 6443
@@ -202,14 +202,14 @@ class Network:
                 await trio.sleep_forever()
             listening = self._listeners.get(host)
             if not listening:
-                raise Unreachable("cannot connect: Connection refused")
+                raise Unconnected("cannot connect: Connection refused")
             listener = listening[-1]
             line = Line(self, client, host)
             self.lines.add(line)
             try:
                 listener.coming.send_nowait(ServerEnd(line))
             except (trio.WouldBlock, trio.BrokenResourceError):
-                raise Unreachable("cannot connect: Connection refused") from None
+                raise Unconnected("cannot connect: Connection refused") from None
             return line
 
         return dial

@@ -25,7 +25,7 @@ from liqod.errors import (
     ProtocolError,
     TransientError,
     Unauthorized,
-    Unconnected,
+    Unreachable,
 )
 from liqod.kube.cache.handlers import Handler, Handlers
 from liqod.kube.cache.memoryquota import StoreUsage
@@ -215,8 +215,10 @@ class SharedInformer:
     def _note(self, error: LiqodError) -> None:
         """Note the consequences of an error for the next turn."""
         self._broken = True
-        # An unreachable server may come back from a backup: its objects are listed again.
-        if isinstance(error, Expired | NotFound | ProtocolError | Unconnected):
+        # A server that could not be reached may come back from a backup, and its versions be
+        # beyond ours by then: its objects are listed again.
+        away = isinstance(error, Unreachable) and not self._pace.through
+        if away or isinstance(error, Expired | NotFound | ProtocolError):
             self._version = ""
         if isinstance(error, Forbidden | NotFound | Unauthorized):
             self._pace.refused = True

@@ -145,7 +145,7 @@ class ShadowPods(Controller[Key]):
     def _on_shadow(self, change: StoreChange) -> Iterator[Key]:
         note_end(self._ended, change)
         self._grace_periods.update(change)
-        if not self._status.is_own_write(change):
+        if not self._status.shows_own_write(change):
             yield from self._at_once(change, edit=is_edit(change))
 
     def _on_pod(self, change: StoreChange) -> Iterator[Key]:

@@ -41,10 +41,17 @@ class ShadowStatusWriter:
         self._queue = queue
         self.written: dict[Key, tuple[str, ShadowStatus]] = {}
 
-    def is_own_write(self, change: StoreChange) -> bool:
-        """True if a change of a ShadowPod is no more than the status that was written."""
+    def shows_own_write(self, change: StoreChange) -> bool:
+        """True if a change of a ShadowPod is no more than the status that was written.
+
+        Then the store has it, and nothing is remembered: a ShadowPod that comes back from a backup
+        may have the very version again that it was written over.
+        """
         written = self.written.get(change.key)
-        return written is not None and rules.only_status(change.old, change.new, written[1])
+        own = written is not None and rules.only_status(change.old, change.new, written[1])
+        if own:
+            del self.written[change.key]
+        return own
 
     async def write(
         self, key: Key, shadow: Shadow, status: dict[str, Any], *, only_this: bool = False

@@ -82,6 +82,30 @@ async def test_a_server_that_was_away_is_listed_again(autojump_clock):
         assert ("initial", "") in it.asked()
 
 
+async def test_a_server_of_which_only_a_load_balancer_was_left_is_listed_again(autojump_clock):
+    """That takes connections and hangs up; what is behind it may have been restored meanwhile."""
+    cluster = Cluster(1)
+    async with followed(cluster) as it:
+        await it.informer.synced()
+
+        async def hang_up(asked: Asked) -> None:
+            asked.conn.close()
+
+        backup = dict(cluster.objects)
+        cluster.put("late")
+        await settle()
+        it.server.answer = hang_up
+        cluster.cut()
+        await settle(5)
+        cluster.objects = backup
+        cluster.history.clear()
+        for _ in range(3):
+            cluster.put("next")
+        it.server.answer = cluster
+        await settle(60)
+        assert it.names() == {"p0", "next"}
+
+
 async def test_410_lists_again(autojump_clock):
     cluster = Cluster(3)
     async with followed(cluster) as it:
