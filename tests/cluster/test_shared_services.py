@@ -30,7 +30,7 @@ WEB: dict[str, Any] = {
     "metadata": {"name": "web"},
     "spec": {"selector": {"app": "web"}, "ports": PORTS},
 }
-WISH = {"apiVersion": API, "kind": "ServiceExport", "metadata": {"name": "web"}}
+WISH: dict[str, Any] = {"apiVersion": API, "kind": "ServiceExport", "metadata": {"name": "web"}}
 EXPORT = group(API, "shop", "serviceexports", "web")
 IMPORT = group(API, "shop", "serviceimports", "web")
 

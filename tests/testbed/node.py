@@ -16,6 +16,7 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tests.testbed import image, machine, packages, programs, workspace
 from tests.testbed.api import wait_until
@@ -325,7 +326,7 @@ class NodeCluster:
         self._run("coredns", self.machine.inside, program, "-conf", str(corefile))
 
 
-def node_pod(name: str, command: str = "sleep 1000000") -> dict[str, object]:
+def node_pod(name: str, command: str = "sleep 1000000") -> dict[str, Any]:
     """A pod of the tests' image that runs `command` in its shell."""
     container = {
         "name": "main",

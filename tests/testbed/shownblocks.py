@@ -36,7 +36,6 @@ _VARIABLE: Final = re.compile(r"[A-Z_]+=\S* ")
 RELEASED = "takes minutes: test_offline.py makes one by the function that it calls"
 CHART = "brings Liqo's chart and images from where they are released"
 INTERNET = "has its image and a server from the internet: test_pods.py gives others"
-SERVER = "of a DNS server in pods: tests/cluster/test_service_names.py calls the same"
 
 ELSEWHERE: Final[Mapping[str, str | Mapping[str, str]]] = {
     "how-to/diagnose": {
@@ -46,10 +45,6 @@ ELSEWHERE: Final[Mapping[str, str | Mapping[str, str]]] = {
     "how-to/migration": {"liqoctl install --cluster-id NAME": CHART},
     "how-to/peering": {"liqod test network milan": INTERNET},
     "how-to/release": {"make release": RELEASED},
-    "how-to/service-names": {
-        "liqod install --dns-server": SERVER,
-        "liqod install --no-dns-server": SERVER,
-    },
 }
 """The commands that no test types as they stand, by page, and why; a reason alone is for all."""
 

@@ -67,7 +67,7 @@ def pods(clusters: Joined, agent: Agent) -> dict[str, str]:
     for node in ("rome", "rome-2", "milan"):
         member = clusters.members[node.removesuffix("-2")]
         made = node_pod(f"echo-{node}")
-        made["spec"]["nodeName"] = node  # type: ignore[index]
+        made["spec"]["nodeName"] = node
         member.create(core("default", "pods"), made)
     for node in ("rome", "rome-2", "milan"):
         member = clusters.members[node.removesuffix("-2")]
