@@ -104,7 +104,7 @@ class ProviderSettings(Table, frozen=True):
             pods at home that would wait here; all pods of this cluster are watched for it.
         show_labels: keys of the nodes' labels by which that is grouped, and which consumers learn.
         autoscales: whether nodes are added here for pods that find no place; consumers learn it
-            with what is free.
+            with what is free. Where it is not set, Karpenter's nodes tell it.
         drain_timeout: seconds that the pods of a drained tenant have to leave.
     """
 
@@ -128,7 +128,7 @@ class ProviderSettings(Table, frozen=True):
     show_machines: bool = True
     show_free: bool = False
     show_labels: tuple[str, ...] = ()
-    autoscales: bool = False
+    autoscales: bool | None = None
 
 
 class ConsumerSettings(Table, frozen=True):

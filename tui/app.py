@@ -325,11 +325,11 @@ class Top(App[None]):
         if found is not None:
             self.push_screen(asking.page_of_object(self.source, found))
 
-    def action_logs(self) -> None:
-        """The log of the pod under the cursor, as it grows."""
+    def action_pod(self, page: str) -> None:
+        """A page on the pod under the cursor: its log as it grows, or the verdicts of nodes."""
         found = pages.behind(self.view_state.place, self.query_one(Grid).row)
         if found is not None and found.kind == "Pod":
-            self.push_screen(asking.page_of_log(self.source, found))
+            self.push_screen(asking.OF_PODS[page](self.source, found))
 
     def action_act(self, verb: Verb) -> None:
         """An action on what is selected, or on the row."""

@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import Final
 
 from rich.text import Text as Painted
 from textual.app import App
@@ -11,6 +12,7 @@ from liqod.inspect.protocol import (
     Act,
     ActionPlan,
     ActionProgress,
+    ExplainPod,
     GetHistory,
     GetLogs,
     GetObject,
@@ -134,6 +136,22 @@ def page_of_log(source: Source, wanted: Object) -> TextPage:
         return GetLogs(id=number, namespace=wanted.namespace, pod=wanted.name, follow=True)
 
     return TextPage(f"log of {_name(wanted)}", _texts(source, request), follow=True)
+
+
+def page_of_verdicts(source: Source, wanted: Object) -> TextPage:
+    """A page with the verdict of each node on a pod."""
+
+    def request(number: int) -> InspectorRequest:
+        return ExplainPod(id=number, namespace=wanted.namespace, pod=wanted.name)
+
+    return TextPage(f"explain {_name(wanted)}", _texts(source, request))
+
+
+OF_PODS: Final[Mapping[str, Callable[[Source, Object], TextPage]]] = {
+    "log": page_of_log,
+    "verdicts": page_of_verdicts,
+}
+"""The pages on a pod."""
 
 
 async def _texts(source: Source, request: Callable[[int], InspectorRequest]) -> AsyncIterator[str]:

@@ -28,6 +28,8 @@ class Key(NamedTuple):
 
 
 PEERS = ("peers", "peer")
+PODS = ("offloaded", "room")
+"""The views with pods that wait."""
 TABBED = ("peer", "room")
 """The views with several tabs."""
 GENERAL = (
@@ -43,7 +45,8 @@ GENERAL = (
     Key("left_square_bracket,left", "←", "turn(-1)", "tab before", False, TABBED),
     Key("d", "d", "describe", "describe"),
     Key("y", "y", "manifest", "YAML", False, ("offloaded", "guests", "room", *PEERS)),
-    Key("l", "l", "logs", "log: of the pod, as it grows", False, ("offloaded", "peer")),
+    Key("l", "l", "pod('log')", "log: of the pod, as it grows", False, ("offloaded", "peer")),
+    Key("e", "e", "pod('verdicts')", "explain: what each node says to the pod", False, PODS),
     Key("w", "w", "record", "record to a file"),
     Key("p", "p", "pause", "pause, and go on", plays=True),
     Key("comma", ",", "seek(-10)", "10 s back", plays=True),

@@ -138,6 +138,8 @@ REGION: Final = "topology.kubernetes.io/region"
 EXCLUDE_FROM_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 AZURE_MANAGED: Final = "kubernetes.azure.com/managed"
 """Label ``false`` on Nodes that Azure's cloud controller takes for no machine of its own."""
+KARPENTER_POOL: Final = "karpenter.sh/nodepool"
+"""Label of the nodes that Karpenter adds for pods which find no place."""
 NO_SCALE_DOWN: Final = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 """Annotation ``true`` on Nodes that the cluster autoscaler removes never."""
 NO_DISRUPTION: Final = "karpenter.sh/do-not-disrupt"
@@ -402,11 +404,18 @@ POD_NETWORK: Final = "liqod.io/pod-network"
 PEER_DAEMON: Final = "liqod.io/peer-daemon"
 """Annotation on a ForeignCluster: ``true`` while the peer's daemon runs, or why it seems not to;
 absent where the peer does not show it."""
-LARGEST_CPU: Final = "liqod.io/largest-cpu"
-"""Label of a virtual Node that stands for several nodes: pods that ask for as many thousandths of a
-CPU, or for more, have no place on any of them now (:mod:`liqod.model.peering.freecapacity`)."""
-LARGEST_MEMORY: Final = "liqod.io/largest-memory"
-"""The same of memory, in bytes."""
+LARGEST: Final = "liqod.io/largest-"
+"""Prefix of labels of a virtual Node that stands for several nodes: pods that ask for as much of
+the resource, or for more, have no place on any of them now
+(:mod:`liqod.model.peering.sizelabels`)."""
+LARGEST_CPU: Final = f"{LARGEST}cpu"
+"""That of CPU, in thousandths."""
+LARGEST_MEMORY: Final = f"{LARGEST}memory"
+"""That of memory, in bytes."""
+CPU_BESIDE: Final = "liqod.io/cpu-beside-"
+"""The same of CPU for pods that ask for a device, whose name follows with ``_`` for its ``/``."""
+MEMORY_BESIDE: Final = "liqod.io/memory-beside-"
+"""The same of memory."""
 HELD: Final = {ZONE: "liqod.io/held-zone", REGION: "liqod.io/held-region"}
 """Annotations of a VirtualNode's ``spec`` and of its Node, by labels: the zone and the region that
 the Node does not show, as pods of this cluster would wait because of it

@@ -24,6 +24,7 @@ from liqod.inspect.protocol import (
     ActionPlan,
     ActionProgress,
     Examine,
+    ExplainPod,
     Findings,
     GetHistory,
     GetLogs,
@@ -42,7 +43,9 @@ from liqod.inspect.protocol import (
     Text,
 )
 from liqod.kube.client import Client
+from liqod.model.view.podanswer import pod_lines
 from liqod.model.view.redact import redact
+from liqod.procedures import explaining
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
@@ -108,6 +111,8 @@ class Answers:
         self._doctor = doctor
         self._snapshots = tasktree.TaskObserver()
         self._actions = Actions(context, components, doctor)
+        self._explaining = trio.CapacityLimiter(1)
+        """An explanation reads all pods of the cluster."""
         self.verbs = self._actions.verbs
         self._by_type: dict[type[Any], Answer] = {
             GetHistory: self._history,
@@ -116,6 +121,7 @@ class Answers:
             Examine: self._examine,
             GetObject: self._object,
             GetLogs: self._logs,
+            ExplainPod: self._explain,
             Preview: self._preview,
             Act: self._act,
         }
@@ -248,6 +254,17 @@ class Answers:
                     piece = text[start : start + CHUNK]
                     await reply(Text(id=ask.id, text=piece, last=False))
         await reply(Text(id=ask.id, text=""))
+
+    async def _explain(self, ask: ExplainPod, guest: Guest, reply: Tell) -> None:
+        _must_act(guest)
+        client, own, namespace = self._context.client, self._context.namespace, ask.namespace
+        name = labels.NAMESPACE_OFFLOADING_NAME
+        if await client.find(NAMESPACE_OFFLOADINGS, name, namespace) is None:
+            raise RequestError("missing", f"the namespace {namespace} is not offloaded")
+        async with self._explaining:
+            pod = await explaining.read(client, PODS, ask.pod, namespace)
+            answer = await explaining.explain(client, pod, namespace, own)
+        await reply(Text(id=ask.id, text="\n".join(pod_lines(answer))))
 
     async def _preview(self, ask: Preview, guest: Guest, reply: Tell) -> None:
         outline = await self._actions.plan(ask.verb, ask.subject, ask.options)

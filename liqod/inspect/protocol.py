@@ -140,6 +140,18 @@ class GetLogs(InspectorRequest, frozen=True, tag="logs"):
     tail: int = 200
 
 
+class ExplainPod(InspectorRequest, frozen=True, tag="explain"):
+    """Requests each node's verdict on a pod of an offloaded namespace; answered by :class:`Text`.
+
+    Attributes:
+        namespace: of the pod, in this cluster.
+        pod: its name.
+    """
+
+    namespace: str
+    pod: str
+
+
 class Preview(InspectorRequest, frozen=True, tag="preview"):
     """Requests an action's plan; answered by :class:`ActionPlan`. Attributes as :class:`Act`."""
 
@@ -178,6 +190,7 @@ ClientMessage = (
     | Examine
     | GetObject
     | GetLogs
+    | ExplainPod
     | Preview
     | Act
     | CancelRequest

@@ -39,9 +39,10 @@ from liqod.model.objects import (
 )
 from liqod.model.objects.companions import Companions, VolumeNeed
 from liqod.model.objects.eligibility import Placement, changed_there
-from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal
+from liqod.model.objects.nodefilters import NodeFacts
 from liqod.model.objects.replicagroups import Replicas
 from liqod.model.text import printable
+from liqod.model.view.podanswer import NodeAnswer, PodAnswer
 from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.dryrun import differences
 from liqod.resources import (
@@ -60,46 +61,6 @@ JOBS: Final = Kind("batch", "v1", "Job", "jobs")
 WORKLOADS: Final = (DEPLOYMENTS, STATEFUL_SETS, JOBS, REPLICA_SETS)
 """The kinds whose pods are made of a template."""
 READ: Final = (NAMESPACE_OFFLOADINGS, NAMESPACE_MAPS, OVERRIDE_POLICIES, RESOURCE_SLICES)
-
-
-class NodeAnswer(msgspec.Struct, frozen=True):
-    """The answer of one node.
-
-    Attributes:
-        node: its name.
-        peer: the id of the peer; empty for a node of this cluster.
-        namespace: the name of the pod's namespace there; empty where there is none.
-        runs: whether the pod is on it.
-        refusals: the reasons against it; none where the pod would go there.
-        policies: the OverridePolicies that change the pod on the way.
-        differences: what they change: path, here, and there.
-    """
-
-    node: str
-    peer: str
-    namespace: str
-    runs: bool
-    refusals: tuple[NodeRefusal, ...]
-    policies: tuple[str, ...] = ()
-    differences: tuple[tuple[str, Any, Any], ...] = ()
-
-
-class PodAnswer(msgspec.Struct, frozen=True):
-    """The answers of all nodes about one pod.
-
-    Attributes:
-        kind, namespace, name: the object that was asked for.
-        waits: why the scheduler does not look at the pod at all; empty where it does.
-        nodes: by node, those of this cluster first.
-        replicas: of a workload that is there; None for a pod, and for a manifest.
-    """
-
-    kind: str
-    namespace: str
-    name: str
-    waits: str
-    nodes: tuple[NodeAnswer, ...]
-    replicas: Replicas | None = None
 
 
 def kind_of(word: str) -> Kind:
@@ -278,12 +239,14 @@ async def _with_claims(
     client: Client, placement: Placement, pod: Json, made: Mapping[str, Json]
 ) -> Placement:
     """The placement with the claims of a pod: those that are there, else those to be made."""
-    classes = await client.list(STORAGE_CLASSES)
+    names = volumeclaims.names(pod)
+    follows = names or volumeclaims.ephemeral(pod)
+    classes = await client.list(STORAGE_CLASSES) if follows else []
     ours = [each for each in classes if each.get("provisioner") == labels.STORAGE_PROVISIONER]
     if not ours:
         return placement
     claims = {}
-    for name in volumeclaims.names(pod):
+    for name in names:
         claim = await client.find(CLAIMS, name, pod["metadata"]["namespace"]) or made.get(name)
         if claim is not None:
             claims[name] = volumeclaims.sight(claim)

@@ -263,7 +263,7 @@ def _wait_text(each: WaitGroup, now: float) -> str:
         f"  for {text.since(each.since, now)}, such as {each.name}",
         f"  {each.cause}: {each.message}",
         f"  {STEPS[each.step]}" if each.step in STEPS else "",
-        f"  what each node says to it: liqod explain pod {each.name} -n {each.namespace}",
+        f"  what each node says to it: `e`, or liqod explain pod {each.name} -n {each.namespace}",
     ]
     return "\n".join(map(text.visible, filter(None, lines)))
 

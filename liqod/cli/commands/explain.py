@@ -1,13 +1,11 @@
 """``explain``: show the nodes that would have a pod, the origin of a virtual node's numbers, or the
 endpoints of a Service at peers or of the set."""
 
-import difflib
 from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 import msgspec
 import typer
-import yaml
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import PODS
@@ -18,19 +16,16 @@ from liqod.cli.statustext import quantities
 from liqod.cluster.ownid import cluster_id
 from liqod.errors import Misuse
 from liqod.kube.client import Client
-from liqod.model.objects.replicagroups import ReplicaGroup, Replicas
 from liqod.model.text import printable
 from liqod.model.view.figures import counted
+from liqod.model.view.podanswer import PodAnswer, goes, pod_lines
 from liqod.model.view.serviceanswer import ServiceAnswer
 from liqod.model.view.serviceways import ways_text
 from liqod.procedures import explaining, serviceexplaining, sharedservices
-from liqod.procedures.explaining import NodeAnswer, PodAnswer
 from liqod.procedures.nodeexplaining import VirtualNodeAnswer, explain_node
 
 NOWHERE: Final = 3
 """Exit status where a pod would go to no node."""
-NODES: Final = 8
-"""Nodes with the same answer that are named."""
 SERVICES: Final = (
     *("serviceexport", "serviceexports", "svcex", "svcexport"),
     *("serviceimport", "serviceimports", "svcim", "svcimport"),
@@ -38,8 +33,6 @@ SERVICES: Final = (
 """The words for a Service of the set."""
 PLAIN: Final = ("service", "services", "svc")
 """The words for a Service."""
-HOME: Final = "home"
-"""The title of this cluster's own nodes."""
 
 
 @command(timeout=60.0, outputs=OUTPUTS, get=True)
@@ -117,9 +110,9 @@ async def explain(
             await explaining.explain(client, body, place, liqo_namespace) for body, place in bodies
         ]
     if not frame.show([_report(each) for each in answers]):
-        lines = [line for each in answers for line in _text(each)]
+        lines = [line for each in answers for line in pod_lines(each)]
         frame.print_text("\n".join(lines), lines=True)
-    if not all(map(_goes, answers)):
+    if not all(map(goes, answers)):
         raise SystemExit(NOWHERE)
 
 
@@ -138,17 +131,13 @@ async def _bodies(
     return made
 
 
-def _goes(answer: PodAnswer) -> bool:
-    return any(not each.refusals for each in answer.nodes)
-
-
 def _report(answer: PodAnswer) -> dict[str, Any]:
     return {
         "kind": answer.kind,
         "namespace": answer.namespace,
         "name": answer.name,
         "waits": answer.waits,
-        "goes": _goes(answer),
+        "goes": goes(answer),
         "replicas": msgspec.to_builtins(answer.replicas),
         "nodes": [
             {
@@ -167,83 +156,6 @@ def _report(answer: PodAnswer) -> dict[str, Any]:
             for each in answer.nodes
         ],
     }
-
-
-def _text(answer: PodAnswer) -> Iterable[str]:
-    yield printable(f"{answer.kind} {answer.namespace}/{answer.name}")
-    if answer.waits:
-        yield f"  the scheduler does not look at it: {printable(answer.waits)}"
-    if answer.replicas is not None:
-        yield from _of_replicas(answer.replicas, answer.namespace)
-    if not answer.nodes:
-        yield "  there are no nodes"
-    for peer in dict.fromkeys(each.peer for each in answer.nodes):
-        yield from _of_peer(peer, [each for each in answer.nodes if each.peer == peer])
-
-
-def _of_replicas(found: Replicas, namespace: str) -> Iterable[str]:
-    yield f"  {found.ready} of {counted(found.wanted, 'replica')} ready"
-    for each in found.groups:
-        yield f"    {_group(each, namespace)}"
-    if found.unmade:
-        why = printable(found.unmade_why) or "its controller does not say why"
-        yield f"    {found.unmade} not made: {why}"
-    if found.ended:
-        yield f"    {found.ended} ended"
-
-
-def _group(found: ReplicaGroup, namespace: str) -> str:
-    if found.ready:
-        return f"{found.count} at {printable(found.peer) or HOME}"
-    why = printable(found.why)
-    if found.placed:
-        where = printable(found.peer) or HOME
-        return f"{found.count} at {where}, not ready{why and f': {why}'}"
-    command = f"liqod explain pod {printable(found.pod)} -n {printable(namespace)}"
-    why = why or "no scheduler has looked at it yet"
-    return f"{found.count} without a node: {why} → `{command}`"
-
-
-def _of_peer(peer: str, nodes: list[NodeAnswer]) -> Iterable[str]:
-    open_ = [each for each in nodes if not each.refusals]
-    title = printable(peer) or HOME
-    there = f", as {printable(nodes[0].namespace)}" if nodes[0].namespace else ""
-    running = next((each.node for each in nodes if each.runs), "")
-    if running:
-        yield f"  {title}: it is on the node {printable(running)}{there}"
-    elif open_:
-        yield f"  {title}: yes, to {_named(open_)}{there}"
-    else:
-        yield f"  {title}: no"
-    if open_:
-        yield from _changes(open_[0])
-    refusing: dict[tuple[str, ...], list[NodeAnswer]] = {}
-    for each in nodes:
-        if each.refusals:
-            refusing.setdefault(tuple(one.message for one in each.refusals), []).append(each)
-    for alike in refusing.values():
-        yield f"    not to {_named(alike)}:"
-        for one in alike[0].refusals:
-            remedy = f" → {printable(one.remedy)}" if one.remedy else ""
-            yield f"      {one.reason}: {printable(one.message)}{remedy}"
-
-
-def _named(nodes: list[NodeAnswer]) -> str:
-    names = ", ".join(printable(each.node) for each in nodes[:NODES])
-    more = len(nodes) - NODES
-    return f"{names} and {counted(more, 'more node')}" if more > 0 else names
-
-
-def _changes(node: NodeAnswer) -> Iterable[str]:
-    if not node.policies:
-        return
-    yield f"    changed there by the OverridePolicies {', '.join(map(printable, node.policies))}"
-    for path, before, after in node.differences:
-        here, there = (yaml.safe_dump(each).splitlines() for each in (before, after))
-        yield f"      {printable(path)}"
-        for line in list(difflib.unified_diff(here, there, lineterm="", n=0))[2:]:
-            if not line.startswith("@@"):
-                yield f"        {printable(line)}"
 
 
 def virtual_node_lines(told: VirtualNodeAnswer) -> Iterable[str]:

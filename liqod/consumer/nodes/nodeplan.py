@@ -16,7 +16,7 @@ from liqod.model.crossing.noderequests import metrics_path
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
-from liqod.model.peering import capacity, freecapacity, nodesready
+from liqod.model.peering import capacity, freecapacity, nodesready, sizelabels
 from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.resources.nodes import VirtualNode
 
@@ -78,7 +78,7 @@ def shown_labels(node: VirtualNode) -> dict[str, str]:
     have a place."""
     held = {key for key, note in labels.HELD.items() if note in node.spec.annotations}
     told = freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
-    shown = {**node_labels(node), **freecapacity.size_labels(told)}
+    shown = {**node_labels(node), **sizelabels.size_labels(told)}
     return {k: v for k, v in shown.items() if k not in held}
 
 

@@ -19,7 +19,7 @@ from liqod.model.objects.nodefilters import tolerated
 from liqod.model.objects.returnmarks import ReturnMark
 from liqod.model.objects.selectors import Json
 from liqod.model.objects.volumeclaims import ClaimView
-from liqod.model.peering import freecapacity
+from liqod.model.peering import sizelabels
 
 Strategy = Literal["Local", "Remote", "LocalAndRemote"]
 
@@ -39,10 +39,8 @@ RETURNED = "Returned"
 """Reason of a pod that avoids a provider, which could not start others of its controller lately."""
 
 
-_COMMON = frozenset(
-    {labels.TYPE, labels.OS, labels.ARCH, labels.STORAGE_AVAILABLE, *freecapacity.SIZES}
-)
-"""Labels by which pods choose that keep none at one place."""
+_COMMON = frozenset({labels.TYPE, labels.OS, labels.ARCH, labels.STORAGE_AVAILABLE})
+"""Labels by which pods choose that keep none at one place, beside those of sizes."""
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -199,7 +197,7 @@ def is_fixed(pod: Json, terms: Sequence[Json]) -> bool:
 
 def _chooses(expression: Json, known: Collection[str]) -> bool:
     key, operator = expression.get("key"), expression.get("operator")
-    if key in known or operator in ("NotIn", "DoesNotExist"):
+    if key in known or sizelabels.is_size(str(key)) or operator in ("NotIn", "DoesNotExist"):
         return False
     if key == labels.REMOTE_CLUSTER_ID:
         return operator == "In" and len(expression.get("values") or ()) < 2

@@ -19,7 +19,6 @@ from liqod.model.objects.companions import Companions
 from liqod.model.objects.eligibility import Eligibility, Placement
 from liqod.model.objects.nodefilters import NodeFacts, NodeRefusal, filtered
 from liqod.model.objects.selectors import Json
-from liqod.model.peering import freecapacity
 from liqod.model.text import printable
 
 ALONE: Final = Companions()
@@ -169,18 +168,23 @@ def _by_size(found: ExplainedPod, node: NodeFacts, peer: str) -> list[NodeRefusa
     apart = placement is None or placement.strategy == "Local" or decided.unplaced is not None
     if placement is None or apart or decided.stays is not None:
         return []
-    if is_made(found.pod) and not podsizes.goes_by_size(found.pod):
-        return []  # it was made when no provider told of its room
+    sizes = podsizes.sizes(found.pod, placement)
+    if is_made(found.pod):  # with the labels that providers told of then
+        known = podsizes.compared(found.pod)
+        sizes = {each: asked for each, asked in sizes.items() if each.label in known}
+    if selectors.selects(podsizes.terms(sizes), node.name, node.labels):
+        return []
     made = []
-    for label, asked in podsizes.sizes(found.pod, placement).items():
-        least = node.labels.get(label)
+    for each, asked in sizes.items():
+        least = node.labels.get(each.label)
         if least is None or not least.isdecimal() or asked < int(least):
             continue
-        name, unit = freecapacity.SIZES[label]
-        size = quantities.render_all({name: asked * unit})[name]
+        name = each.resource
+        size = quantities.render_all({name: asked * each.unit})[name]
+        beside = f" beside {each.device}" if each.device not in ("", name) else ""
         text = f"{name}: {size} asked, and no machine of {printable(peer)} has as much free now"
         remedy = f"ask for less {name}, or wait: it goes there once there is a place"
-        made.append(NodeRefusal("NoPlaceNow", text, remedy))
+        made.append(NodeRefusal("NoPlaceNow", f"{text}{beside}", remedy))
     return made
 
 

@@ -147,25 +147,10 @@ def _terms(pod: Json, placement: Placement, decided: Eligibility) -> list[Json]:
         also.append({"key": labels.REMOTE_CLUSTER_ID, "operator": "NotIn", "values": refused})
     narrower: list[list[Json]] = [[{"matchExpressions": also}]] if also else []
     if placement.strategy != "Local" and not stays:
-        narrower.append(_with_place(pod, placement))
+        narrower.append(podsizes.terms(podsizes.sizes(pod, placement)))
     for each in filter(None, narrower):
         terms = selectors.product(terms, each) if terms else each
     return terms
-
-
-def _with_place(pod: Json, placement: Placement) -> list[Json]:
-    """The terms of nodes that may have a place for a pod of this size; none for all.
-
-    A scheduler compares them with what a node says when it looks for one, and not with what was so
-    when the pod was made. Nodes that say nothing are real ones, machines, and of peers that tell
-    nothing.
-    """
-    sizes: list[Json] = [
-        {"key": label, "operator": "Gt", "values": [str(amount)]}
-        for label, amount in podsizes.sizes(pod, placement).items()
-    ]
-    unknown: Json = {"key": labels.LARGEST_CPU, "operator": "DoesNotExist"}
-    return [{"matchExpressions": sizes}, {"matchExpressions": [unknown]}] if sizes else []
 
 
 def _placed_terms(pod: Json, placement: Placement, *, stays: bool) -> list[Json]:
@@ -258,7 +243,7 @@ def late_patch(pod: Json, placement: Placement) -> Json | None:
         spec["tolerations"] = [*(pod["spec"].get("tolerations") or []), dict(TOLERATION)]
     if pod["spec"].get("schedulingGates"):
         # The API lets each alternative of a gated pod be narrowed, and none be added; a place of
-        # its size, or a node that tells none, are two.
+        # its size, and a node that tells none, are two.
         told = placement.room_told and not _chosen(pod)
         placement = msgspec.structs.replace(placement, room_told=told)
         affinity = placed_affinity(pod, placement, decided)

@@ -50,12 +50,35 @@ def largest_machines(machines: Iterable[Amounts]) -> tuple[Amounts, ...]:
         if any(_holds(other, each) for other in found):
             continue
         found = [other for other in found if not _holds(each, other)]
-        found.append(each)
-        if len(found) > MOST_MACHINES:
-            found = [*found[:-2], quantities.largest(found[-2:])]
+        found = fewer([*found, each], MOST_MACHINES)
     if any(len(each) > MOST_RESOURCES for each in found):
         return ()
     return tuple(found)
+
+
+def fewer(sizes: Sequence[Amounts], most: int) -> list[Amounts]:
+    """At most so many sizes that hold as much: some become one that has the most of each.
+
+    Those with the same devices do first. So a size with GPUs has no CPUs of machines without any,
+    as long as there are no more kinds of machines than sizes.
+    """
+    found = list(sizes)
+    while len(found) > most:
+        kinds = [_devices(each) for each in found]
+        last = max((n for n, kind in enumerate(kinds) if kind in kinds[:n]), default=len(found) - 1)
+        other = max((n for n in range(last) if kinds[n] == kinds[last]), default=last - 1)
+        merged = quantities.largest((found[other], found[last]))
+        found = [*found[:other], *found[other + 1 : last], *found[last + 1 :], merged]
+    return found
+
+
+def is_device(resource: str) -> bool:
+    """True if a resource is one that not every machine has, such as ``nvidia.com/gpu``."""
+    return "/" in resource
+
+
+def _devices(size: Mapping[str, int]) -> frozenset[str]:
+    return frozenset(name for name, amount in size.items() if is_device(name) and amount > 0)
 
 
 def too_large(asked: Mapping[str, int], machines: Sequence[Mapping[str, int]]) -> str:

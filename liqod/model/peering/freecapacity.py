@@ -47,13 +47,6 @@ CARRIED: Final = frozenset(
 )
 """Declared features of nodes (KEP-5328) that pods have at a peer as here: their fields cross, and
 what is resized here is resized there (:mod:`liqod.model.objects.podchanges`)."""
-SIZES: Final = {
-    labels.LARGEST_CPU: ("cpu", quantities.NANO // 1000),
-    labels.LARGEST_MEMORY: ("memory", quantities.NANO),
-}
-"""The resource of each label of :func:`size_labels`, and its unit in billionths."""
-_MOST: Final = (1 << 63) - 1
-"""The largest number that a scheduler reads in a label."""
 _KEY = re.compile(r"[0-9a-f]{8}")
 _SHUT: Final = ("NoSchedule", "NoExecute")
 _CORDON: Final = "node.kubernetes.io/unschedulable"
@@ -250,27 +243,7 @@ def largest(found: FreeCapacity | None) -> Amounts:
     """The most that is free of each resource on one node; empty where it is not told."""
     if found is None:
         return {}
-    return quantities.largest(_sizes(found))
-
-
-def size_labels(found: FreeCapacity | None) -> dict[str, str]:
-    """The labels by which a scheduler leaves out a virtual node for a pod that is larger than what
-    any node behind it has free, however much all of them have together.
-
-    A pod may have a place only if it asks for less than each says: what is told is rounded down, so
-    these are rounded up. None where it is not told, where nodes are added, and for one machine: of
-    that, what is allocatable says it exactly.
-    """
-    sizes = largest(found)
-    known = {label: (sizes.get(name), unit) for label, (name, unit) in SIZES.items()}
-    if found is None or found.autoscales or all(each.key for each in found.groups):
-        return {}
-    shown = {
-        label: str(min(-(-(amount + _scale(amount)) // unit), _MOST))
-        for label, (amount, unit) in known.items()
-        if amount is not None
-    }
-    return shown if len(shown) == len(SIZES) else {}
+    return quantities.largest(sizes(found))
 
 
 def features(found: FreeCapacity | None) -> tuple[str, ...]:
@@ -282,10 +255,10 @@ def features(found: FreeCapacity | None) -> tuple[str, ...]:
 
 def has_room(found: FreeCapacity, asked: Mapping[str, int]) -> bool:
     """True if a node has as much free as a pod asks for."""
-    return any(all(size.get(n, 0) >= most for n, most in asked.items()) for size in _sizes(found))
+    return any(all(size.get(n, 0) >= most for n, most in asked.items()) for size in sizes(found))
 
 
-def _sizes(found: FreeCapacity) -> Iterator[Amounts]:
+def sizes(found: FreeCapacity) -> Iterator[Amounts]:
     """The sizes of what fits on one node; a machine has all that is free on it."""
     for each in found.groups:
         yield from map(quantities.parse_all, (each.free,) if each.key else each.largest)
@@ -295,19 +268,17 @@ def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]
     free = [{name: _rounded(amount) for name, amount in each.free.items()} for each in nodes]
     kept = _kept(quantities.total(free))
     free = [{name: amount for name, amount in each.items() if name in kept} for each in free]
-    sizes = capacity.largest_machines(free)
-    if len(sizes) > LARGEST_SIZES:
-        sizes = (*sizes[: LARGEST_SIZES - 1], quantities.largest(sizes[LARGEST_SIZES - 1 :]))
+    found = capacity.largest_machines(free)
     return NodeGroup(
         len(nodes),
         marks,
         taints,
         _texts({name: _rounded(amount, DIGITS + 1) for name, amount in kept.items()}),
-        tuple(_texts(each) for each in sizes),
+        tuple(_texts(each) for each in capacity.fewer(found, LARGEST_SIZES)),
         {
             name: _histogram([each.get(name, 0) for each in free])
             for name in kept
-            if name in _MEASURED or "/" in name
+            if name in _MEASURED or capacity.is_device(name)
         },
         features=_features(nodes),
     )
@@ -359,9 +330,9 @@ def _histogram(amounts: list[int]) -> dict[str, int]:
 
 def _rounded(amount: int, digits: int = DIGITS) -> int:
     """An amount, rounded down to a few digits."""
-    return amount - amount % _scale(amount, digits)
+    return amount - amount % scale(amount, digits)
 
 
-def _scale(amount: int, digits: int = DIGITS) -> int:
+def scale(amount: int, digits: int = DIGITS) -> int:
     """The unit of the last of an amount's first digits."""
     return int("1" + "0" * max(0, len(str(amount)) - digits))

@@ -32,6 +32,25 @@ def all_cordoned(schedulable: Collection[bool]) -> bool:
     return bool(schedulable) and not any(schedulable)
 
 
+def is_scaled(marks: Mapping[str, str]) -> bool:
+    """True if an autoscaler that marks its nodes has added a node, by the node's labels.
+
+    Karpenter does. Nodes of the cluster autoscaler are like others.
+    """
+    virtual = marks.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
+    return labels.KARPENTER_POOL in marks and not virtual
+
+
+def adds_nodes(said: bool | None, *, scaled: bool) -> bool:
+    """True if nodes are added for pods that find no place.
+
+    Args:
+        said: by the configuration; None for nothing.
+        scaled: whether an autoscaler has added any node that is there.
+    """
+    return scaled if said is None else said
+
+
 def reported(annotations: Mapping[str, str]) -> str:
     """The state that a provider reports; empty for none, or an unknown one."""
     found = annotations.get(labels.NODES_READY, "")

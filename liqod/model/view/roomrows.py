@@ -28,7 +28,7 @@ BYTES: Final = 1 << 22
 """Of the groups of all virtual nodes; beyond, they are left out."""
 MOST_GROUPS: Final = 8
 """Groups of one virtual node, those with the most free first."""
-MOST_SIZES: Final = 2
+MOST_SIZES: Final = 3
 """Sizes of the largest pods."""
 MOST_RESOURCES: Final = 6
 MOST_WAITS: Final = 200
@@ -211,10 +211,10 @@ def told_room(text: str) -> ToldRoom | None:
         return None
     free = [(read_amounts(each.free), each) for each in found.groups]
     free.sort(key=lambda pair: -pair[0].get("cpu", 0))
-    sizes = capacity.largest_machines(_sizes(found))
+    sizes = capacity.fewer(capacity.largest_machines(_sizes(found)), MOST_SIZES)
     return ToldRoom(
         shown_amounts(quantities.total(amounts for amounts, _ in free)),
-        tuple(map(shown_amounts, sizes[:MOST_SIZES])),
+        tuple(map(shown_amounts, sizes)),
         tuple(_group(amounts, each) for amounts, each in free[:MOST_GROUPS]),
         max(0, len(free) - MOST_GROUPS),
         found.autoscales,

@@ -22,7 +22,7 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
-from liqod.model.peering import freecapacity
+from liqod.model.peering import freecapacity, nodesready
 from liqod.model.peering.quota import pod_cost
 from liqod.runtime.observable import Observable
 
@@ -132,7 +132,10 @@ class FreeNodes:
                 free = freecapacity.free_node(node, self._used.get(name, {}))
                 if free is not None:
                     found.append(free)
-        shown, autoscales = self._settings.show_labels, self._settings.autoscales
+        marks = (each.get("metadata", {}).get("labels") or {} for each in self._nodes.values())
+        scaled = any(map(nodesready.is_scaled, marks))
+        autoscales = nodesready.adds_nodes(self._settings.autoscales, scaled=scaled)
+        shown = self._settings.show_labels
         self._counted = dict(self._guests)
         self.text.set(freecapacity.tell(found, shown, autoscales=autoscales))
         self.each.set(freecapacity.tell_each(found, shown, autoscales=autoscales))

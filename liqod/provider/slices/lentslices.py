@@ -30,7 +30,7 @@ from liqod.model.crossing.guestrules import Rules
 from liqod.model.objects import quantities
 from liqod.model.objects.patches import digest, exact_patch
 from liqod.model.objects.quantities import Amounts
-from liqod.model.peering import capacity, parts
+from liqod.model.peering import capacity, nodesready, parts
 from liqod.peers.peer import Peer
 from liqod.plugins import declared
 from liqod.provider.policies.podrestrictions import remedy
@@ -146,7 +146,7 @@ class LentSlices(Controller[str]):
         self._nodes: Watched[str] = Watched(NODES)
         watches: list[Watched[str]] = [self._slices, self._tenants, self._quotas, self._namespaces]
         tasks: list[Callable[[], Awaitable[object]]] = [self._follow_nodes, self._follow_amounts]
-        tasks.append(self._follow_cordons)
+        tasks += [self._follow_cordons, self._follow_scaled]
         self._free: FreeNodes | None = None
         self._free_every = timings.free_every
         self._placed: Watched[str] = Watched(PODS, None, PLACED, trim=trim_placed, wait=False)
@@ -175,6 +175,9 @@ class LentSlices(Controller[str]):
 
     async def _follow_cordons(self) -> NoReturn:
         await self.whenever(self._ready.cordoned.wait_changed, self._known_names)
+
+    async def _follow_scaled(self) -> NoReturn:
+        await self.whenever(self._ready.scaled.wait_changed, self._known_names)
 
     async def _follow_amounts(self) -> NoReturn:
         await self.whenever(self._ready.has.wait_changed, self._known_names)
@@ -454,7 +457,7 @@ class LentSlices(Controller[str]):
             labels.NODES_READY: self._ready.word.now or None,
             # Where nodes are added for pods that wait, one that is not cordoned may come.
             labels.NODES_CORDONED: labels.TRUE
-            if self._ready.cordoned.now and not config.provider.autoscales
+            if self._ready.cordoned.now and not self._adds_nodes()
             else None,
             labels.BEYOND_NODES: capacity.word(self._ready.has.now, granted) or None,
         }
@@ -468,6 +471,10 @@ class LentSlices(Controller[str]):
         patch = {"metadata": {"annotations": changed, **version}}
         written = await self._client.patch(RESOURCE_SLICES, wanted.name, patch, wanted.namespace)
         return version and _version(written.metadata)
+
+    def _adds_nodes(self) -> bool:
+        said = self._peer.context.config.provider.autoscales
+        return nodesready.adds_nodes(said, scaled=self._ready.scaled.now)
 
     def _told_free(self, wanted: ResourceSlice) -> str:
         """The text on what is free, for a slice; its virtual node has the slice's name."""

@@ -32,6 +32,7 @@ class ReadyNodes:
     Attributes:
         word: as :func:`liqod.model.peering.nodesready.word`.
         cordoned: whether all nodes that are Ready are cordoned.
+        scaled: whether any is as :func:`liqod.model.peering.nodesready.is_scaled`.
         has: as :func:`liqod.model.peering.capacity.of_nodes`.
         machines: as :func:`liqod.model.peering.capacity.largest_machines`.
     """
@@ -39,11 +40,13 @@ class ReadyNodes:
     def __init__(self, informer: SharedInformer) -> None:
         self.word = Observable("")
         self.cordoned = Observable(False)
+        self.scaled = Observable(False)
         self.has: Observable[Amounts] = Observable({})
         self.machines: Observable[tuple[Amounts, ...]] = Observable(())
         self._ready: dict[str, bool] = {}
         self._schedulable: dict[str, bool] = {}
         """Of each node that is Ready, whether it takes pods."""
+        self._scaled: set[str] = set()
         self._amounts: dict[str, Amounts] = {}
         self._before: list[tuple[float, Amounts]] = []
         """Machines that became smaller, or went, and until when they count (Trio time)."""
@@ -53,16 +56,20 @@ class ReadyNodes:
         name = change.key[1]
         self._ready.pop(name, None)
         self._schedulable.pop(name, None)
+        self._scaled.discard(name)
         had = self._amounts.pop(name, {})
         amounts: Amounts = {}
         node = None if change.new is None else _read(change.new)
         if node is not None and not capacity.is_virtual(node):
+            if nodesready.is_scaled(node.metadata.labels):
+                self._scaled.add(name)
             self._ready[name] = conditions.holds(node.status.conditions, "Ready")
             if self._ready[name]:
                 self._schedulable[name] = not node.spec.unschedulable
             amounts = self._amounts[name] = capacity.of_nodes([node])
         self.word.set(nodesready.word(self._ready.values()))
         self.cordoned.set(nodesready.all_cordoned(self._schedulable.values()))
+        self.scaled.set(bool(self._scaled))
         if amounts != had:
             # By the difference: all nodes together are many, and come one by one.
             self.has.set(_changed(self.has.now, had, amounts))

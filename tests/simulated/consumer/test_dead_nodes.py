@@ -52,13 +52,26 @@ async def test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back
         await shown(rome, "True", shut=False)
 
 
-@pytest.mark.parametrize("autoscales", [False, True], ids=["fixed", "autoscales"])
-async def test_a_peer_that_has_cordoned_all_its_ready_nodes_takes_nothing_new(autoscales):
+@pytest.mark.parametrize(
+    ("said", "marks", "autoscales"),
+    [
+        ("autoscales = false", {labels.KARPENTER_POOL: "general"}, False),
+        ("", {}, False),
+        ("autoscales = true", {}, True),
+        ("", {labels.KARPENTER_POOL: "general"}, True),
+    ],
+    ids=["fixed", "unsaid", "autoscales", "karpenter"],
+)
+async def test_a_peer_that_has_cordoned_all_its_ready_nodes_takes_nothing_new(
+    said, marks, autoscales
+):
     plugins = loader.load(sources=loader.built_in())
-    settings = f"{SETTINGS}[provider]\nautoscales = {str(autoscales).lower()}\n"
+    settings = f"{SETTINGS}[provider]\n{said}\n"
     async with members("rome", "milan", plugins=plugins, settings=settings) as [rome, milan]:
         for name in ("worker-1", "worker-2"):
-            await milan.admin.create(NODES, node(name))
+            made = node(name)
+            made["metadata"]["labels"] = {**made["metadata"].get("labels", {}), **marks}
+            await milan.admin.create(NODES, made)
             await turn(milan, name, "True")
         await rome.peer(milan)
         await turn(milan, "worker-1", "Unknown")

@@ -16,6 +16,7 @@ from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.kube import times as times_of
 from liqod.kube.selection import Selection
 from liqod.model.objects import conditions, podreturns, returnmarks
+from liqod.model.peering.sizelabels import beside
 from liqod.plugins import loader
 from liqod.procedures.explaining import explain
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
@@ -147,6 +148,46 @@ async def test_a_pod_that_no_node_has_a_place_for_now_is_not_bound_until_one_has
         async def running() -> bool:
             found = await rome.admin.list(PODS, Selection(HERE))
             return len([each for each in found if serves(each)]) == 4
+
+        await eventually(running, seconds=60)
+
+
+async def test_a_pod_with_a_gpu_waits_until_the_machine_that_has_one_has_its_cpus_too():
+    gpu = "nvidia.com/gpu"
+    async with clusters("milan", after=5, told="[provider]\nshow_free = true\n") as [rome, milan]:
+        await filled(milan, "6")  # two CPUs are free on each
+        [first, _] = await milan.admin.list(NODES)
+        name = first["metadata"]["name"]
+        status = {"status": {"capacity": {gpu: "2"}, "allocatable": {gpu: "2"}}}
+        await milan.admin.patch(NODES, name, status, subresource="status")
+        await opened(rome, milan, **{gpu: "2"})
+        await milan.admin.delete(PODS, "own-1", "default")  # the other one is free
+
+        def shown(node: Json) -> bool:
+            marks = node["metadata"]["labels"]
+            return [marks.get(each.label) for each in beside(gpu)[:2]] == ["3", "2100"]
+
+        await rome.until(NODES, "milan", "", shown)
+        for number in range(3):
+            await rome.admin.create(PODS, pod(f"large-{number}", cpu="4", **{gpu: "1"}), HERE)
+        await rome.admin.create(PODS, pod("small", cpu="1", **{gpu: "1"}), HERE)
+        await rome.admin.create(PODS, pod("plain", cpu="4"), HERE)
+        for each in ("small", "plain"):
+            await rome.until(PODS, each, HERE, serves)
+        large = await rome.admin.get(PODS, "large-0", HERE)
+        assert not large["spec"].get("nodeName")
+        assert "Returning" not in await codes(rome)
+        told = await explain(rome.admin, {"kind": "Pod", **large}, HERE, "liqod")
+        [answer] = [each for each in told.nodes if each.node == "milan"]
+        assert (answer.refusals[0].reason, gpu in answer.refusals[0].message) == (
+            "NoPlaceNow",
+            True,
+        )
+        await milan.admin.delete(PODS, "own-0", "default")
+
+        async def running() -> bool:
+            found = await rome.admin.list(PODS, Selection(HERE))
+            return len([each for each in found if serves(each)]) == 3
 
         await eventually(running, seconds=60)
 

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NODES, PODS
 from liqod.cli.commands import explain
+from liqod.inspect.access import Guest
+from liqod.inspect.answers import Answers
 from liqod.inspect.memoryfacts import FactsInMemory
+from liqod.inspect.protocol import ExplainPod, Text
 from liqod.inspect.stream import Collector
 from liqod.inspect.summary import EventSummary
+from liqod.model.view.podanswer import pod_lines
 from liqod.model.view.roomrows import HOME
 from liqod.model.view.state import LiveState
 from liqod.plugins import loader
+from liqod.procedures import explaining
 from liqod.procedures.nodeexplaining import explain_node
 from liqod.resources import VIRTUAL_NODES
 from tests.simulated.borrower import eventually
@@ -59,6 +65,22 @@ async def until(viewer: Viewer, holds: Callable[[LiveState], Any]) -> LiveState:
     return found
 
 
+async def verdicts(member: Member, pod: str) -> str:
+    """What the member's daemon answers a viewer that asks about a pod of the shop."""
+    facts: Any = SimpleNamespace(daemon=SimpleNamespace(started=0.0))
+    nothing: Any = None
+    answers = Answers(member.context, member.components, nothing, facts, nothing)
+    told: list[Text] = []
+
+    async def tell(message: Any) -> None:
+        told.append(message)
+
+    ask = ExplainPod(id=1, namespace=HERE, pod=pod)
+    await answers.answer(ask, Guest("root", acting=True), tell)
+    (answer,) = told
+    return answer.text
+
+
 async def test_what_a_peer_tells_and_who_finds_no_place_here() -> None:
     plugins = loader.load(sources=loader.built_in())
     settings = returning(5) + "[provider]\nshow_free = true\n"
@@ -98,6 +120,13 @@ async def test_what_a_peer_tells_and_who_finds_no_place_here() -> None:
         assert {each.cause for each in state.waits.values()} == {"Unschedulable"}
         assert all(each.message for each in state.waits.values())
         assert {each.namespace for each in state.waits.values()} == {HERE}
+        name = next(iter(state.waits.values())).name
+        lines = (await verdicts(rome, name)).splitlines()
+        body = await rome.admin.get(PODS, name, HERE)
+        own = await explaining.explain(rome.admin, {"kind": "Pod", **body}, HERE, "liqo")
+        assert lines == list(pod_lines(own))
+        assert "  milan: no" in lines
+        assert any("no machine has cpu 40" in each for each in lines)
 
         home = (await until(Viewer(milan), lambda now: now.rooms[HOME].told)).rooms[HOME]
         assert (home.free["cpu"], home.allocatable["cpu"]) == ("6", "16")

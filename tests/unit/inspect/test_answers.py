@@ -9,7 +9,7 @@ import pytest
 from liqod.inspect.access import Guest
 from liqod.inspect.answers import Answers
 from liqod.inspect.components import Components
-from liqod.inspect.protocol import Act, GetLogs, GetObject, RequestError, Text
+from liqod.inspect.protocol import Act, ExplainPod, GetLogs, GetObject, RequestError, Text
 from tests.unit.inspect.working import components
 
 ROOT = Guest("root", acting=True)
@@ -39,7 +39,7 @@ class Api:
 def answers(api: Api, found: Components) -> Answers:
     """With that client for this cluster and the peer."""
     facts: Any = SimpleNamespace(daemon=SimpleNamespace(started=0.0))
-    context: Any = SimpleNamespace(cluster_id="rome", client=api)
+    context: Any = SimpleNamespace(cluster_id="rome", client=api, namespace="liqo")
     nothing: Any = None
     return Answers(context, found, nothing, facts, nothing)
 
@@ -92,8 +92,31 @@ async def test_a_letter_may_come_in_two_pieces():
     assert "".join(said).encode() == text
 
 
-@pytest.mark.parametrize("verb", ["accept", "deny", "peer", "unpeer", "offload"])
-async def test_who_may_only_look_decides_nothing(verb: Any):
+async def test_no_pod_is_explained_of_a_namespace_that_is_not_offloaded():
+    class Empty(Api):
+        async def find(self, kind: Any, name: str, namespace: str) -> Any:
+            assert (kind.name, name, namespace) == ("NamespaceOffloading", "offloading", "bank")
+
+    async def tell(message: Any) -> None:
+        raise AssertionError(message)
+
+    ask = ExplainPod(id=1, namespace="bank", pod="vault-0")
+    with pytest.raises(RequestError, match="bank is not offloaded"):
+        await answers(Empty(), components()).answer(ask, ROOT, tell)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        *(
+            Act(id=1, verb=verb, subject="rome", options={})
+            for verb in ("accept", "deny", "peer", "unpeer", "offload")
+        ),
+        ExplainPod(id=1, namespace="shop", pod="web"),
+    ],
+    ids=lambda ask: getattr(ask, "verb", "explain"),
+)
+async def test_who_may_only_look_decides_nothing(ask: Any):
     class Untouched:
         server = "https://rome"
 
@@ -105,7 +128,6 @@ async def test_who_may_only_look_decides_nothing(verb: Any):
     async def tell(message: Any) -> None:
         told.append(message)
 
-    ask = Act(id=1, verb=verb, subject="rome", options={})
     untouched: Any = Untouched()
     with pytest.raises(RequestError, match="eve may look, not act") as caught:
         await answers(untouched, components()).answer(ask, Guest("eve", acting=False), tell)

@@ -19,6 +19,7 @@ CLIENT: tuple[ClientMessage, ...] = (
     protocol.Examine(id=3, probe=True),
     protocol.GetObject(id=4, kind="Pod", namespace="shop", name="web"),
     protocol.GetLogs(id=5, namespace="shop", pod="web", follow=True),
+    protocol.ExplainPod(id=9, namespace="shop", pod="web"),
     protocol.Preview(id=6, verb="unpeer", subject="milan"),
     protocol.Act(id=7, verb="offload", subject="shop", options={"strategy": "Remote"}),
     protocol.CancelRequest(id=5),

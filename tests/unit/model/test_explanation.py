@@ -14,6 +14,7 @@ from liqod.model.objects import eligibility, explanation, nodefilters, podspec, 
 from liqod.model.objects.companions import VolumeNeed, companions
 from liqod.model.objects.eligibility import Placement
 from liqod.model.objects.returnmarks import ReturnMark
+from liqod.model.peering import sizelabels
 from simulator.nodes.scheduling import Candidate, Load, Place, obstacle
 
 EU = {"matchExpressions": [{"key": "region", "operator": "In", "values": ["eu"]}]}
@@ -56,6 +57,11 @@ terms = st.lists(
     max_size=2,
 )
 amounts = st.sampled_from(["0", "500m", "1", "2", "8"])
+GPU = "nvidia.com/gpu"
+GPU_LABELS = tuple(each.label for each in sizelabels.beside(GPU))
+gpu_sizes = st.tuples(
+    st.sampled_from(["1", "2", "3"]), st.sampled_from(["1", "600", "2001"]), st.just("9")
+)
 
 
 terms_of_pods = st.lists(
@@ -102,8 +108,11 @@ spreads = st.lists(
 
 @st.composite
 def pods(draw):
+    requests = {"cpu": draw(amounts)}
+    if draw(st.integers(0, 2)) == 0:
+        requests[GPU] = draw(st.sampled_from(["1", "2"]))
     spec: dict[str, Any] = {
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": draw(amounts)}}}],
+        "containers": [{"name": "c", "resources": {"requests": requests}}],
         "tolerations": draw(tolerations),
     }
     if draw(st.booleans()):
@@ -147,6 +156,8 @@ def nodes(draw):
     declared = draw(st.sampled_from([[], ["RestartAllContainersOnContainerExits"]]))
     if peer and draw(st.booleans()):
         marks |= {labels.LARGEST_CPU: draw(st.sampled_from(["1", "600", "2000", "2001"]))}
+        if draw(st.booleans()):
+            marks |= dict(zip(GPU_LABELS, draw(gpu_sizes), strict=True))
     if peer:
         marks |= {labels.TYPE: labels.VIRTUAL_NODE_TYPE, labels.REMOTE_CLUSTER_ID: peer}
         taints = [dict(scheduling.TAINT), *taints]
@@ -154,7 +165,7 @@ def nodes(draw):
         "metadata": {"name": draw(st.sampled_from(["n", "m"])), "labels": marks},
         "spec": {"taints": taints, "unschedulable": draw(st.integers(0, 4)) == 0},
         "status": {
-            "allocatable": {"cpu": draw(amounts), "pods": draw(st.integers(0, 2))},
+            "allocatable": {"cpu": draw(amounts), GPU: "4", "pods": draw(st.integers(0, 2))},
             "declaredFeatures": declared,
         },
     }

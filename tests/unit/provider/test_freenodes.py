@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
+import pytest
 import trio
 from trio.testing import MockClock
 
@@ -48,6 +49,32 @@ def guest_pod(cpu: str, node: str = "milan") -> dict[str, Any]:
 def free_cpu(found: FreeNodes) -> str:
     told = read(found.text.now)
     return told.groups[0].free["cpu"] if told is not None and told.groups else ""
+
+
+@pytest.mark.parametrize(
+    ("said", "told"), [(None, True), (False, False), (True, True)], ids=["unsaid", "no", "yes"]
+)
+async def test_nodes_of_karpenter_tell_that_more_are_added_unless_the_configuration_does(
+    said: bool | None, told: bool, autojump_clock: MockClock
+) -> None:
+    nodes = Feed()
+    settings = ProviderSettings(show_free=True, autoscales=said)
+    found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", Feed()), settings)
+
+    async def grows() -> bool:
+        await trio.sleep(6)
+        found.refresh(5)
+        word = read(found.text.now)
+        return word is not None and word.autoscales
+
+    nodes.tell("own", node("8"))
+    assert await grows() is (said is True)
+    made = {**node("8"), "metadata": {"labels": {"karpenter.sh/nodepool": "general"}}}
+    nodes.tell("made", made)
+    assert await grows() is told
+    made["metadata"]["labels"]["liqo.io/type"] = "virtual-node"
+    nodes.tell("made", made)
+    assert await grows() is (said is True)
 
 
 def test_of_a_pod_no_more_is_kept_than_its_requests_and_its_node() -> None:

@@ -10,6 +10,7 @@ from liqod.inspect.protocol import (
     Act,
     ActionPlan,
     ActionProgress,
+    ExplainPod,
     GetLogs,
     GetObject,
     GetTasks,
@@ -79,6 +80,8 @@ def answers(request: InspectorRequest) -> Sequence[InspectorResponse]:
             return [Text(id=number, text=f"kind: {kind}\nname: x\x1b[2J\n")]
         case GetLogs(id=number):
             return [Text(id=number, text="one\ntw", last=False), Text(id=number, text="o\n\nthree")]
+        case ExplainPod(id=number, pod=pod):
+            return [Text(id=number, text=f"Pod shop/{pod}\n  milan: no\n    not to milan:")]
         case GetTasks(id=number):
             return [Tasks(id=number, tasks=(Task("main", 0),))]
     return [RequestRefused(id=request.id, code="unknown", reason="what?")]

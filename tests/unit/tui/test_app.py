@@ -11,6 +11,7 @@ import pytest
 
 from liqod.inspect.protocol import (
     Act,
+    ExplainPod,
     GetLogs,
     GetTasks,
     Preview,
@@ -257,6 +258,11 @@ def test_pages_show_yaml_and_logs_as_plain_text() -> None:
         wanted = asked(screen, GetLogs)[0]
         assert isinstance(wanted, GetLogs)
         assert (wanted.namespace, wanted.pod, wanted.follow) == ("shop", "b", True)
+        await screen.press("escape", "e")
+        assert "not to milan:" in screen.text()
+        (about,) = asked(screen, ExplainPod)
+        assert isinstance(about, ExplainPod)
+        assert (about.namespace, about.pod) == ("shop", "b")
         await screen.press("escape", "d")
         assert "why: over quota" in screen.text()
 

@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from liqod.inspect.protocol import ExplainPod
 from liqod.model.view.roomrows import MOST_NODES, MOST_WAITS, NodeRoom, RoomSums, WaitGroup
 from liqod.model.view.rows import CheckRow, Ladder, Pulse
 from liqod.model.view.state import LiveState
 from tests.unit.model.states import NOW, state
 from tests.unit.model.states import peer as peer_row
-from tests.unit.tui.driven import run
+from tests.unit.tui.driven import answers, asked, run
+from tests.unit.tui.links import FakeLink
 from tests.unit.tui.rooms import HERE, MARK, MILAN, THERE, scene
 from tests.unit.tui.screens import Terminal
 from tests.unit.tui.sessions import after, hello, snapshot
@@ -126,7 +128,7 @@ def test_pods_that_wait_say_where_for_how_long_and_why() -> None:
     ]
     assert [each.key for each in look(scene(), "waiting", "milan").rows] == ["pod shop/web-1"]
     told = pages.describe(known(scene()), Place("room"), table.rows[0], NOW)
-    assert "liqod explain pod big-0 -n shop" in told
+    assert "`e`, or liqod explain pod big-0 -n shop" in told
     assert "2 pods of shop/StatefulSet big wait in this cluster, without a node" in told
 
 
@@ -214,6 +216,19 @@ def test_its_key_opens_it_and_arrows_turn_its_tabs() -> None:
         assert "liqod explain node" in screen.text() or "allocatable" in screen.text()
 
     run(scenario, size=(120, 24))
+
+
+def test_the_verdicts_of_nodes_are_asked_for_a_pod_of_the_row() -> None:
+    async def scenario(screen: Terminal) -> None:
+        screen.link.show(scene())
+        await screen.press("r", "right", "e")
+        assert "explain shop/big-0" in screen.text()
+        assert "not to milan:" in screen.text()
+        await screen.press("escape", "left", "e")
+        assert len(asked(screen, ExplainPod)) == 1
+        await screen.press("q")
+
+    run(scenario, links=[FakeLink(answers)], size=(120, 24))
 
 
 def test_a_peer_is_completed_and_narrows_the_view() -> None:
