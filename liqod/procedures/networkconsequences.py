@@ -19,7 +19,7 @@ from liqod.model.network.rangechecks import malformed
 from liqod.network.backends import is_allowed, listening
 from liqod.network.dataplane.entrances import is_named
 from liqod.network.dataplane.families import family_of
-from liqod.network.gateway import gatewayplan
+from liqod.network.gateway import exposure, gatewayplan
 from liqod.network.gateway.gatewayobjects import Object
 from liqod.network.gateway.gatewayplan import LocalFacts
 from liqod.network.ipam.book import SETTINGS, Book
@@ -162,6 +162,7 @@ def _tunnel(
             yield Consequence("moves", peer, told)
         yield from _dialled(peer, chosen, was.network, has.network)
         yield from _websocket(peer, chosen, *facts)
+        yield from _annotations(peer, chosen, was.network, has.network)
 
 
 def _gateways(objects: ClusterObjects, place: str) -> list[Object]:
@@ -207,6 +208,20 @@ def _websocket(
     action: Action = "begins" if port else "ends"
     told = f"TCP port {port or had} takes its tunnel, too, where no UDP passes"
     yield Consequence(action, peer, told)
+
+
+def _annotations(
+    peer: str, chosen: Object, before: NetworkSettings, after: NetworkSettings
+) -> Iterator[Consequence]:
+    """Annotations that the Service of this cluster's gateway has from then on, or no more."""
+    if not isinstance(chosen, GatewayServer):
+        return
+    had, has = (
+        exposure.annotations_of(chosen, each.service_annotations).keys() for each in (before, after)
+    )
+    for key in sorted(had ^ has):
+        action: Action = "begins" if key in has else "ends"
+        yield Consequence(action, peer, f"the Service of its gateway here has the annotation {key}")
 
 
 def _agreements(

@@ -64,7 +64,8 @@ def test_two_clusters_by_package(clusters: list[Member], terminal: Terminal) -> 
 
 def day_by_day(terminal: Terminal) -> None:
     """The commands of how-to pages, where rome borrows from milan and shop is offloaded."""
-    terminal.section(shownblocks.commands("how-to/peering", "3. Look"))
+    terminal.section(shownblocks.commands("how-to/peering", "3. Look", only="kubectl"))
+    terminal.section(shownblocks.commands("how-to/peering", "3. Look", only="liqod status"))
     terminal.section(shownblocks.commands("how-to/manifests", "Look"))
     terminal.section(shownblocks.commands("how-to/invitation", "While it waits"))
     for pod in ("web-0", "web-1"):
@@ -78,9 +79,8 @@ def day_by_day(terminal: Terminal) -> None:
     terminal.section(shownblocks.commands("how-to/explain", "", "A virtual node's numbers"))
     terminal.section(shownblocks.commands("how-to/volumes", ""))
     terminal.type("kubectl -n shop create ingress web --rule=shop.example/=web:80")
-    terminal.section(
-        shownblocks.commands("how-to/expose", "To pods in both clusters", "By an Ingress", "Look")
-    )
+    exposed = shownblocks.commands("how-to/expose", "To pods in both clusters", "By an Ingress")
+    terminal.section([*exposed, *shownblocks.commands("how-to/expose", "Look", only="kubectl")])
     terminal.section(shownblocks.commands("how-to/gitops", "A repository"))
     (terminal.folder / "rome").symlink_to(pages.ROOT / "examples" / "gitops" / "rome")
     changes = shownblocks.commands("how-to/gitops", "What a change would do", only="liqod")

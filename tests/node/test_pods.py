@@ -220,7 +220,9 @@ def liqoctls_test(clusters: Podded) -> str:
 def test_everything_reaches_everything(clusters: Podded, tmp_path: Path) -> None:
     rome = clusters.members["rome"]
     looks = shownblocks.commands("how-to/nat", "Look")
-    looks += shownblocks.commands("how-to/diagnose", "4. Whether packets pass")
+    looks += shownblocks.commands(
+        "how-to/diagnose", "4. Whether packets pass", only="liqod network"
+    )
     status, doctor, again = typing(clusters, tmp_path).section(looks)
     assert "milan" in doctor
     assert {"Connected" in each for each in (status, again)} == {True}

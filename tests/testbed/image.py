@@ -50,7 +50,7 @@ def busybox() -> Path:
 def write(target: Path, name: str = NAME, *variables: str) -> None:
     """Writes the image as an archive that `ctr images import` reads."""
     config = {"Env": ["PATH=/bin", *variables], "Cmd": ["/bin/sleep", "1000000"]}
-    pack(target, name, [_layer()], config)
+    pack(target, name, [layer()], config)
 
 
 def pack(target: Path, name: str, layers: Sequence[bytes], config: Mapping[str, Any]) -> None:
@@ -81,20 +81,21 @@ def described(layers: Sequence[bytes], config: Mapping[str, Any]) -> bytes:
     ).encode()
 
 
-def _layer() -> bytes:
+def layer() -> bytes:
+    """The layer of it: busybox, its links, and a page."""
     stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as layer:
+    with tarfile.open(fileobj=stream, mode="w") as made:
         for folder, mode in (("bin", 0o755), ("etc", 0o755), ("www", 0o755), ("tmp", 0o1777)):
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, mode
-            layer.addfile(entry)
-        add(layer, "bin/busybox", busybox().read_bytes(), 0o755)
+            made.addfile(entry)
+        add(made, "bin/busybox", busybox().read_bytes(), 0o755)
         for applet in APPLETS:
             link = tarfile.TarInfo(f"bin/{applet}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-            layer.addfile(link)
+            made.addfile(link)
         for name, content in _FILES.items():
-            add(layer, name, content)
+            add(made, name, content)
     return stream.getvalue()
 
 

@@ -1,4 +1,4 @@
-"""The commands that the pages of start and how-to show, and which of them no test types.
+"""The commands that the pages of start and how-to show, and the tests that type each.
 
 A test types the commands of sections by :func:`commands`, those of a whole page by :func:`whole`.
 ``python -m tests.testbed.shownblocks`` lists each block with the tests that do.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,21 +32,6 @@ ASKING: Final = (
 _PROMPT: Final = re.compile(r"(?:(rome|milan)\$ |\$ )")
 _COMMENT: Final = re.compile(r"(?:^|  +)#.*")
 _VARIABLE: Final = re.compile(r"[A-Z_]+=\S* ")
-
-RELEASED = "takes minutes: test_offline.py makes one by the function that it calls"
-CHART = "brings Liqo's chart and images from where they are released"
-INTERNET = "has its image and a server from the internet: test_pods.py gives others"
-
-ELSEWHERE: Final[Mapping[str, str | Mapping[str, str]]] = {
-    "how-to/diagnose": {
-        "liqod test network milan": INTERNET,
-    },
-    "how-to/expose": {"liqod test network milan": INTERNET},
-    "how-to/migration": {"liqoctl install --cluster-id NAME": CHART},
-    "how-to/peering": {"liqod test network milan": INTERNET},
-    "how-to/release": {"make release": RELEASED},
-}
-"""The commands that no test types as they stand, by page, and why; a reason alone is for all."""
 
 
 class Shown(NamedTuple):
@@ -86,7 +71,7 @@ def pages() -> list[str]:
 
 
 def commands(page: str, *headings: str, only: str = "") -> list[Shown]:
-    """The commands of sections of a page, without those that are run elsewhere.
+    """The commands of sections of a page.
 
     Args:
         page: such as ``how-to/nat``.
@@ -95,7 +80,7 @@ def commands(page: str, *headings: str, only: str = "") -> list[Shown]:
     """
     every = [each for heading in headings for each in blocks(page) if each.heading == heading]
     assert {each.heading for each in every} == set(headings), f"{page} has not all of {headings}"
-    found = [each for block in every for each in block.commands if not reason(page, each.line)]
+    found = [each for block in every for each in block.commands]
     return [each for each in found if _VARIABLE.sub("", each.line).startswith(only)]
 
 
@@ -103,12 +88,6 @@ def parted(shown: Sequence[Shown], first: str) -> tuple[list[Shown], list[Shown]
     """Commands before the first one that begins with some words, and those from that one on."""
     place = next(number for number, each in enumerate(shown) if each.line.startswith(first))
     return [*shown[:place]], [*shown[place:]]
-
-
-def reason(page: str, line: str) -> str:
-    """Why no test types a command of a page as it stands; empty where one does."""
-    found = ELSEWHERE.get(page, {})
-    return found if isinstance(found, str) else found.get(line, "")
 
 
 def answered(shown: Shown) -> Shown:
@@ -188,13 +167,13 @@ def _commands(lines: list[str]) -> tuple[Shown, ...]:
 
 
 def table() -> Iterator[tuple[str, str, str, str]]:
-    """Each command by page, heading and line, and the tests that type it or why none does."""
+    """Each command by page, heading and line, and the tests that type it."""
     found = typed()
     for page in pages():
         for block in blocks(page):
             for _, line in block.commands:
-                tests = ", ".join(sorted(found.get((page, block.heading, line), ())))
-                yield page, block.heading, line, reason(page, line) or tests
+                tests = sorted(found.get((page, block.heading, line), ()))
+                yield page, block.heading, line, ", ".join(tests)
 
 
 if __name__ == "__main__":

@@ -124,9 +124,14 @@ def service(
     if asked.service_type == "LoadBalancer" and asked.load_balancer_ip:
         spec["loadBalancerIP"] = asked.load_balancer_ip
     metadata = _metadata(peer, namespace, gateway)
-    told = server.spec.service_annotations
-    metadata["annotations"] = {key: told[key] for key in allowed if key in told}
+    metadata["annotations"] = annotations_of(server, allowed)
     return {"metadata": metadata, "spec": spec}
+
+
+def annotations_of(server: GatewayServer, allowed: tuple[str, ...]) -> dict[str, str]:
+    """The annotations that the Service of a gateway has, of those that the gateway asks for."""
+    told = server.spec.service_annotations
+    return {key: told[key] for key in allowed if key in told}
 
 
 def endpoint_slice(peer: str, namespace: str, gateway: Gateway, address: str) -> Json:

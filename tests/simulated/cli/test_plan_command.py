@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.simulated.network.test_networking import join, two
 from tests.simulated.processes import Ended
 
 Json = dict[str, Any]
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "plan.md"
 GIT = {"app.kubernetes.io/part-of": "peerings"}
 
 
@@ -160,8 +162,13 @@ async def test_refusals_are_named_with_the_object(tmp_path: Path, nursery: trio.
             more=("-o", "json"),
         )
         assert told.status == 1
+        report = json.loads(told.out)
+        assert report.keys() == {"cluster", "objects"}
+        section = PAGE.read_text().split("## As JSON")[1].split("\n## ")[0]
+        cells = " ".join(re.findall(r"^\| (`.+?) \|", section, re.MULTILINE))
+        assert {tuple(each) for each in report["objects"]} == {tuple(re.findall(r"`(\w+)`", cells))}
         found = {
-            (each["kind"], each["namespace"]): each for each in json.loads(told.out)["objects"]
+            (each["kind"], each["namespace"]): each for each in report["objects"]
         }
         kind = NAMESPACE_OFFLOADINGS.name
         assert found[kind, "nowhere"]["problem"] == "there is no namespace nowhere"

@@ -23,7 +23,7 @@ from tests.testbed.machineshell import MachineShell
 pytestmark = [pytest.mark.long, pytest.mark.release]
 
 UNIT = "liqod.service"
-STEPS = Path(__file__).parents[3] / "docs" / "how-to" / "systemd.md"
+SECURITY = Path(__file__).parents[3] / "docs" / "background" / "security.md"
 GATEWAY = Path("/etc/systemd/system/liqod-node.service.d/gateway.conf")
 EXPOSED = 1.5
 """By systemd's measure, which ends at 10."""
@@ -161,7 +161,7 @@ def installed(machine: Machine) -> None:
         machine.run("systemd-analyze", "verify", "--man=no", each)
     said = machine.run("systemd-analyze", "security", "--no-pager", UNIT)
     [figure] = re.findall(r"exposure level for liqod.service: ([\d.]+)", said)
-    assert f"`systemd-analyze security liqod` says {figure} " in STEPS.read_text()
+    assert f"`systemd-analyze security liqod` says {figure} " in SECURITY.read_text()
     assert float(figure) <= EXPOSED
 
 

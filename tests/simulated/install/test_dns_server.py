@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+import trio
 
 from liqod import install
 from liqod.apimachinery.kinds import (
@@ -28,6 +29,8 @@ from liqod.procedures import askingnames, sharedservices
 from simulator import EmbeddedCluster
 from tests.simulated.clusterset.test_diagnosis import coredns
 from tests.simulated.install.test_install import everything, quiet
+from tests.testbed import shownblocks, virtualtime
+from tests.testbed.pages import Terminal
 from tests.unit.model.test_corefile import KUBEADM
 
 pytestmark = pytest.mark.long
@@ -40,12 +43,15 @@ KINDS = (SERVICE_ACCOUNTS, CONFIG_MAPS, DEPLOYMENTS, POD_DISRUPTION_BUDGETS, SER
 
 
 @pytest.fixture
-async def admin():
+async def cluster():
+    async with EmbeddedCluster("milan", nodes=1) as made:
+        yield made
+
+
+@pytest.fixture
+async def admin(cluster):
     """A client of a cluster with nodes, whose DNS server somebody else keeps."""
-    async with (
-        EmbeddedCluster("milan", nodes=1) as cluster,
-        Client(from_kubeconfig(cluster.kubeconfig)) as client,
-    ):
+    async with Client(from_kubeconfig(cluster.kubeconfig)) as client:
         configuration, deployment = coredns(KUBEADM, image="example.com/coredns:v1.14.0")
         marks = {"labels": {"eks.amazonaws.com/component": "coredns"}}
         configuration["metadata"] |= marks
@@ -98,6 +104,26 @@ async def test_it_comes_with_the_kinds_stays_with_an_upgrade_and_goes_without_a_
     await install.install(admin, WITH, quiet)
     await install.uninstall(admin, "liqo", purge=True, progress=quiet)
     assert await everything(admin) == before
+
+
+async def test_it_comes_and_goes_as_its_page_says(cluster, admin, tmp_path):
+    await install.install(admin, install.Options(cluster_id="milan"), quiet)
+    made = Terminal(tmp_path, tmp_path)
+    (tmp_path / "milan.kubeconfig").write_text(cluster.kubeconfig)
+    comes, goes = shownblocks.commands("how-to/service-names", "A DNS server that others keep")
+
+    async def said(shown):
+        line = shown._replace(at="milan")
+        [printed] = await trio.to_thread.run_sync(made.section, [line])
+        return printed
+
+    with virtualtime.real():
+        printed = await said(comes)
+        service = await admin.get(SERVICES, "liqod-dns", "liqo")
+        assert service["spec"]["clusterIP"] in printed
+        assert len(await objects(admin)) == len(KINDS)
+        await said(goes)
+    assert await objects(admin) == {}
 
 
 async def test_giving_the_cluster_back_to_liqo_takes_it_away(admin):

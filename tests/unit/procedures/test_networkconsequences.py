@@ -1,5 +1,7 @@
 """What other settings of networks would do to the peers that are joined."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +15,7 @@ from liqod.procedures.networkconsequences import external_consequences, network_
 from liqod.resources import IPS, NETWORKS, VIRTUAL_NODES
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
 
+ROOT = Path(__file__).parents[3]
 PLACES = {"rome": "liqo-tenant-rome", "turin": "liqo-tenant-turin"}
 KNOWN = load_backends(()).network
 TEMPLATE = {"apiVersion": "networking.liqo.io/v1beta1", "namespace": "liqo"}
@@ -142,6 +145,65 @@ def test_a_websocket_is_taken_where_both_kinds_are_made():
     way = "TCP port 443 takes its tunnel, too, where no UDP passes"
     assert told(objects, off, on) == [f"begins rome: {way}"]
     assert told(objects, on, off) == [f"ends rome: {way}"]
+
+
+def test_annotations_of_a_gateways_service_come_and_go():
+    asks = server()
+    asks["spec"]["serviceAnnotations"] = {"example.com/pool": "a", "example.com/zone": "b"}
+    objects = joined(asks, clients=(client(),))
+    some = network(service_annotations=("example.com/pool", "example.com/other"))
+    other = network(service_annotations=("example.com/zone",))
+    has = "the Service of its gateway here has the annotation example.com"
+    assert told(objects, network(), some) == [f"begins rome: {has}/pool"]
+    assert told(objects, some, other) == [f"ends rome: {has}/pool", f"begins rome: {has}/zone"]
+
+
+def test_settings_that_are_named_alone_are_those_of_the_page():
+    """A setting that is new is judged, or the page says that it is not."""
+    asks = server()
+    asks["spec"]["serviceAnnotations"] = {"example.com/pool": "a"}
+    both = joined(asks, clients=(client(backend="vxlan"),))
+    both.put(IPS, {"metadata": meta("rome", "printer"), "spec": {"ip": "203.0.113.9"}})
+    alias = {"spec": {"cidr": "10.244.0.0/16"}, "status": {"cidr": "10.71.0.0/16"}}
+    both.put(NETWORKS, {"metadata": meta("rome", "milan-pod"), **alias})
+    marks = {"ipam.liqo.io/network-type": "external-cidr"}
+    own = {"name": "external-cidr", "namespace": "liqo", "labels": marks}
+    both.put(NETWORKS, {"metadata": own, "spec": {"cidr": "10.70.0.0/20"}})
+    before = {"backends": ["wireguard", "websocket"], "relay": ["*"], "transit": [["rome", "a"]]}
+    changed: dict[str, Any] = {
+        "enabled": False,
+        "advertise": ["gate.example"],
+        "backends": ["vxlan"],
+        "external_cidr": "10.90.0.0/20",
+        "reserved": ["10.71.4.0/24"],
+        "lendable": ["203.0.113.0/24"],
+        "in_band": ["rome"],
+        "relay": [],
+        "relay_rate": 7,
+        "relayed_by": ["rome"],
+        "transit": [],
+        "transit_rate": 7,
+        "service_annotations": ["example.com/pool"],
+        "websocket": True,
+        "machine": "/elsewhere",
+        "daemon": "another",
+        "pools": ["10.99.0.0/16"],
+        "node": "another",
+        "node_address": "192.0.2.9",
+        "node_pods": "cni",
+        "candidates": "all",
+        "candidate_port": 7,
+    }
+    assert changed.keys() == set(NetworkSettings.__struct_fields__)
+    unjudged = set()
+    for name, value in changed.items():
+        settings = network(**before), network(**{**before, name: value})
+        external = external_consequences(both, *settings, "liqo", "milan")
+        if not [*told(both, *settings), *external]:
+            unjudged.add(name)
+    text = (ROOT / "docs" / "reference" / "plan.md").read_text()
+    [named] = re.findall(r"^\| `\[network\]`, (.+?) \|", text, re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", named)) == unjudged
 
 
 def test_agreements_begin_and_end_for_those_whom_they_name():
