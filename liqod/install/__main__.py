@@ -26,10 +26,11 @@ plugin, by `liqod install --plugin NAME` or in ClusterRoles labelled
 
 RBAC gives a right in all namespaces. What that would allow beyond the daemon's work, and by which
 a user who has its kubeconfig could take over the cluster, is refused by admission policies
-(`liqod-daemon-*`): Secrets outside tenant namespaces and its own, tokens of ServiceAccounts but for
-pods in offloaded namespaces and an hour, pods and EndpointSlices outside the namespaces of guests,
-bindings of others than peers, real nodes, foreign webhooks, namespaces that are no peer's. What is
-left is said in [security](../background/security.md).
+(`liqod-daemon-*`). They refuse it Secrets outside tenant namespaces and its own, and tokens of
+ServiceAccounts but for pods in offloaded namespaces and an hour. They refuse it pods and
+EndpointSlices outside the namespaces of guests, bindings of others than peers, real nodes, foreign
+webhooks, and namespaces that are no peer's. What is left is said in
+[security](../background/security.md).
 """
 LEAVING: Final = """\
 ## Those of the chart's Job
