@@ -18,6 +18,12 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(DOCS.rglob("*.md"
 DEVELOPERS = {"CONTRIBUTING", "architecture", "security", "performance"}
 """Pages that name tests, as what shows that they are right, or prints their figures."""
 USERS = [each for each in PAGES if each.stem not in DEVELOPERS]
+READ = [page for page in PAGES if page.parent.name in ("start", "how-to")]
+PLAIN = {
+    *("Borrow, lend", "Channel", "Doctor", "Invitation", "Layer", "Link", "Mapped namespace"),
+    *("Peer", "Policy", "Relay", "Return", "Words"),
+}
+"""Words of the glossary that these pages use in their plain sense, too, or at every turn."""
 LISTS = {"peers": config.PeerSettings, "policies": config.PeerPolicy}
 
 
@@ -88,6 +94,36 @@ def test_a_word_of_the_glossary_is_in_its_place_and_linked_where_it_is_used():
     others = " ".join(page.read_text() for page in PAGES if page != glossary)
     linked = {*re.findall(r"glossary\.md#([\w-]+)", others)}
     assert anchors(glossary) - {"glossary"} == linked
+
+
+def sentences(page: Path) -> str:
+    """The words of a page, without headings, commands, code and links."""
+    apart = (
+        r"^ *```(?:.|\n)*?^ *```",
+        r"^#.*",
+        r"(?<=\n\n)(?: {4}.*\n)+",
+        r"`[^`]*`",
+        r"\[[^\]]*\]\([^)]*\)",
+    )
+    return re.sub("|".join(apart), " ", page.read_text(), flags=re.M)
+
+
+def uses(page: Path, word: str) -> bool:
+    """True if a sentence of a page has a word of the glossary."""
+    apart = {"Gateway": r"Envoy\s+Gateway|Gateway\s+API", "Tenant": r"tenant\s+namespace"}.get(
+        word, "$^"
+    )
+    text = re.sub(apart, "", sentences(page), flags=re.I)
+    return bool(re.search(rf"(?<![\w/.-]){word}s?(?![\w-])", text, re.I))
+
+
+@pytest.mark.parametrize("page", READ, ids=lambda page: f"{page.parent.name}/{page.name}")
+def test_a_page_links_each_word_of_the_glossary_that_it_uses(page: Path):
+    glossary = DOCS / "reference" / "glossary.md"
+    words = {*re.findall(r"^## (.*)", glossary.read_text(), re.M)} - PLAIN
+    linked = {*re.findall(r"glossary\.md#([\w-]+)", page.read_text())}
+    used = {word for word in words if uses(page, word)}
+    assert {word for word in used if word.lower().replace(" ", "-") not in linked} == set()
 
 
 @functools.cache

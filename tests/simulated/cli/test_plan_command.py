@@ -167,9 +167,7 @@ async def test_refusals_are_named_with_the_object(tmp_path: Path, nursery: trio.
         section = PAGE.read_text().split("## As JSON")[1].split("\n## ")[0]
         cells = " ".join(re.findall(r"^\| (`.+?) \|", section, re.MULTILINE))
         assert {tuple(each) for each in report["objects"]} == {tuple(re.findall(r"`(\w+)`", cells))}
-        found = {
-            (each["kind"], each["namespace"]): each for each in report["objects"]
-        }
+        found = {(each["kind"], each["namespace"]): each for each in report["objects"]}
         kind = NAMESPACE_OFFLOADINGS.name
         assert found[kind, "nowhere"]["problem"] == "there is no namespace nowhere"
         assert "cannot be offloaded" in found[kind, "kube-system"]["problem"]

@@ -140,8 +140,11 @@ def test_packages_are_locked_as_the_page_about_images_says(terminal: Terminal) -
     assert "python3.11-minimal " in locked.read_text()
 
 
+@pytest.mark.timeout(2700)
 @pytest.mark.usefixtures("packagers")
 def test_a_release_is_made_as_its_page_says(terminal: Terminal) -> None:
+    """It brings what four kinds of machines need, once, and makes images of two."""
+    terminal.deadline = 2400
     [said] = terminal.section(shownblocks.commands("how-to/release", ""))
     made = terminal.folder / "dist" / release.NAME
     assert f"dist/{release.NAME}.tar" in said
