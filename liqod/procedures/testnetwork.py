@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 import trio
 
-from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import EVENTS, NAMESPACES, NODES, PODS, SERVICES, Kind
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden, Invalid, NotFound
@@ -20,9 +19,10 @@ from liqod.kube.selection import Selection
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Event, Node, Pod, PodStatus
-from liqod.model.objects.podsight import unpulled, unready, why
+from liqod.model.objects.podsight import unpulled, why
 from liqod.procedures import testplan
 from liqod.procedures.offload import NAME, bring_back, offloaded, spread
+from liqod.procedures.testplaces import places
 from liqod.procedures.testplan import NAMESPACE, NetworkTestRow, ProbeLocation, Try
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from liqod.runtime.polling import poll_until
@@ -33,6 +33,9 @@ CLEAN_UP: Final = 60.0
 """Seconds that deleting all objects may take; the clusters go on with it by themselves."""
 SETTLING: Final = 20.0
 """Seconds that a namespace may take to have a ServiceAccount."""
+OPENING: Final = 20.0
+"""Seconds for which a taint may keep pods from a node that is Ready: that of a node that is new
+goes a moment after its condition."""
 LOOK: Final = 0.5
 REFUSED: Final = "ReflectionRefused"
 """Reason of the Event on an object that a peer refuses (:mod:`liqod.reflection.remotewriter`)."""
@@ -75,7 +78,7 @@ async def test_network(
     Raises:
         ConfigError: there is no peer to try, or a foreign namespace has the same name.
     """
-    here, there, left_out = await _places(client, asked)
+    here, there, left_out = await _places(client, asked, progress)
     if not there:
         raise ConfigError(
             "; ".join(row.detail for row in left_out)
@@ -88,42 +91,28 @@ async def test_network(
 
 
 async def _places(
-    client: Client, asked: NetworkTestOptions
+    client: Client, asked: NetworkTestOptions, progress: Progress
 ) -> tuple[list[ProbeLocation], list[ProbeLocation], list[NetworkTestRow]]:
     """Nodes of this cluster, a virtual node of each peer, and rows of peers without one."""
-    here: list[ProbeLocation] = []
-    there: dict[str, ProbeLocation] = {}
-    problems: dict[str, str] = dict.fromkeys(asked.peers, "it has no virtual node here")
-    for raw in await client.list(NODES, decode=dict[str, Any]):
-        node = msgspec.convert(raw, Node)
-        marks, name = node.metadata.labels, node.metadata.name
-        if marks.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE:
-            taints = (raw.get("spec") or {}).get("taints") or ()
-            closed = any(each.get("effect") in ("NoSchedule", "NoExecute") for each in taints)
-            if len(here) < asked.nodes and not closed and not unready(node.status):
-                here.append(ProbeLocation(asked.cluster, name, _address(node)))
-            continue
-        peer = marks.get(labels.REMOTE_CLUSTER_ID, "")
-        if peer in there or (asked.peers and peer not in asked.peers):
-            continue
-        problem = unready(node.status)
-        if problem:
-            problems[peer] = f"its virtual node {name} is not ready: {problem}"
-            continue
-        there[peer] = ProbeLocation(peer, name, number=len(there) + 1)
-    if not here:
+    which = (asked.cluster, asked.peers, asked.nodes)
+    found = places(await client.list(NODES, decode=dict[str, Any]), *which)
+    if found.tainted:
+        progress(f"wait for the nodes of {', '.join(sorted(found.tainted))} to take pods")
+
+        async def open_() -> bool:
+            nonlocal found
+            found = places(await client.list(NODES, decode=dict[str, Any]), *which)
+            return not found.tainted
+
+        with trio.move_on_after(OPENING):
+            await poll_until(open_, longest_pause=LOOK)
+    if not found.here:
         raise ConfigError("no node of this cluster takes pods: none is Ready and without taints")
     missing = [
         NetworkTestRow(asked.cluster, each, "failed", f"{each}: {problem}")
-        for each, problem in sorted(problems.items())
-        if each not in there
+        for each, problem in sorted(found.problems.items())
     ]
-    return here, list(there.values()), missing
-
-
-def _address(node: Node) -> str:
-    found = (each.address for each in node.status.addresses)
-    return next((each for each in found if parse(each) is not None), "")
+    return found.here, found.there, missing
 
 
 # --- Bringing and taking away ---------------------------------------------------------------------

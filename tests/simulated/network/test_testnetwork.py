@@ -162,6 +162,38 @@ async def test_what_fails_is_named_with_the_reason(client):
     assert any("said nothing" in row.detail for row in found)
 
 
+async def tainted(client, *keys):
+    taints = [{"key": key, "effect": "NoSchedule"} for key in keys]
+    await client.patch(NODES, "milan", {"spec": {"taints": taints}})
+
+
+async def test_a_node_that_is_new_loses_its_taint_first(client):
+    """The control plane takes it off a moment after the node is Ready."""
+    await virtual_node(client)
+    await tainted(client, "virtual-node.liqo.io/not-allowed", "example.com/new")
+    said = []
+
+    async def opens():
+        await trio.sleep(1)
+        assert await client.find(NAMESPACES, NAMESPACE) is None
+        await tainted(client, "virtual-node.liqo.io/not-allowed")
+
+    async with pretending(client), trio.open_nursery() as nursery:
+        nursery.start_soon(opens)
+        assert passed(await try_network(client, ASKED, said.append))
+    assert said[0] == "wait for the nodes of milan to take pods"
+
+
+async def test_a_node_that_takes_no_new_pods_is_named_with_its_taint(client, monkeypatch):
+    monkeypatch.setattr(testnetwork, "OPENING", 0.5)
+    await virtual_node(client)
+    await tainted(client, "virtual-node.liqo.io/not-allowed", "liqod.io/peer-daemon-silent")
+    why = "its virtual node milan takes no new pods: it has the taint liqod.io/peer-daemon-silent"
+    with pytest.raises(ConfigError, match=why):
+        await try_network(client, ASKED, lambda text: None)
+    assert await client.find(NAMESPACES, NAMESPACE) is None
+
+
 async def test_an_interruption_leaves_nothing(client):
     await virtual_node(client)
     with trio.move_on_after(3):
