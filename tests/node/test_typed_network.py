@@ -57,16 +57,16 @@ def terminal(clusters: Joined, tmp_path: Path) -> Terminal:
     return made
 
 
-def test_the_network_is_tested_as_soon_as_it_is_joined(
-    clusters: Joined, terminal: Terminal
-) -> None:
+def test_the_network_is_tested_as_soon_as_it_is_joined(terminal: Terminal) -> None:
     terminal.section(shownblocks.commands("how-to/peering", "1. Let rome in", "2. Peer"))
-    said = terminal.section(shownblocks.commands("how-to/peering", "3. Look"))
-    print(said[-1])
-    for each in (
-        *shownblocks.commands("how-to/diagnose", "4. Whether packets pass", only="liqod test"),
-        *shownblocks.commands("how-to/expose", "Look", only="liqod test"),
-    ):
-        [said] = terminal.section([each])
+    *_, first = terminal.section(shownblocks.commands("how-to/peering", "3. Look"))
+    again = terminal.section(
+        [
+            *shownblocks.commands("how-to/diagnose", "4. Whether packets pass", only="liqod test"),
+            *shownblocks.commands("how-to/expose", "Look", only="liqod test"),
+        ]
+    )
+    for said in (first, *again):
+        print(said)
         assert f"outside {OUTSIDE}" in said
         assert "failed" not in said

@@ -111,11 +111,9 @@ class Terminal:
 
     Attributes:
         has_prepared: its `liqod` is the one of :func:`commands.programs`.
-        deadline: seconds that a command may take.
     """
 
     has_prepared = True
-    deadline = DEADLINE
 
     def __init__(self, folder: Path, programs: Path | None = None) -> None:
         self.folder = folder
@@ -208,7 +206,7 @@ class Terminal:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=self.deadline,
+            timeout=DEADLINE,
             check=False,
         )
         logs = "\n".join(tail(self.folder / f"{child.name}.log", 20) for child in self.daemons)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy import deb, lock, release
+from deploy import deb, lock
 from liqod import __version__
 from tests.testbed import checkout, shownblocks
 from tests.testbed.debian import Debian
@@ -138,19 +138,3 @@ def test_packages_are_locked_as_the_page_about_images_says(terminal: Terminal) -
     locked.write_text("")
     terminal.section(shownblocks.commands("how-to/image", "When Debian has replaced a package"))
     assert "python3.11-minimal " in locked.read_text()
-
-
-@pytest.mark.timeout(2700)
-@pytest.mark.usefixtures("packagers")
-def test_a_release_is_made_as_its_page_says(terminal: Terminal) -> None:
-    """It brings what four kinds of machines need, once, and makes images of two."""
-    terminal.deadline = 2400
-    [said] = terminal.section(shownblocks.commands("how-to/release", ""))
-    made = terminal.folder / "dist" / release.NAME
-    assert f"dist/{release.NAME}.tar" in said
-    there = {each.name for each in made.iterdir() if each.is_dir()}
-    assert there == {folder for folder in release.PARTS if folder}
-    packages = (made / "deb").iterdir()
-    assert len(list(packages)) == len(deb.RELEASES) * len(deb.ARCHITECTURES)
-    sums = (made / release.SUMS).read_text().splitlines()
-    assert len(sums) == sum(each.is_file() for each in made.rglob("*")) - 1
