@@ -171,7 +171,7 @@ async def test_a_node_that_is_new_loses_its_taint_first(client):
     """The control plane takes it off a moment after the node is Ready."""
     await virtual_node(client)
     await tainted(client, "virtual-node.liqo.io/not-allowed", "example.com/new")
-    said = []
+    said: list[str] = []
 
     async def opens():
         await trio.sleep(1)
