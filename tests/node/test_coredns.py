@@ -229,7 +229,7 @@ def share(ravenna: Member) -> None:
 def test_a_dns_server_in_pods_of_its_own_answers_pods(
     cluster: NodeCluster, ravenna: Member, tmp_path: Path
 ) -> None:
-    gives, takes = shownblocks.commands("how-to/service-names", "A DNS server that others keep")
+    gives, takes = shownblocks.commands("how-to/dns-server", "")
     typed = pages.terminal(tmp_path, cluster.plane)
     typed.type("export KUBECONFIG=$PWD/ravenna.kubeconfig")
     [said] = typed.section([gives])

@@ -110,7 +110,7 @@ async def test_it_comes_and_goes_as_its_page_says(cluster, admin, tmp_path):
     await install.install(admin, install.Options(cluster_id="milan"), quiet)
     made = Terminal(tmp_path, tmp_path)
     (tmp_path / "milan.kubeconfig").write_text(cluster.kubeconfig)
-    comes, goes = shownblocks.commands("how-to/service-names", "A DNS server that others keep")
+    comes, goes = shownblocks.commands("how-to/dns-server", "")
 
     async def said(shown):
         line = shown._replace(at="milan")
