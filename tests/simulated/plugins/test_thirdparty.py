@@ -113,6 +113,7 @@ async def test_its_discovery_is_run_and_peers_with_nobody(
         hub=Hub(),
         config=config.parse(""),
         informers=SimpleNamespace(share=None),
+        in_cluster=False,
         client=None,
     )
     loaded = msgspec.structs.replace(plugins, discovery=plugins.discovery[1:])
