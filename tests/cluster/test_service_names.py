@@ -273,7 +273,7 @@ def test_a_server_of_the_zone_alone_answers_it_and_ends_no_other_name(
     found = rome.comes_to(IMPORT, lambda one: bool(one["spec"].get("ips")))
     ips = set(found["spec"]["ips"])
     starts = "clusterset.local:53 {\n    errors\n    kubernetes"
-    (beside,) = (each for each in page_blocks() if each.startswith(starts))
+    (beside,) = (each for each in page_blocks(page="dns-server") if each.startswith(starts))
     servers = NameServers(rome, coredns)
     try:
         port = servers.start(f"{COREFILE}{beside}")

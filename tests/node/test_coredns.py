@@ -241,7 +241,7 @@ def test_a_dns_server_in_pods_of_its_own_answers_pods(
 
     ravenna.daemon.start()
     share(ravenna)
-    (block,) = (each for each in page_blocks() if "forward . 10.96.0.99" in each)
+    (block,) = (each for each in page_blocks(page="dns-server") if "forward . 10.96.0.99" in each)
     forwards = COREFILE + block.replace("10.96.0.99", own)
     ravenna.patch(CONFIGURATION, {"data": {"Corefile": forwards}})
     again = {"metadata": {"annotations": {"example.com/corefile": "forwards"}}}

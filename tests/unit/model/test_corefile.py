@@ -31,16 +31,17 @@ KUBEADM = """
     reload
 }
 """
-PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "service-names.md"
+PAGES = Path(__file__).parents[3] / "docs" / "how-to"
 LINE = "kubernetes cluster.local in-addr.arpa ip6.arpa"
 WANTED = "kubernetes cluster.local clusterset.local in-addr.arpa ip6.arpa"
 OPTION = "       multicluster clusterset.local\n"
 
 
-def page_blocks(language: str = "") -> list[str]:
-    """The blocks of code on the page on names of Services of the set."""
+def page_blocks(language: str = "", page: str = "service-names") -> list[str]:
+    """The blocks of code on a page on names of Services of the set."""
     blocks = re.compile(r"^ *```(\w*)\n(.+?)^ *```$", re.MULTILINE | re.DOTALL)
-    return [dedent(text) for of, text in blocks.findall(PAGE.read_text()) if of == language]
+    text = (PAGES / f"{page}.md").read_text()
+    return [dedent(block) for of, block in blocks.findall(text) if of == language]
 
 
 def page_rights() -> list[dict[str, Any]]:
