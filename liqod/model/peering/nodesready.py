@@ -33,12 +33,11 @@ def all_cordoned(schedulable: Collection[bool]) -> bool:
 
 
 def is_scaled(marks: Mapping[str, str]) -> bool:
-    """True if an autoscaler that marks its nodes has added a node, by the node's labels.
+    """True if an autoscaler that marks its nodes has added a node, by the labels of a real one.
 
     Karpenter does. Nodes of the cluster autoscaler are like others.
     """
-    virtual = marks.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE
-    return labels.KARPENTER_POOL in marks and not virtual
+    return labels.KARPENTER_POOL in marks
 
 
 def adds_nodes(said: bool | None, *, scaled: bool) -> bool:

@@ -24,6 +24,7 @@ from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import freecapacity, nodesready
 from liqod.model.peering.quota import pod_cost
+from liqod.provider.slices.readynodes import ready_nodes
 from liqod.runtime.observable import Observable
 
 K = TypeVar("K")
@@ -113,6 +114,7 @@ class FreeNodes:
         self.known = False
         self._changed = True
         self._next = float("-inf")
+        self._ready = ready_nodes(nodes)
         nodes.subscribe(self._on_node)
         pods.subscribe(self._on_pod)
 
@@ -132,10 +134,8 @@ class FreeNodes:
                 free = freecapacity.free_node(node, self._used.get(name, {}))
                 if free is not None:
                     found.append(free)
-        marks = (each.get("metadata", {}).get("labels") or {} for each in self._nodes.values())
-        scaled = any(map(nodesready.is_scaled, marks))
-        autoscales = nodesready.adds_nodes(self._settings.autoscales, scaled=scaled)
-        shown = self._settings.show_labels
+        shown, said = self._settings.show_labels, self._settings.autoscales
+        autoscales = nodesready.adds_nodes(said, scaled=self._ready.scaled.now)
         self._counted = dict(self._guests)
         self.text.set(freecapacity.tell(found, shown, autoscales=autoscales))
         self.each.set(freecapacity.tell_each(found, shown, autoscales=autoscales))

@@ -21,14 +21,15 @@ class Feed:
     """Stands for an informer: hands on what it is given."""
 
     def __init__(self) -> None:
-        self.told: Told = lambda _: None
+        self.told: list[Told] = []
 
     def subscribe(self, told: Told) -> None:
-        self.told = told
+        self.told.append(told)
 
     def tell(self, name: str, body: dict[str, Any] | None) -> None:
         new = None if body is None else msgspec.json.encode(body)
-        self.told(StoreChange(key=("shop", name), old=None, new=new))
+        for each in self.told:
+            each(StoreChange(key=("shop", name), old=None, new=new))
 
 
 def node(cpu: str) -> dict[str, Any]:
