@@ -27,12 +27,13 @@ PARTS: Final = {
 }
 """The parts of the pages by their folders, in the order in which they are shown."""
 INDEX: Final = "index.md"
-"""The page of a folder, which is made where a link leads to one."""
+"""The page of a folder: its README, or one that is made where a link leads to the folder."""
 ABOUT: Final = ("CHANGELOG.md", "CONTRIBUTING.md")
 """Pages beside the README that are shown last, where they are there."""
 LINK: Final = re.compile(r"(\]\()(?!https?:|#)([^)#\s]+)")
 ITEM: Final = re.compile(r"(?:-|\d+\.) +")
 HEADING: Final = re.compile(r"^# (.*)", re.MULTILINE)
+GROUP: Final = re.compile(r"^## ", re.MULTILINE)
 STYLE: Final = """\
 /* Colours by which text and links are at least 4.5 times as light or dark as what is behind. */
 [data-md-color-scheme] {
@@ -104,7 +105,7 @@ extra_css = ["liqod.css"]
 nav = {nav}
 [project.theme]
 font = false
-features = ["navigation.top", "navigation.sections", "search.highlight"]
+features = ["navigation.top", "navigation.sections", "navigation.indexes", "search.highlight"]
 [[project.theme.palette]]
 media = "(prefers-color-scheme: light)"
 scheme = "default"
@@ -125,18 +126,47 @@ def title(page: Path) -> str:
 
 
 def navigation(root: Path) -> str:
-    """The tree of pages as it is shown, in TOML."""
-    found = [_entry("liqod", _text("index.md"))]
+    """The tree of pages that are laid out, as it is shown, in TOML."""
+    found = [_entry("liqod", _text(INDEX))]
     for part, name in PARTS.items():
-        there = (root / "docs" / part).glob("*.md")
-        pages = sorted((each for each in there if each.name != INDEX), key=title)
-        found += [_entry(name, _pages(root, pages))] if pages else []
-    about = [root / name for name in ABOUT if (root / name).exists()]
-    return f"[{', '.join([*found, _entry('About', _pages(root, about))])}]"
+        if pages := list(_part(root, root / "docs" / part)):
+            found.append(_entry(name, _list(pages)))
+    about = (root / name for name in ABOUT if (root / name).exists())
+    return _list([*found, _entry("About", _list(_page(root, each) for each in about))])
 
 
-def _pages(root: Path, pages: Iterable[Path]) -> str:
-    entries = [_entry(title(each), _text(each.relative_to(root).as_posix())) for each in pages]
+def _part(root: Path, folder: Path) -> Iterator[str]:
+    """The entries of a part, in the order in which its own page links to them, by its headings.
+
+    Where it has none it is the order of the first page. What is linked nowhere comes last.
+    """
+    left = {each.resolve(): each for each in sorted(folder.glob("*.md"), key=title)}
+    own = left.pop((folder / INDEX).resolve(), None)
+    if own is not None:
+        yield _text(own.relative_to(root).as_posix())
+    start = own or root / INDEX
+    first, *groups = GROUP.split(start.read_text()) if own else [start.read_text()]
+    yield from _linked(root, start, first, left)
+    for each in groups:
+        heading, _, text = each.partition("\n")
+        if pages := list(_linked(root, start, text, left)):
+            yield _entry(heading, _list(pages))
+    yield from (_page(root, each) for each in left.values())
+
+
+def _linked(root: Path, page: Path, text: str, left: dict[Path, Path]) -> Iterator[str]:
+    """The entries of pages that a text links to, which are taken out of those that are left."""
+    for _, link in LINK.findall(text):
+        there = left.pop((page.parent / link).resolve(), None)
+        if there is not None:
+            yield _page(root, there)
+
+
+def _page(root: Path, page: Path) -> str:
+    return _entry(title(page), _text(page.relative_to(root).as_posix()))
+
+
+def _list(entries: Iterable[str]) -> str:
     return f"[{', '.join(entries)}]"
 
 
@@ -155,6 +185,8 @@ def lay_out(root: Path, into: Path) -> None:
     for name in ("README.md", *ABOUT):
         if (root / name).exists():
             shutil.copy2(root / name, into / name)
+    for page in into.glob("docs/*/README.md"):
+        page.rename(page.with_name(INDEX))
     for page in sorted(into.rglob("*.md")):
         text = LINK.sub(partial(_followed, page=page, root=root, into=into), page.read_text())
         page.write_text(indented(text))
@@ -167,8 +199,8 @@ def _followed(link: re.Match[str], page: Path, root: Path, into: Path) -> str:
     """A link as the site has it; what it leads to is there afterwards."""
     there = (page.parent / link[2]).resolve()
     name = there.relative_to(into.resolve())
-    if name == Path("README.md"):
-        return f"{link[1]}{link[2].removesuffix('README.md')}index.md"
+    if name == Path("README.md") or (name.name == "README.md" and (there.parent / INDEX).exists()):
+        return f"{link[1]}{link[2].removesuffix('README.md')}{INDEX}"
     if (root / name).is_dir():
         if not there.exists():
             shutil.copytree(root / name, there)

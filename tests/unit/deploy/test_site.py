@@ -47,15 +47,54 @@ def test_a_part_that_a_page_links_to_has_a_page_that_names_all_of_it(root: Path,
     site.lay_out(root, into)
     assert "[all](docs/how-to/index.md)" in (into / "index.md").read_text()
     assert (into / "docs/how-to/index.md").read_text() == "# How to\n\n- [Sell it](sell.md)"
-    assert "index" not in site.navigation(into).replace("index.md", "", 1)
+    listed = '{"How to" = ["docs/how-to/index.md", {"Sell it" = "docs/how-to/sell.md"}]}'
+    assert listed in site.navigation(into)
 
 
-def test_the_tree_has_the_parts_in_their_order_and_none_that_is_empty(root: Path):
-    assert site.navigation(root) == (
+def test_the_tree_has_the_parts_in_their_order_and_none_that_is_empty(root: Path, tmp_path: Path):
+    into = tmp_path / "pages"
+    site.lay_out(root, into)
+    assert site.navigation(into) == (
         '[{"liqod" = "index.md"}, {"How to" = [{"Sell it" = "docs/how-to/sell.md"}]},'
         ' {"Background" = [{"Why" = "docs/background/why.md"}]},'
         ' {"About" = [{"Changes" = "CHANGELOG.md"}]}]'
     )
+
+
+def test_pages_are_in_the_order_in_which_their_part_names_them(root: Path, tmp_path: Path):
+    links = "[b](buy.md), [w](../background/why.md)\n\n## Later\n\n- [s](sell.md), [b](buy.md)\n"
+    for name, text in (("README", f"# How to\n\n{links}"), ("buy", "# Buy"), ("ask", "# Ask")):
+        (root / f"docs/how-to/{name}.md").write_text(text)
+    (root / "docs/background/why.md").write_text("# Why\n\n[how](../how-to/README.md)\n")
+    into = tmp_path / "pages"
+    site.lay_out(root, into)
+    assert "[how](../how-to/index.md)" in (into / "docs/background/why.md").read_text()
+    assert (
+        ' {"How to" = ["docs/how-to/index.md", {"Buy" = "docs/how-to/buy.md"},'
+        ' {"Later" = [{"Sell it" = "docs/how-to/sell.md"}]}, {"Ask" = "docs/how-to/ask.md"}]},'
+    ) in site.navigation(into)
+
+
+def test_without_a_page_of_its_own_a_part_is_in_the_order_of_the_first_one(
+    root: Path, tmp_path: Path
+):
+    readme = f"{README}\n## Read\n\n[why](docs/background/why.md), [but](docs/background/but.md)\n"
+    (root / "README.md").write_text(readme)
+    (root / "docs/background/but.md").write_text("# But\n")
+    into = tmp_path / "pages"
+    site.lay_out(root, into)
+    assert (
+        '{"Background" = [{"Why" = "docs/background/why.md"}, {"But" = "docs/background/but.md"}]}'
+    ) in site.navigation(into)
+
+
+@pytest.mark.parametrize("part", site.PARTS)
+def test_each_page_is_named_where_its_part_is_listed(part: str):
+    folder = site.ROOT / "docs" / part
+    own = folder / "README.md"
+    start = own if own.exists() else site.ROOT / "README.md"
+    named = {(start.parent / link).resolve() for _, link in site.LINK.findall(start.read_text())}
+    assert {*folder.glob("*.md")} - {own} - named == set()
 
 
 def test_what_belongs_to_an_item_is_four_columns_in():
