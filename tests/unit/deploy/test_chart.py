@@ -14,6 +14,8 @@ from liqod.install.refusals import RESERVED
 from liqod.install.workload import IMAGE, stand_in
 
 VALUES = yaml.safe_load((chart.CHART / "values.yaml").read_text())
+PARTS = {"apiServer", "networking", "dnsServer", "monitoring"}
+"""Values that have values of their own."""
 SCHEMA = chartschema.schema()
 BY_HAND = {
     "values.yaml",
@@ -51,9 +53,20 @@ def test_every_word_became_an_expression():
 def test_every_value_is_in_the_schema_and_every_key_of_it_is_a_value():
     values = SCHEMA["properties"]
     assert values.keys() == VALUES.keys() | {"clusterID", "global"}
-    for name in ("apiServer", "networking", "dnsServer", "monitoring"):
+    for name in PARTS:
         assert values[name]["properties"].keys() == VALUES[name].keys()
     assert SCHEMA["required"] == ["clusterID"]
+
+
+def test_the_page_has_every_value():
+    page = (chart.ROOT / "docs" / "reference" / "chart.md").read_text()
+    named = []
+    for cell in re.findall(r"^\| (`.*?) \|", page, re.M):
+        first, *more = re.findall(r"`(.*?)`", cell)
+        named += [first, *(each if each[0] != "." else first.split(".")[0] + each for each in more)]
+    wanted = {*VALUES, "clusterID"} - PARTS
+    wanted |= {f"{part}.{key}" for part in PARTS for key in VALUES[part]}
+    assert sorted(named) == sorted(wanted)
 
 
 def tables(schema: Mapping[str, Any], where: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
