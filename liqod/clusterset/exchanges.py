@@ -10,16 +10,17 @@ from typing import Final, NoReturn
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES, NODES
+from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownnetworks import own_networks
 from liqod.cluster.tenancy import is_from
+from liqod.clusterset.exporttexts import ExportTexts
 from liqod.clusterset.ownexports import OwnExports
 from liqod.clusterset.sharing import Kinds, Sharing
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
-from liqod.kube.http.cpubudget import LONGEST_IN_DEBT
+from liqod.kube.http.cpubudget import LONGEST_IN_DEBT, CpuBudget, Metered
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
 from liqod.model.clusterset.admission import Scope
@@ -29,7 +30,6 @@ from liqod.model.clusterset.exchange import (
     exchange_name,
     exchange_namespace,
     is_shared,
-    tell,
 )
 from liqod.model.network.remapping import Remapped
 from liqod.model.objects.patches import exact_patch
@@ -41,7 +41,8 @@ from liqod.resources.exchanges import MOST_NAMESPACES, SERVICE_EXCHANGES, Servic
 TAKEN: Final = "taken"
 WAITS: Final = "waits"
 FAILED: Final = "failed"
-_VIRTUAL: Final = "virtual"
+OWN_SHARE: Final = 0.1
+"""Part of the time that telling one peer of this cluster's own changes may take in the long run."""
 
 
 async def share(peer: Peer, sharing: Sharing) -> NoReturn:
@@ -69,34 +70,40 @@ class Exchanges(Controller[str]):
         self._sharing = sharing
         self._client = peer.context.client
         self._addresses = PeerAddresses(peer)
-        self._own = OwnExports[str](peer.context.cluster_id, kinds.exports, lambda key: key[0])
+        self._own = OwnExports[str](peer.context.cluster_id, kinds.exports, self._on_own)
+        self._texts = ExportTexts(self._addresses)
         within = (peer.tenant_namespace,)
         self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, within=within)
         self._maps = Watched(NAMESPACE_MAPS, self._on_scope, within=within)
         self._identities = Watched(IDENTITIES, self._on_scope, within=within)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
-        self._nodes: Watched[str] = Watched(NODES, indexes={_VIRTUAL: _is_virtual})
         self._networks = Watched(NETWORKS, self._on_network)
         self._left_out: dict[str, frozenset[str]] = {}
+        self._known: dict[Key, str] = {}
+        """The resourceVersion of each exchange as this controller has written it, or seen it."""
+        self._work = CpuBudget(share=OWN_SHARE)
         self._ready = False
         super().__init__(
             peer,
             "exchanges",
             *self._own.watches,
-            *(self._namespaces, self._nodes, self._networks, self._maps, self._identities),
+            *(self._namespaces, self._texts.nodes, self._networks, self._maps, self._identities),
             self._exchanges,
             name="exchanges of services",
             tasks=(self._follow_network, self._follow_reach),
-            budget=peer.work,
         )
 
     async def prepare(self) -> None:
         """Read this cluster's networks before an address is judged."""
-        self._addresses.own = own_networks(self._nodes.informer)
+        self._addresses.own = own_networks(self._texts.nodes.informer)
         self._ready = True
         self._sharing.notify()
 
     # --- changes --------------------------------------------------------------------------------
+
+    def _on_own(self, key: Key) -> str:
+        self._texts.changed(key)
+        return key[0]
 
     def _on_exchange(self, change: StoreChange) -> Iterator[str]:
         yield exchange_namespace(change.key[1])
@@ -183,9 +190,31 @@ class Exchanges(Controller[str]):
     # --- reconciling ----------------------------------------------------------------------------
 
     async def reconcile(self, namespace: str) -> float | None:
+        """Exchange the exports of one namespace, within the time of the side that changed some."""
+        budget = self.peer.work if self._has_news(namespace) else self._work
+        metered = Metered(self._exchange(namespace))
+        try:
+            return await metered
+        finally:
+            await budget.spend(metered.used, backlog=len(self.queue) > 0)
+
+    def _has_news(self, namespace: str) -> bool:
+        """True if somebody else has changed an exchange of a namespace since the last time."""
+        before = dict(self._known)
+        for provider in (self.peer.id, self.peer.context.cluster_id):
+            key = self.peer.tenant_namespace, exchange_name(namespace, provider)
+            found = self._exchanges.store.decode(key, Partial)
+            self._known.pop(key, None)
+            if found is not None:
+                self._known[key] = found.metadata.resource_version
+        return self._known != before
+
+    async def _exchange(self, namespace: str) -> float | None:
         """Tell the peer the exports of one namespace, or that there are none for it any more."""
         shared = self._is_shared(namespace)
         asked, answered = self._asked(namespace), self._answered(namespace)
+        if not shared:
+            self._texts.forget(namespace)
         if not shared and asked is None and answered is None:
             self._leave_out(namespace, frozenset())
             return None
@@ -193,7 +222,7 @@ class Exchanges(Controller[str]):
             return DOUBT
         if shared and self._addresses.waits and (asked or answered):
             return None  # its ranges come, and then all addresses anew
-        told = self._told(namespace) if shared else Told()
+        told = self._texts.of(namespace, self._own) if shared else Told()
         full = asked is None and self._is_full()
         if full and answered is None:
             told = Told(left_out=told.left_out | told.texts.keys())
@@ -230,21 +259,6 @@ class Exchanges(Controller[str]):
         own = sum(each is not None and is_asked(each, self.peer.id) for each in found)
         return own >= MOST_NAMESPACES
 
-    def _told(self, namespace: str) -> Told:
-        names = [name for _, name in self._own.within(namespace)]
-        return tell(
-            names, lambda each: self._own.of((namespace, each)), self._sent, self._virtual()
-        )
-
-    def _sent(self, address: str) -> Remapped:
-        """The form in which the peer is told the address of an endpoint of this cluster's own."""
-        problem = self._addresses.theirs(address)
-        return Remapped("", problem) if problem else self._addresses.sent(address)
-
-    def _virtual(self) -> frozenset[str]:
-        """The names of this cluster's virtual nodes."""
-        return frozenset(name for _, name in self._nodes.store.indexed(_VIRTUAL, _VIRTUAL))
-
     async def _surely_unshared(self, namespace: str) -> bool:
         """True if a namespace is certainly not shared: what the stores lack is asked for."""
         if self._namespaces.store.get(("", namespace)) is None:
@@ -278,7 +292,9 @@ class Exchanges(Controller[str]):
             spec = {"namespace": namespace, "exports": texts, "confirmed": taken}
             wanted = {"metadata": metadata, "spec": spec}
             raw = self._exchanges.store.get((place, name))
-            await ensure(self._client, SERVICE_EXCHANGES, wanted, live=raw)
+            written = await ensure(self._client, SERVICE_EXCHANGES, wanted, live=raw)
+            if written.partial is not None:
+                self._known[place, name] = written.partial.metadata.resource_version
             return True
         if live is None:
             return True
@@ -293,13 +309,15 @@ class Exchanges(Controller[str]):
         taken = self._confirmed(live.spec.namespace, live.spec.exports)
         patch = exact_patch(before, {"shared": shared, "exports": texts, "confirmed": taken})
         if patch:
-            await self._client.patch(
+            meta = live.metadata
+            written = await self._client.patch(
                 SERVICE_EXCHANGES,
-                live.metadata.name,
+                meta.name,
                 {"status": patch},
-                live.metadata.namespace,
+                meta.namespace,
                 subresource="status",
             )
+            self._known[meta.namespace, meta.name] = written.metadata.resource_version
 
     def _confirmed(self, namespace: str, told: dict[str, str]) -> dict[str, str]:
         """The marks of the peer's exports that this cluster takes."""
@@ -341,11 +359,6 @@ class Exchanges(Controller[str]):
 
     def _found(self, name: str) -> ServiceExchange | None:
         return self._exchanges.store.decode((self.peer.tenant_namespace, name), ServiceExchange)
-
-
-def _is_virtual(found: Partial) -> Iterator[str]:
-    if found.metadata.labels.get(labels.TYPE) == labels.VIRTUAL_NODE_TYPE:
-        yield _VIRTUAL
 
 
 def is_asked(found: ServiceExchange | Partial, peer: str) -> bool:

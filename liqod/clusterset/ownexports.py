@@ -22,8 +22,8 @@ from liqod.model.clusterset.exports import (
 )
 from liqod.resources.multicluster import SERVICE_NAME, SOURCE_CLUSTER, ServiceExport
 
-SETTLES: Final = 0.1
-"""Seconds in which changes of endpoints are taken together."""
+APART: Final = 0.1
+"""Seconds between two reconciliations for changes of this cluster's exports."""
 _BY_SERVICE: Final = "service"
 
 
@@ -47,13 +47,13 @@ class OwnExports(Generic[K]):
     def __init__(self, cluster: str, kind: Kind, keys: Callable[[Key], K]) -> None:
         self._cluster = cluster
         self._keys = keys
-        self.exports: Watched[K] = Watched(kind, self._named)
+        self.exports: Watched[K] = Watched(kind, self._named, apart=APART)
         self._services: Watched[K] = Watched(SERVICES, self._on_service)
         self._slices: Watched[K] = Watched(
             ENDPOINT_SLICES,
             self._on_slice,
             Selection(labels=labels.SERVICE_NAME),
-            debounce=SETTLES,
+            apart=APART,
             indexes={_BY_SERVICE: _service_of},
         )
 
@@ -121,8 +121,10 @@ class OwnExports(Generic[K]):
             yield self._keys((change.key[0], name))
 
     def _on_slice(self, change: StoreChange) -> Iterable[K]:
-        if not _label(change, SOURCE_CLUSTER):
-            yield self._keys((change.key[0], _label(change, labels.SERVICE_NAME)))
+        for body in filter(None, (change.old, change.new)):
+            marks = msgspec.json.decode(body, type=Partial).metadata.labels
+            if SOURCE_CLUSTER not in marks:
+                yield self._keys((change.key[0], marks.get(labels.SERVICE_NAME, "")))
 
 
 def _label(change: StoreChange, label: str) -> str:

@@ -51,6 +51,9 @@ class KeyedQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._busy: set[K] = set()
         self._failures: dict[K, int] = {}
+        self._apart = 0.0
+        self._taken: dict[K, float] = {}
+        """The times at which keys were taken, for as long as they count; the earliest first."""
         self._numbers = itertools.count()
         self._wake = trio.Event()
         self.done = self.failed = 0
@@ -58,9 +61,19 @@ class KeyedQueue(Generic[K]):
         self._slowest: deque[tuple[int, float]] = deque(maxlen=SLOWEST_KEPT)
         self.delays = Histogram()
 
-    def add(self, key: K, *, after: float = 0.0) -> None:
-        """Add a key, due in ``after`` seconds; of two due times the earlier counts."""
+    def add(self, key: K, *, after: float = 0.0, apart: float = 0.0) -> None:
+        """Add a key; of two due times the earlier counts.
+
+        Args:
+            key: the key.
+            after: seconds until it is due.
+            apart: seconds from when a worker last took it until it is due again: what happens once
+                is done at once, and what happens often is taken together.
+        """
         due = trio.current_time() + after
+        if apart:
+            self._apart = max(self._apart, apart)
+            due = max(due, self._taken.get(key, float("-inf")) + apart)
         known = self._due.get(key)
         if known is not None and known <= due:
             return
@@ -156,7 +169,17 @@ class KeyedQueue(Generic[K]):
             return None
         _, _, key = heapq.heappop(self._heap)
         self._busy.add(key)
+        if self._apart:
+            self._note(key)
         return key, self._due.pop(key)
+
+    def _note(self, key: K) -> None:
+        """Take note of the time at which a key is taken."""
+        now, taken = trio.current_time(), self._taken
+        taken.pop(key, None)
+        taken[key] = now
+        while taken[first := next(iter(taken))] < now - self._apart:
+            del taken[first]
 
     async def _work(self, key: K, due: float, work: Callable[[K, float], Awaitable[None]]) -> None:
         """Work on a key, and on others as long as some are due: a task of its own costs more."""

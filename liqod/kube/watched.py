@@ -46,6 +46,8 @@ class Watched(Generic[K]):
         selection: the objects that the informer follows; users of the same selection share it.
         within: the namespaces whose changes it observes, if not all; :meth:`follow` adds.
         debounce: seconds in which changes are taken together.
+        apart: seconds between two reconciliations of a key for its changes: the first change is
+            followed at once, and those that come soon after it are taken together.
         indexes, keep, trim, counted: as :meth:`liqod.kube.cache.informers.Informers.share`.
         client: client of another cluster: then the informer is the controller's own.
         wait: whether the controller waits until all objects have been read.
@@ -59,6 +61,7 @@ class Watched(Generic[K]):
         *,
         within: tuple[str, ...] | None = None,
         debounce: float = 0.0,
+        apart: float = 0.0,
         indexes: Mapping[str, Index] | None = None,
         keep: Callable[[bytes], bool] | None = None,
         trim: Callable[[bytes], bytes] | None = None,
@@ -70,6 +73,7 @@ class Watched(Generic[K]):
         self._keys = keys
         self._within = within
         self._debounce = debounce
+        self._apart = apart
         self._selection = selection
         self._how: dict[str, Any] = {"indexes": indexes, "keep": keep, "trim": trim}
         self._counted = counted
@@ -176,4 +180,4 @@ class Watched(Generic[K]):
         assert self._keys is not None
         assert self._queue is not None
         for key in self._keys(change):
-            self._queue.add(key, after=self._debounce)
+            self._queue.add(key, after=self._debounce, apart=self._apart)

@@ -84,6 +84,10 @@ class PeerAddresses:
         tunnel = self._peer.settings.pod_network == "tunnel"
         return remap_sent(address, self._peer.network.ranges if tunnel else None)
 
+    def judges_by(self) -> object:
+        """A value that differs where :meth:`sent` or :meth:`theirs` may judge otherwise."""
+        return self.unreachable(), self._peer.network.ranges, tuple(self._ranges.items())
+
     def theirs(self, address: str) -> str:
         """The reason why an address is a pod's of some peer, as a clause; empty if it is none."""
         own = self._peer.context.namespace

@@ -12,7 +12,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.clusterset.admission import Scope, is_admitted
-from liqod.model.clusterset.exports import Endpoint, Export, Refusal, sent
+from liqod.model.clusterset.exports import Endpoint, Export, sent
 from liqod.model.crossing.exclusions import RESERVED
 from liqod.model.network.remapping import Remapped
 from liqod.resources.exchanges import LONGEST, MOST_EXPORTS
@@ -101,37 +101,42 @@ def _digest(export: str | bytes) -> str:
     return hashlib.sha256(said).hexdigest()[:32]
 
 
-def tell(
-    names: Iterable[str],
-    read: Callable[[str], Export | Refusal | None],
-    cross: Callable[[str], Remapped],
-    virtual: Collection[str] = frozenset(),
-) -> Told:
+def tell(names: Iterable[str], text_of: Callable[[str], str]) -> Told:
     """The exports as a peer is told them; those beyond the bounds are not read.
 
     Args:
         names: of the ServiceExports of one namespace.
-        read: the export of a name.
-        cross: the form in which an address is sent to the peer. One that is no pod's of this
-            cluster is left out: an endpoint is told by the cluster that has it.
-        virtual: the names of this cluster's virtual nodes, whose pods run at peers.
+        text_of: the export of a name as it is told (:func:`text`); empty where it is none.
     """
     texts: dict[str, str] = {}
     left_out: set[str] = set()
     length, full = 0, False
     for name in sorted(names):
         full = full or len(texts) >= MOST_EXPORTS
-        export = read(name) if not full else None
-        if isinstance(export, Export):
-            text = msgspec.json.encode(_crossing(sent(export, virtual), cross)).decode()
-            full = length + len(text) > MOST_TOLD and len(text) <= LONGEST
-            if not full and len(text) <= LONGEST:
-                texts[name] = text
-                length += len(text)
+        found = text_of(name) if not full else ""
+        if found:
+            full = length + len(found) > MOST_TOLD and len(found) <= LONGEST
+            if not full and len(found) <= LONGEST:
+                texts[name] = found
+                length += len(found)
                 continue
-        if full or isinstance(export, Export):
+        if full or found:
             left_out.add(name)
     return Told(texts, frozenset(left_out))
+
+
+def text(
+    export: Export, cross: Callable[[str], Remapped], virtual: Collection[str] = frozenset()
+) -> str:
+    """An export as a peer is told it.
+
+    Args:
+        export: the export.
+        cross: the form in which an address is sent to the peer. One that is no pod's of this
+            cluster is left out: an endpoint is told by the cluster that has it.
+        virtual: the names of this cluster's virtual nodes, whose pods run at peers.
+    """
+    return msgspec.json.encode(_crossing(sent(export, virtual), cross)).decode()
 
 
 def _crossing(export: Export, cross: Callable[[str], Remapped]) -> Export:

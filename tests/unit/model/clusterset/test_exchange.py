@@ -13,11 +13,11 @@ from liqod.model.clusterset.exchange import (
     exchange_name,
     is_shared,
     mark,
+    text,
 )
 from liqod.model.clusterset.exchange import (
     tell as tell_names,
 )
-from liqod.model.clusterset.exports import NO_SERVICE, Refusal
 from liqod.model.network.remapping import Remapped
 from liqod.resources.exchanges import LONGEST, MOST_EXPORTS
 from tests.unit.model.clusterset.values import SCOPE, endpoints, export
@@ -35,7 +35,7 @@ def same(address: str) -> Remapped:
 def tell(exports, cross, virtual=frozenset()):
     """What a peer is told of these exports."""
     found = {each.name: each for each in exports}
-    return tell_names(found, found.get, cross, virtual)
+    return tell_names(found, lambda name: text(found[name], cross, virtual))
 
 
 @pytest.mark.parametrize(
@@ -153,10 +153,10 @@ def test_of_five_thousand_exports_with_ten_thousand_slices_those_within_the_boun
 
     def one(name):
         read.append(name)
-        return export(name=name, slices=slices)
+        return text(export(name=name, slices=slices), same)
 
     names = [f"s{number:04}" for number in range(5_000)]
-    told = tell_names(names, one, same)
+    told = tell_names(names, one)
     assert read == sorted(told.texts) == names[:MOST_EXPORTS]
     assert told.left_out == set(names[MOST_EXPORTS:])
 
@@ -169,8 +169,7 @@ def test_an_export_with_ten_thousand_slices_is_too_large_and_keeps_no_other_from
 
 
 def test_a_name_without_a_service_is_neither_told_nor_left_out():
-    refused = Refusal(NO_SERVICE, "there is none")
-    assert tell_names(["web"], lambda _: refused, same) == Told()
+    assert tell_names(["web"], lambda _: "") == Told()
 
 
 def test_nothing_is_told_of_nothing():

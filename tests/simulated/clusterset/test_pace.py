@@ -1,0 +1,103 @@
+"""The pace at which changes of exports are told, and at whose expense."""
+
+import pytest
+import trio
+
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NODES, SERVICES
+from liqod.clusterset import ownexports
+from liqod.kube.http.cpubudget import CpuBudget
+from liqod.resources.exchanges import SERVICE_EXCHANGES
+from tests.simulated.clusterset.sets import (
+    both,
+    export,
+    imported,
+    sharing,
+    until_backends,
+)
+
+pytestmark = pytest.mark.long
+PACE = 5.0
+"""Seconds between changes that are told, far more than it takes to tell one."""
+
+
+async def exported(rome, milan):
+    """Have an export of rome at milan, and nothing to do any more."""
+    await both(rome, milan)
+    await export(rome, "10.71.0.1")
+    await imported(milan, "rome")
+    await until_backends(milan, {"rome": {"10.71.0.1": True}})
+    await trio.sleep(2 * PACE)
+
+
+async def move(rome, number):
+    moved = {"endpoints": [{"addresses": [f"10.71.0.{number}"], "conditions": {"ready": True}}]}
+    await rome.admin.patch(ENDPOINT_SLICES, "web-1", moved, "shop")
+
+
+async def generation(milan):
+    (told,) = await milan.admin.list(SERVICE_EXCHANGES)
+    return told["metadata"]["generation"]
+
+
+async def test_a_change_after_a_rest_is_told_at_once_and_many_are_told_together(monkeypatch):
+    monkeypatch.setattr(ownexports, "APART", PACE)
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        for number in (2, 3, 4):
+            with trio.fail_after(PACE / 2):
+                await move(rome, number)
+                await until_backends(milan, {"rome": {f"10.71.0.{number}": True}})
+            await trio.sleep(2 * PACE)
+        before = await generation(milan)
+        for number in range(5, 105):
+            await move(rome, number)
+            await trio.sleep(PACE / 10)
+        await until_backends(milan, {"rome": {"10.71.0.104": True}})
+        assert 2 <= await generation(milan) - before <= 12
+
+
+async def test_own_changes_are_told_at_the_own_expense_and_a_peers_are_answered_at_its(monkeypatch):
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        spent = []
+        before = CpuBudget.spend
+
+        async def spend(budget, used, **how):
+            if "backlog" in how:
+                spent.append(budget)
+            await before(budget, used, **how)
+
+        monkeypatch.setattr(CpuBudget, "spend", spend)
+        for number in (2, 3):
+            await move(rome, number)
+            await until_backends(milan, {"rome": {f"10.71.0.{number}": True}})
+        await trio.sleep(5)
+        at_rome = rome.components.peers["milan"].work
+        at_milan = milan.components.peers["rome"].work
+        assert at_rome not in spent
+        assert at_milan in spent
+        assert any(each not in (at_rome, at_milan) for each in spent)
+
+
+async def test_a_text_of_an_export_follows_all_that_it_is_made_of():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        await export(rome, "10.71.0.7", name="api")
+        await until_backends(milan, {"rome": {"10.71.0.7": True}}, "api")
+        other = {"metadata": {"labels": {"kubernetes.io/service-name": "api"}}}
+        await rome.admin.patch(ENDPOINT_SLICES, "web-1", other, "shop")
+        both_of_api = {"10.71.0.1": True, "10.71.0.7": True}
+        await until_backends(milan, {"rome": both_of_api}, "api")
+        await until_backends(milan, {})
+
+        guest = {"endpoints": [{"addresses": ["10.71.0.8"], "nodeName": "turin"}]}
+        await rome.admin.patch(ENDPOINT_SLICES, "api-1", guest, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.1": True, "10.71.0.8": True}}, "api")
+        node = {"metadata": {"name": "turin", "labels": {"liqo.io/type": "virtual-node"}}}
+        await rome.admin.create(NODES, node)
+        ports = {"spec": {"ports": [{"name": "http", "port": 81, "protocol": "TCP"}]}}
+        await rome.admin.patch(SERVICES, "web", ports, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.1": True}}, "api")
+        await rome.admin.delete(NODES, "turin")
+        await rome.admin.patch(SERVICES, "api", ports, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.1": True, "10.71.0.8": True}}, "api")
