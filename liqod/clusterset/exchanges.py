@@ -79,6 +79,8 @@ class Exchanges(Controller[str]):
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._networks = Watched(NETWORKS, self._on_network)
         self._left_out: dict[str, frozenset[str]] = {}
+        self._caused: set[str] = set()
+        """Namespaces that are looked at as something of the peer's has changed."""
         self._known: dict[Key, str] = {}
         """The resourceVersion of each exchange as this controller has written it, or seen it."""
         self._work = CpuBudget(share=OWN_SHARE)
@@ -119,7 +121,7 @@ class Exchanges(Controller[str]):
 
     def _on_scope(self, change: StoreChange) -> Iterator[str]:
         self._sharing.notify()
-        yield from self._every()
+        yield from self._by_peer()
 
     def _on_network(self, change: StoreChange) -> Iterator[str]:
         if self._addresses.on_network(change):
@@ -129,10 +131,16 @@ class Exchanges(Controller[str]):
     def _every(self) -> Iterator[str]:
         yield from [name for _, name in self._namespaces.store]
 
+    def _by_peer(self) -> Iterator[str]:
+        """Yield every namespace, to be looked at in the peer's time."""
+        found = list(self._every())
+        self._caused.update(found)
+        yield from found
+
     async def _follow_network(self) -> NoReturn:
         def changed() -> Iterator[str]:
             self._sharing.notify()
-            yield from self._every()
+            yield from self._by_peer()
 
         await self.whenever(self.peer.network.wait_changed, changed)
 
@@ -191,7 +199,9 @@ class Exchanges(Controller[str]):
 
     async def reconcile(self, namespace: str) -> float | None:
         """Exchange the exports of one namespace, within the time of the side that changed some."""
-        budget = self.peer.work if self._has_news(namespace) else self._work
+        caused = self._has_news(namespace) or namespace in self._caused
+        self._caused.discard(namespace)
+        budget = self.peer.work if caused else self._work
         metered = Metered(self._exchange(namespace))
         try:
             return await metered

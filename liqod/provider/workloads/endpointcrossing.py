@@ -29,6 +29,9 @@ from liqod.resources import ShadowEndpointSlice
 NOT_JOINED: Final = "this cluster has joined no network with {}"
 SETTLE: Final = 10.0
 """Seconds after the start in which a peer that is not there yet may still begin."""
+LASTS: Final = 300.0
+"""Seconds for which slices stay as they are while the ranges of a third cluster are not known: they
+come within seconds, or are refused until an operator does something."""
 _SHOWN: Final = 63
 
 
@@ -44,6 +47,15 @@ class EndpointCrossing:
         self._peer = peer
         self._addresses = addresses
         self._began = trio.current_time()
+        self._waits: dict[str, float] = {}
+        """The times since when slices wait for the ranges of a third cluster, by its id."""
+
+    def follow(self) -> None:
+        """Take note of the third clusters whose ranges are known, after a change of any peer."""
+        for owner in tuple(self._waits):
+            peer = self._peer.neighbours.get(owner)
+            if peer is None or not awaited(peer):
+                del self._waits[owner]
 
     def third(self, shadow: ShadowEndpointSlice) -> ThirdAddresses:
         """The addresses of a ShadowEndpointSlice that are a third cluster's."""
@@ -52,14 +64,16 @@ class EndpointCrossing:
     def awaits(self, third: ThirdAddresses) -> bool:
         """True while it is not known whether a third cluster is reached, and will be.
 
-        Such as while this daemon starts: what was made before stays as it is.
+        Such as while this daemon starts: what was made before stays as it is, for a bounded time:
+        one cluster may not keep the endpoints of another as they are for good.
         """
         found = {each for owners in third.owners.values() for each in owners}
-        young = trio.current_time() < self._began + SETTLE
+        now = trio.current_time()
+        young = now < self._began + SETTLE
         for owner in found:
             if self._permits(owner):
                 peer = self._peer.neighbours.get(owner)
-                if young if peer is None else awaited(peer):
+                if young if peer is None else self._is_awaited(peer, now):
                     return True
         return False
 
@@ -92,6 +106,9 @@ class EndpointCrossing:
             return Reached(way.address, known.id, reached(known.id, known))
 
         return of
+
+    def _is_awaited(self, peer: Peer, now: float) -> bool:
+        return awaited(peer) and now < self._waits.setdefault(peer.id, now) + LASTS
 
     def _permits(self, owner: str) -> bool:
         own = (self._peer.id, self._peer.context.cluster_id)

@@ -145,7 +145,11 @@ class ShadowEndpointSlices(Controller[Key]):
         await self.whenever(self._peer.reach.wait_changed, self._every_shadow)
 
     async def _follow_neighbours(self) -> NoReturn:
-        await self.whenever(self._peer.neighbours.wait_changed, lambda: tuple(self._third))
+        def changed() -> tuple[Key, ...]:
+            self._crossing.follow()
+            return tuple(self._third)
+
+        await self.whenever(self._peer.neighbours.wait_changed, changed)
 
     def _every_shadow(self) -> Iterator[Key]:
         for namespace in self._mapped:

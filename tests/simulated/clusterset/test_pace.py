@@ -77,6 +77,9 @@ async def test_own_changes_are_told_at_the_own_expense_and_a_peers_are_answered_
         assert at_rome not in spent
         assert at_milan in spent
         assert any(each not in (at_rome, at_milan) for each in spent)
+        rome.components.peers["milan"].network.set_connected(True)
+        await trio.sleep(1)
+        assert at_rome in spent
 
 
 async def test_a_text_of_an_export_follows_all_that_it_is_made_of():

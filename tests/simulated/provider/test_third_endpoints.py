@@ -212,3 +212,30 @@ async def test_a_daemon_that_starts_leaves_what_there_is_until_it_knows_its_peer
         now = await milan.has(("10.82.0.5", "turin", True))
         assert now["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
         await milan.has()  # it does not begin
+
+
+async def test_ranges_that_do_not_come_keep_endpoints_for_minutes_and_not_for_good(cluster):
+    async with lending(cluster) as milan:
+        milan.begin()
+        await milan.tells("10.244.0.5")
+        await milan.tells("10.244.0.6", by_way={"10.244.0.6": "10.70.0.9"}, name="db-2")
+        before = await milan.has(("10.82.0.5", "turin", True))
+        milan.turin.network.set_ranges(None, "turin refuses the range")
+        await trio.sleep(endpointcrossing.LASTS - 5)
+        now = await milan.has(("10.82.0.5", "turin", True))
+        assert now["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+        await milan.has()
+        event = await milan.says("turin refuses the range")
+        assert (event["type"], event["reason"]) == ("Normal", "EndpointsLeftOut")
+        await milan.has(("10.84.0.9", "rome", True), name="db-2")
+        milan.turin.reach.set("nothing comes back")  # any change: it is not waited for once more
+        await milan.tells("10.244.0.7", by_way={"10.244.0.7": "10.70.0.8"}, name="db-3")
+        await milan.has(("10.84.0.8", "rome", True), name="db-3")
+
+        milan.turin.network.set_ranges(ranges("10.85.0.0/16", "10.83.0.0/16"))
+        milan.turin.reach.set("")
+        await milan.has(("10.85.0.5", "turin", True))
+        milan.turin.network.set_ranges(None, "turin refuses the range")
+        await trio.sleep(endpointcrossing.LASTS - 5)
+        await milan.has(("10.85.0.5", "turin", True))
+        await milan.has()
