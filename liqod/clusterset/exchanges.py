@@ -4,7 +4,7 @@ The consumer makes it and the replication carries it; the provider answers in it
 that is out stays until it is sure that what it speaks of has ended (rule 3).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NoReturn
 
 import msgspec
@@ -110,7 +110,7 @@ class Exchanges(Controller[str]):
     def _on_exchange(self, change: StoreChange) -> Iterator[str]:
         yield exchange_namespace(change.key[1])
         if change.new is None:
-            yield from tuple(self._left_out)  # there is room for another
+            yield from self._by_peer(self._left_out)  # there is room for another
 
     def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """Yield a namespace that is shared from now on, or no more."""
@@ -121,7 +121,7 @@ class Exchanges(Controller[str]):
 
     def _on_scope(self, change: StoreChange) -> Iterator[str]:
         self._sharing.notify()
-        yield from self._by_peer()
+        yield from self._by_peer(self._every())
 
     def _on_network(self, change: StoreChange) -> Iterator[str]:
         if self._addresses.on_network(change):
@@ -131,16 +131,16 @@ class Exchanges(Controller[str]):
     def _every(self) -> Iterator[str]:
         yield from [name for _, name in self._namespaces.store]
 
-    def _by_peer(self) -> Iterator[str]:
-        """Yield every namespace, to be looked at in the peer's time."""
-        found = list(self._every())
+    def _by_peer(self, namespaces: Iterable[str]) -> Iterator[str]:
+        """Yield namespaces, to be looked at in the peer's time."""
+        found = tuple(namespaces)
         self._caused.update(found)
         yield from found
 
     async def _follow_network(self) -> NoReturn:
         def changed() -> Iterator[str]:
             self._sharing.notify()
-            yield from self._by_peer()
+            yield from self._by_peer(self._every())
 
         await self.whenever(self.peer.network.wait_changed, changed)
 

@@ -34,19 +34,20 @@ class ExportTexts:
 
     def __init__(self, addresses: PeerAddresses) -> None:
         self._addresses = addresses
-        self._texts: dict[Key, str] = {}
+        self._texts: dict[str, dict[str, str]] = {}
+        """By namespace and name; no more of a namespace than were read when it was last told."""
         self._judged: Any = None
         """That by which the addresses in the texts were judged."""
         self.nodes: Watched[str] = Watched(NODES, indexes={_VIRTUAL: _is_virtual})
 
     def changed(self, key: Key) -> None:
         """Take note that an export of that name, its Service or its endpoints have changed."""
-        self._texts.pop(key, None)
+        namespace, name = key
+        self._texts.get(namespace, {}).pop(name, None)
 
     def forget(self, namespace: str) -> None:
         """Drop the texts of a namespace that is not shared."""
-        for key in [key for key in self._texts if key[0] == namespace]:
-            del self._texts[key]
+        self._texts.pop(namespace, None)
 
     def of(self, namespace: str, own: OwnExports[str]) -> Told:
         """The exports of a namespace, as the peer is told them.
@@ -60,19 +61,20 @@ class ExportTexts:
         if judged != self._judged:
             self._texts.clear()
             self._judged = judged
+        before, kept = self._texts.get(namespace, {}), dict[str, str]()
 
         def text_of(name: str) -> str:
-            key = namespace, name
-            known = self._texts.get(key)
-            if known is not None:
-                return known
-            export = own.of(key)
-            made = text(export, self._sent, virtual) if isinstance(export, Export) else ""
-            if len(made) <= LONGEST:
-                self._texts[key] = made
-            return made
+            found = before.get(name)
+            if found is None:
+                export = own.of((namespace, name))
+                found = text(export, self._sent, virtual) if isinstance(export, Export) else ""
+            if len(found) <= LONGEST:
+                kept[name] = found
+            return found
 
-        return tell((name for _, name in own.within(namespace)), text_of)
+        told = tell((name for _, name in own.within(namespace)), text_of)
+        self._texts[namespace] = kept
+        return told
 
     def _sent(self, address: str) -> Remapped:
         """The form in which the peer is told the address of an endpoint of this cluster's own."""
