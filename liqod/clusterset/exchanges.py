@@ -265,9 +265,11 @@ class Exchanges(Controller[str]):
             return False
         store = self._exchanges.store
         keys = store.indexed("namespace", self.peer.tenant_namespace)
-        found = (store.decode(key, Partial) for key in keys)
-        own = sum(each is not None and is_asked(each, self.peer.id) for each in found)
-        return own >= MOST_NAMESPACES
+        found = ((key, store.decode(key, Partial)) for key in keys)
+        own = {key for key, each in found if each is not None and is_asked(each, self.peer.id)}
+        # With those that were made and are not seen yet.
+        own.update(key for key in self._known if key[1].endswith(exchange_name("", self.peer.id)))
+        return len(own) >= MOST_NAMESPACES
 
     async def _surely_unshared(self, namespace: str) -> bool:
         """True if a namespace is certainly not shared: what the stores lack is asked for."""
