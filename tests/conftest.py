@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -52,6 +53,12 @@ settings.register_profile("values", values, derandomize=True)
 settings.load_profile("values")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """See `share.WITHOUT_FAST_FILES`."""
+    about = "leave out files with fast tests alone"
+    parser.addoption(share.WITHOUT_FAST_FILES, action="store_true", help=about)
+
+
 def pytest_configure() -> None:
     """See `surroundings.forget_terminal` and `order.give_way`.
 
@@ -72,6 +79,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> order.ByClusters | None:
     """See `order.ByClusters`, in place of xdist's own by files."""
     return order.ByClusters(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """See `share.is_left_out`; of others pytest decides."""
+    return share.is_left_out(collection_path, config) or None
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -15,12 +15,10 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import subprocess
 import sys
-from pathlib import Path
 
-from tests.testbed import beforehand, order, programs, releasetier
+from tests.testbed import beforehand, order, programs, releasetier, share
 from tests.testbed.errors import Unavailable
 
 FAST_MARKS = "not cluster and not node and not viewer and not netns and not long"
@@ -40,11 +38,7 @@ FAST = (
     *("-m", FAST_MARKS, "-n", str(FAST_WORKERS), "--dist", "worksteal", *ONCE, SLOWEST),
     *(f"--ignore=tests/{folder}" for folder in ELSEWHERE),
 )
-REAL_MARKS = "cluster or node or viewer or netns or long"
-TESTS = Path(__file__).parents[1]
-MOSTLY_FAST = ("unit", "simulated")
-"""Folders in which few files have a test that is not fast; each of these names the mark itself."""
-_MARKED = re.compile(rf"\bmark\.(?:{REAL_MARKS.replace(' or ', '|')}|{releasetier.MARK})\b")
+REAL_MARKS = " or ".join(share.REAL_MARKS)
 WORKERS = 4
 """Two more than the cores of the smallest machine: each waits for Kubernetes, or for a clock, three
 fifths of its time. One takes up to four gigabytes of memory."""
@@ -79,7 +73,7 @@ def main(arguments: list[str]) -> int:
         programs.say("nothing that the release tier depends on has changed since it passed")
     failed = False
     marks = chosen_marks(only=chosen.release, with_release=with_release)
-    real = [*marks, *ON_WORKERS, *(f"--ignore={each}" for each in fast_files())]
+    real = [*marks, *ON_WORKERS, share.WITHOUT_FAST_FILES]
     if not (chosen.pytest or chosen.release):
         with beforehand.beside([default, *further]):
             failed = fast([]) != 0
@@ -103,13 +97,6 @@ def chosen_marks(*, only: bool, with_release: bool) -> tuple[str, str]:
     if with_release:
         return ("-m", REAL_MARKS)
     return ("-m", f"({REAL_MARKS}) and not {releasetier.MARK}")
-
-
-def fast_files() -> list[str]:
-    """The files with fast tests alone, of :data:`MOSTLY_FAST`: each worker would import them, and
-    make their cases, for nothing."""
-    files = (each for name in MOSTLY_FAST for each in (TESTS / name).rglob("test_*.py"))
-    return sorted(str(each) for each in files if not _MARKED.search(each.read_text()))
 
 
 def fast(arguments: list[str]) -> int:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.testbed import suite
+from tests.testbed import share
 from tests.testbed.order import (
     APART,
     LONGEST,
@@ -44,12 +44,12 @@ def test_files_that_share_clusters_go_to_one_worker_in_the_order_of_the_list():
 
 
 def test_files_with_fast_tests_alone_are_left_out_where_others_run():
-    left_out = {str(Path(each).relative_to(TESTS)) for each in suite.fast_files()}
+    left_out = {str(each.relative_to(TESTS)) for each in share.fast_files()}
     assert {"unit/test_budget.py", "unit/test_units.py"} <= left_out
     assert not left_out & {"unit/test_healthz.py", *LONGEST}
 
 
-@pytest.mark.parametrize("folder", suite.MOSTLY_FAST)
+@pytest.mark.parametrize("folder", share.MOSTLY_FAST)
 def test_only_a_file_with_tests_makes_them_others_than_fast(folder: str):
     helpers = (each for each in (TESTS / folder).rglob("*.py") if each.name[:5] != "test_")
     assert not [each for each in helpers if "pytest.mark." in each.read_text()]
