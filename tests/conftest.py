@@ -18,6 +18,7 @@ from tests.testbed import (
     order,
     secondtry,
     share,
+    sharedclusters,
     surroundings,
     virtualtime,
 )
@@ -118,11 +119,15 @@ def pytest_fixture_setup(
 
 
 # Before pytest-rerunfailures, which keeps for the second try what it finds still standing.
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """See `secondtry.start_from_nothing`."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, None, None]:
+    """See `secondtry.start_from_nothing` and `sharedclusters.end_unneeded`."""
     if item.stash.get(fixtures.FAILED, False):
         secondtry.start_from_nothing(item)
+    yield
+    sharedclusters.end_unneeded(item, nextitem)
 
 
 @pytest.hookimpl(wrapper=True)

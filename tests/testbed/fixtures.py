@@ -1,8 +1,9 @@
 """The fixtures that hand real clusters to tests, and what happens where there can be none.
 
 A test marked `cluster`, `node` or `netns` is skipped with the reason on a machine that cannot run
-it; with `TESTBED_REQUIRE=1` that skip is a failure. Control planes are shared by all tests of a
-run: a test keeps to namespaces of its own, or takes a fresh plane from `new_control_plane`.
+it; with `TESTBED_REQUIRE=1` that skip is a failure. Control planes are shared by all files of a
+worker that need them: a test keeps to namespaces of its own, or takes a fresh plane from
+`new_control_plane`.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def give_up(reason: Unavailable) -> NoReturn:
 
 
 class ControlPlanes:
-    """Up to two control planes, started when first asked for and kept for the whole run."""
+    """Up to two control planes, started when first asked for and kept for all files in a row that
+    need them."""
 
     def __init__(self) -> None:
         self._planes: list[ControlPlane] = []
@@ -87,6 +89,7 @@ class ControlPlanes:
     def destroy(self) -> None:
         """Ends them all."""
         for plane in self._planes:
+            evidence.remove(plane.name, plane.logs)
             plane.destroy()
 
 

@@ -3,8 +3,8 @@
 A worker has a file to itself, so a long one that begins last is what everybody else waits for.
 Files that change the same clusters in turn go to one worker, one after the other. Clusters that
 many files share are each worker's own; so a file goes to the worker that has those it needs, as
-long as there is other work for the others. Three clusters take some forty seconds of a core to
-start, and a fiftieth of one each for as long as they stand.
+long as there is other work for the others. They end before its next file that needs none of them
+(`sharedclusters`).
 
 Tests on embedded clusters in virtual time only compute. In a whole run one worker more is theirs,
 the one apart; it has what the others, which wait for Kubernetes most of the time, leave of the

@@ -1,5 +1,5 @@
 """A second try is counted and explained, and a test that fails twice has failed; a fast one
-has none.
+has none. What files share is ended before one that does not need it.
 
 It runs a suite of its own, as the real part of the suite runs: by files on several workers, with
 async tests and fixtures that are shared.
@@ -18,15 +18,19 @@ pytest_plugins = ["pytester"]
 OURS = Path(__file__).parents[2]
 CONFTEST = """
 import pytest
-from tests.testbed import ending, fixtures, secondtry
+from tests.testbed import ending, fixtures, order, secondtry, sharedclusters
+
+order.needed = lambda file: frozenset({"kept_clusters"} if file.endswith("test_some.py") else ())
 
 def pytest_collection_modifyitems(items):
     secondtry.leave_to_real_tier(items)
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item):
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item, nextitem):
     if item.stash.get(fixtures.FAILED, False):
         secondtry.start_from_nothing(item)
+    yield
+    sharedclusters.end_unneeded(item, nextitem)
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item):
@@ -48,13 +52,13 @@ tries = []
 ended = []
 
 @pytest.fixture(scope="session")
-def kept():
+def kept_clusters():
     tries.append("kept")
     yield
     ended.append("kept")
 
 @pytest.fixture(scope="module")
-def shared(kept):
+def shared(kept_clusters):
     tries.append("shared")
     if tries.count("shared") == 1:
         raise RuntimeError("the cluster does not start")
@@ -84,6 +88,10 @@ def test_what_the_file_shares_was_made_anew_and_what_the_run_shares_too(shared):
 """
 TWICE = """
 import pytest
+import test_some
+
+def test_what_the_file_before_shared_is_ended():
+    assert test_some.ended == ["kept", "shared", "kept", "shared", "kept"]
 
 @pytest.mark.cluster
 async def test_fails_twice():
@@ -124,6 +132,6 @@ def test_a_second_try_is_told_and_is_the_last(
             "*AssertionError*each time*",
             "test_twice.py::test_fails_at_once:",
             "*AssertionError*a fast one*",
-            "*= 2 failed, 3 passed, 3 rerun in *",
+            "*= 2 failed, 4 passed, 3 rerun in *",
         ]
     )
