@@ -1,4 +1,4 @@
-"""The package on the plugins' page, as it stands there, passes the tests that stand there, too."""
+"""The package on the pages of plugins, as it stands there, passes the tests there, too."""
 
 import re
 import sys
@@ -12,8 +12,11 @@ from liqod.plugins.contracts import CONFIG_MAPS, Kind
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
 from liqod.plugins.providers import Sighting
 
-PAGE = Path(__file__).parents[3] / "docs" / "reference" / "plugins.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+PAGES = [REFERENCE / f"{each}.md" for each in ("plugins", "reflectors", "plugin-tests")]
+BLOCKS = [
+    block for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+]
 PARTS = {
     found[1]: block
     for block in BLOCKS
@@ -27,7 +30,7 @@ def loaded(part: str) -> ModuleType:
     name = f"of_the_page_{Path(part).stem}"
     made = ModuleType(name)
     sys.modules[name] = made  # where msgspec looks for the annotations of structs
-    exec(compile(PARTS[part], f"{PAGE.name}: {part}", "exec"), vars(made))
+    exec(compile(PARTS[part], f"page: {part}", "exec"), vars(made))
     return made
 
 
@@ -61,7 +64,7 @@ GIVEN: dict[str, Any] = {
     "DARK": {**REMOTE, "status": {"lit": False}},
     "__name__": __name__,
 }
-exec(compile(SUITE, f"{PAGE.name}: its tests", "exec"), GIVEN)
+exec(compile(SUITE, "page: its tests", "exec"), GIVEN)
 TestGadgets, TestCheck = GIVEN["TestGadgets"], GIVEN["TestCheck"]
 
 
