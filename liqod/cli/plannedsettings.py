@@ -154,6 +154,7 @@ def _network(
     both = (where.objects, before, after, where.own)
     yield from networkconsequences.network_consequences(*both, known)
     yield from networkconsequences.external_consequences(*both, where.here)
+    yield from networkconsequences.node_consequences(*both[:3], where.here)
 
 
 def _text(found: Json | None) -> str:

@@ -11,11 +11,12 @@ from typing import Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import tenant_of
 from liqod.configsections import NetworkSettings
 from liqod.model.network.rangechecks import malformed
+from liqod.model.view.figures import listed
 from liqod.network.backends import is_allowed, listening
 from liqod.network.dataplane.entrances import is_named
 from liqod.network.dataplane.families import family_of
@@ -26,6 +27,7 @@ from liqod.network.ipam.book import SETTINGS, Book
 from liqod.network.ipam.ips import unlendable
 from liqod.network.ipam.own import external_ranges
 from liqod.network.orders.tunnels import DISABLED, Listening
+from liqod.network.overlay import members
 from liqod.plugins.providers import TunnelProvider
 from liqod.procedures.clusterobjects import ClusterObjects
 from liqod.procedures.consequences import Action, Consequence
@@ -52,6 +54,8 @@ AGREEMENTS: Final = {
     ),
 }
 """Settings that name peers: what begins for one that they name, and what ends."""
+SHOWN: Final = 8
+"""Nodes that one consequence names."""
 Backends = Iterable[TunnelProvider]
 
 
@@ -141,6 +145,51 @@ def external_consequences(
         same = [each for each in told if family_of(each) == family_of(asked)] or told
         why = f"addresses are lent from {', '.join(same)} already, which stays"
         yield Consequence("waits", here, f"[network] external_cidr {asked}: {why}")
+
+
+def node_consequences(
+    objects: ClusterObjects, before: NetworkSettings, after: NetworkSettings, here: str
+) -> Iterator[Consequence]:
+    """The nodes that may have the tunnels from then on, or no more, and one that is not there.
+
+    Args:
+        objects: all objects of the cluster as they would be, its own Nodes among them.
+        before, after: the settings.
+        here: the cluster's id.
+    """
+    nodes = objects.store(NODES)
+    bodies = [body for each in nodes if (body := nodes.get(each)) is not None]
+    found = [each for each in map(members.member, bodies) if each is not None]
+    if after.node not in ("", before.node):
+        try:
+            members.address(after.node, found)
+        except ValueError as error:
+            yield Consequence("waits", here, f"[network] node {after.node}: {error}")
+    if before.candidates == after.candidates or not after.enabled:
+        return
+    own = {each.name for each in found}
+    had, has = (
+        {
+            each.metadata.name
+            for each in nodes.values(Partial)
+            if each.metadata.name in own
+            and members.is_candidate(one.candidates, each.metadata.labels)
+        }
+        for one in (before, after)
+    )
+    if not after.candidates:
+        told = "the node of the daemon that leads has the tunnels, and none stands by"
+        yield Consequence("changes", here, told)
+    elif not has:
+        told = f"[network] candidates {after.candidates}: no node here is one, so none has tunnels"
+        yield Consequence("waits", here, told)
+    if more := has - had:
+        told = "of these nodes one has the tunnels, and the others stand by"
+        yield Consequence("begins", here, f"{told}: {listed(sorted(more), SHOWN)}")
+    if after.candidates and (fewer := had - has):
+        yield Consequence(
+            "ends", here, f"these nodes have tunnels no more: {listed(sorted(fewer), SHOWN)}"
+        )
 
 
 def _tunnel(

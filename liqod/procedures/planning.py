@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.apimachinery.kinds import NAMESPACES, PODS, Kind
+from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
 from liqod.errors import ProtocolError
 from liqod.kube import times
 from liqod.kube.cache.store import Key
@@ -30,8 +30,8 @@ from liqod.resources import (
 
 Json = dict[str, Any]
 
-BY_NODES: Final = (CONFIGURATIONS, RESOURCE_SLICES, VIRTUAL_NODES)
-"""Kinds that are judged by this cluster's own Nodes."""
+BY_NODES: Final = (CONFIGURATIONS, RESOURCE_SLICES, SECRETS, VIRTUAL_NODES)
+"""Kinds that are judged by this cluster's own Nodes; a Secret may have the daemon's settings."""
 
 
 class PlannedChange(msgspec.Struct, frozen=True):
@@ -70,11 +70,14 @@ class Planning:
         self._dry_run = DryRun(client, manager)
         self.objects = ClusterObjects()
 
-    async def plan(self, manifests: Iterable[Written], pruned: str = "") -> list[PlannedChange]:
+    async def plan(
+        self, manifests: Iterable[Written], pruned: str = "", *, by_nodes: bool = False
+    ) -> list[PlannedChange]:
         """All objects of the manifests, and others for which something changes.
 
         Args:
             pruned: a label selector: objects with these labels that no manifest has are deleted.
+            by_nodes: whether something beside them is judged by this cluster's own Nodes.
 
         Raises:
             LiqodError: the cluster cannot be read.
@@ -82,8 +85,8 @@ class Planning:
         planned = await self._dry_run.run(manifests)
         if pruned:
             planned += await self._pruned(pruned, planned)
-        judged_by_nodes = any(each.kind in BY_NODES and each.change != "same" for each in planned)
-        before = await clusterobjects.read(self._client, real_nodes=judged_by_nodes)
+        by_nodes |= any(each.kind in BY_NODES and each.change != "same" for each in planned)
+        before = await clusterobjects.read(self._client, real_nodes=by_nodes)
         self.objects = after = changed_by(before, planned)
         made = judged(planned, before, after, self._here, self._own)
         return [await self.with_pods(each) for each in made]

@@ -79,7 +79,7 @@ async def plan(
         frame.progress("ask the API server what would change")
         here = await cluster_id(client, liqo_namespace)
         planning = Planning(client, here, liqo_namespace, field_manager)
-        changes = await planning.plan(found, prune)
+        changes = await planning.plan(found, prune, by_nodes=bool(files))
         where = Where(here, liqo_namespace, planning.objects)
         with_settings = [plannedsettings.of_file(*each, before, where) for each in files]
         for place, each in enumerate(changes):

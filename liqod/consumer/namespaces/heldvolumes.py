@@ -5,6 +5,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects import volumeclaims
+from liqod.model.view.figures import listed
 
 SHOWN = 5
 
@@ -24,9 +25,8 @@ async def lying(client: Client, namespace: str) -> dict[str, list[str]]:
 
 def would_be_lost(names: list[str], where: str) -> str:
     """The message that these volumes would be lost, with the remedy."""
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return (
-        f"the volumes of {', '.join(sorted(names)[:SHOWN])}{more} lie {where}, and would be lost: "
+        f"the volumes of {listed(sorted(names), SHOWN)} lie {where}, and would be lost: "
         "delete these PersistentVolumeClaims first"
     )
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from liqod.model.clusterset.exports import CLIENT_IP, HEADLESS, Export, Port
+from liqod.model.view.figures import listed
 
 SHOWN: Final = 5
 """Clusters that the message of a conflict names."""
@@ -38,12 +39,9 @@ class Conflict(msgspec.Struct, frozen=True):
     total: int
 
     def __str__(self) -> str:
-        names = ", ".join(self.others[:SHOWN])
-        more = len(self.others) - SHOWN
-        rest = f" and {more} more" if more > 0 else ""
         return (
             f"{self.field}: that of {self.winner} is used; {len(self.others)} of "
-            f"{self.total} clusters have another ({names}{rest})"
+            f"{self.total} clusters have another ({listed(self.others, SHOWN)})"
         )
 
 

@@ -11,6 +11,7 @@ from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.importing import usable
 from liqod.model.clusterset.merging import SHOWN, Merged
 from liqod.model.objects.bounded import TEXT
+from liqod.model.view.figures import listed
 
 Json = dict[str, Any]
 
@@ -56,15 +57,15 @@ def ready(
         return _condition(READY, "False", FAILED, export.message)
     refused = sorted(set(entitled) & set(failed))
     if refused:
-        return _condition(READY, "False", FAILED, f"refused by {_listed(refused)}")
+        return _condition(READY, "False", FAILED, f"refused by {listed(refused, SHOWN)}")
     waiting = sorted(set(entitled) - set(taken))
     if waiting:
         return _condition(
-            READY, "False", PENDING, f"not yet known to {_listed(waiting)}: {_SILENT}"
+            READY, "False", PENDING, f"not yet known to {listed(waiting, SHOWN)}: {_SILENT}"
         )
     if not entitled:
         return _condition(READY, "True", READY, "no peer may import it; this cluster does")
-    return _condition(READY, "True", EXPORTED, f"known to {_listed(sorted(entitled))} alone")
+    return _condition(READY, "True", EXPORTED, f"known to {listed(sorted(entitled), SHOWN)} alone")
 
 
 def conflict(merged: Merged, *, complete: bool) -> Json | None:
@@ -125,8 +126,3 @@ def _import_ready(
 
 def _condition(type_: str, status: str, reason: str, message: str) -> Json:
     return {"type": type_, "status": status, "reason": reason, "message": message[:TEXT]}
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more} more" if more > 0 else "")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from liqod.model.objects.scheduling import tolerates
+from liqod.model.view.figures import listed
 
 Json = Mapping[str, Any]
 MOST_NAMED: Final = 3
@@ -97,5 +98,4 @@ def _named(
         if key:
             meta = each["metadata"]
             found.append(f"{kind} {meta.get('namespace', '')}/{meta['name']} ({key})")
-    named = ", ".join(sorted(found)[:MOST_NAMED])
-    return f"{named} and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else named
+    return listed(sorted(found), MOST_NAMED)

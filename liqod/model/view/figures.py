@@ -1,6 +1,6 @@
 """Figures as people read them: spans of time, counts, and values as a line of bars. Pure."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 BARS = "▁▂▃▄▅▆▇█"
 GAP = " "
@@ -14,6 +14,12 @@ def span(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def listed(names: Sequence[str], most: int) -> str:
+    """Names beside each other, of which no more are shown than this; the others are counted."""
+    more = len(names) - most
+    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
 
 
 def counted(count: int, what: str) -> str:

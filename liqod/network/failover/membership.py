@@ -15,7 +15,6 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, SECRETS
-from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.errors import AlreadyExists, ConfigError, LiqodError, NetworkError
 from liqod.kube.cache.informers import Informers
@@ -49,7 +48,6 @@ from liqod.runtime.supervise import Failure, Supervision
 SECRET: Final = labels.GATEWAY_SECRET
 _KEY: Final = "key"
 _LONG: Final = 32
-EVERYBODY: Final = "all"
 CORDONED: Final = Selection(fields="spec.unschedulable=true")
 """Of Nodes: mostly there are none, and what kubelets report of theirs comes from these only."""
 
@@ -193,7 +191,8 @@ async def local_candidate(context: ClusterContext) -> LocalCandidate:
         LiqodError: as the client raises.
     """
     settings = context.config.network
-    found = [members.member(msgspec.json.encode(each)) for each in await context.client.list(NODES)]
+    listed = await context.client.list(NODES)
+    found = [members.member(msgspec.json.encode(each)) for each in listed]
     nodes = [each for each in found if each is not None]
     own = (context.machine_address, *own_addresses(context.machine_address))
     name = members.local(nodes, settings.node, own)
@@ -206,13 +205,14 @@ async def local_candidate(context: ClusterContext) -> LocalCandidate:
         address = members.address(name, nodes)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    marks = {each["metadata"]["name"]: each["metadata"].get("labels") or {} for each in listed}
     return LocalCandidate(
         name=name,
         address=address,
         key=key_of(await secret_of(context), context.cluster_id),
         port=settings.candidate_port,
         reached=next((each for each in settings.advertise if len(each) <= SAID), address),
-        eligible=await _is_named(context, name),
+        eligible=members.is_candidate(settings.candidates, marks[name]),
     )
 
 
@@ -231,17 +231,6 @@ async def follow_cordons(
             await trio.sleep_forever()
         finally:
             end()
-
-
-async def _is_named(context: ClusterContext, node: str) -> bool:
-    """True if the configuration has this node among the candidates."""
-    selector = context.config.network.candidates
-    if selector == EVERYBODY:
-        return True
-    key, _, value = selector.partition("=")
-    found = await context.client.get(NODES, node, decode=Partial)
-    has = found.metadata.labels.get(key)
-    return has is not None and (not value or has == value)
 
 
 async def secret_of(context: ClusterContext) -> bytes:

@@ -32,6 +32,8 @@ from liqod.resources.networking import (
 )
 
 INTERNAL: Final = "InternalIP"
+EVERYBODY: Final = "all"
+"""Stands for all nodes, in place of a label, in ``[network] candidates``."""
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -124,6 +126,15 @@ def local(members: Iterable[Member], name: str, addresses: Iterable[str]) -> str
         if own & {parse(address) for address in each.addresses}:
             return each.name
     return ""
+
+
+def is_candidate(selector: str, marks: Mapping[str, str]) -> bool:
+    """True if a Node with these labels is among the candidates that the configuration names."""
+    if not selector or selector == EVERYBODY:
+        return bool(selector)
+    key, _, value = selector.partition("=")
+    has = marks.get(key)
+    return has is not None and (not value or has == value)
 
 
 def address(me: str, members: Iterable[Member]) -> str:

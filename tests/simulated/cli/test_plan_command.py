@@ -14,6 +14,7 @@ from liqod.apimachinery.kinds import CONFIG_MAPS, NAMESPACES, NODES, PODS, SECRE
 from liqod.kube.client import Client
 from liqod.procedures.dryrun import OURS
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
+from tests.simulated.addressed import node as node_of
 from tests.simulated.meeting import lead, run
 from tests.simulated.members import Member, members
 from tests.simulated.network.test_networking import join, two
@@ -219,6 +220,11 @@ async def test_settings_in_a_folder_are_compared_with_those_in_force(
         assert (changes["action"], changes["cluster"]) == ("changes", "milan")
         [changes] = found["ConfigMap"]["consequences"]
         assert changes["message"] == "liqod node: [health] port, once it is started again"
+
+        several = {"liqod.toml": '[network]\ncandidates = "all"\n' + bound % 64}
+        await milan.admin.create(NODES, node_of("one", "10.244.0.0/24", "192.168.1.10"))
+        told = await planned(milan, tmp_path, {**secret, "stringData": several})
+        assert "of these nodes one has the tunnels, and the others stand by: one" in told.out
 
         await milan.admin.apply(SECRETS, less, manager="kubectl")
         await milan.admin.apply(CONFIG_MAPS, other, manager="kubectl")

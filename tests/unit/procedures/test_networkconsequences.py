@@ -7,11 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from liqod.apimachinery.kinds import NAMESPACES
+from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.configsections import NetworkSettings
 from liqod.network.loadedbackends import load_backends
 from liqod.procedures.clusterobjects import ClusterObjects
-from liqod.procedures.networkconsequences import external_consequences, network_consequences
+from liqod.procedures.networkconsequences import (
+    external_consequences,
+    network_consequences,
+    node_consequences,
+)
 from liqod.resources import IPS, NETWORKS, VIRTUAL_NODES
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS
 
@@ -199,7 +203,8 @@ def test_settings_that_are_named_alone_are_those_of_the_page():
     for name, value in changed.items():
         settings = network(**before), network(**{**before, name: value})
         external = external_consequences(both, *settings, "liqo", "milan")
-        if not [*told(both, *settings), *external]:
+        nodes = node_consequences(both, *settings, "milan")
+        if not [*told(both, *settings), *external, *nodes]:
             unjudged.add(name)
     text = (ROOT / "docs" / "reference" / "plan.md").read_text()
     [named] = re.findall(r"^\| `\[network\]`, (.+?) \|", text, re.MULTILINE)
@@ -287,3 +292,56 @@ def test_an_external_range_that_was_announced_stays():
         " already, which stays"
     ]
     assert list(external_consequences(objects, asked, asked, "liqo", "milan")) == []
+
+
+def with_nodes(**marks: dict[str, str]) -> ClusterObjects:
+    """A cluster with a Node of each name, with these labels, and a virtual one."""
+    made = ClusterObjects()
+    for name, labels in {**marks, "rome": {"liqo.io/type": "virtual-node", "gate": "yes"}}.items():
+        address = {"type": "InternalIP", "address": f"192.0.2.{len(name)}"}
+        meta = {"name": name.replace("_", "-"), "labels": labels}
+        made.put(NODES, {"metadata": meta, "status": {"addresses": [address]}})
+    return made
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("", "gate", ["begins of these nodes one has the tunnels, and the others stand by: a, c"]),
+        ("gate", "all", ["begins of these nodes one has the tunnels, and the others stand by: b"]),
+        ("gate", "gate=yes", ["ends these nodes have tunnels no more: c"]),
+        (
+            "gate",
+            "",
+            ["changes the node of the daemon that leads has the tunnels, and none stands by"],
+        ),
+        (
+            "gate",
+            "gate=maybe",
+            [
+                "waits [network] candidates gate=maybe: no node here is one, so none has tunnels",
+                "ends these nodes have tunnels no more: a, c",
+            ],
+        ),
+        ("gate", "gate", []),
+    ],
+)
+def test_nodes_stand_by_or_no_more(before: str, after: str, found: list[str]):
+    objects = with_nodes(a={"gate": "yes"}, b={}, c={"gate": ""})
+    settings = network(candidates=before), network(candidates=after)
+    made = node_consequences(objects, *settings, "milan")
+    assert [f"{each.action} {each.message}" for each in made if each.cluster == "milan"] == found
+
+
+def test_where_no_networks_are_joined_no_node_stands_by():
+    objects = with_nodes(a={})
+    after = network(candidates="all", enabled=False)
+    assert list(node_consequences(objects, network(), after, "milan")) == []
+
+
+def test_a_node_that_is_named_has_to_be_there():
+    objects = with_nodes(a={})
+    [waits] = node_consequences(objects, network(), network(node="b"), "milan")
+    assert waits.action == "waits"
+    assert waits.message.startswith("[network] node b: there is no Node b with an address")
+    assert list(node_consequences(objects, network(), network(node="a"), "milan")) == []
