@@ -62,7 +62,7 @@ SELDOM: Final = """\
 ### Rights that an ordinary peering does not use
 
 A test runs a whole peering on real clusters with these rights and no others, reads in their audit
-logs that nothing was refused, and finds every right used but these, each of which is needed when:
+logs that nothing was refused, and finds every right used but these. Each of them is needed when:
 """
 STORAGE: Final = """\
 ### Rights that only `liqod install --storage` grants
