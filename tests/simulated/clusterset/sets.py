@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES, Kind
 from liqod.apimachinery.meta import Partial
+from liqod.errors import NotFound
 from liqod.kube.selection import Selection
 from liqod.resources.multicluster import SERVICE_EXPORTS, SERVICE_IMPORTS
 from tests.simulated.borrower import Json, eventually
@@ -46,6 +47,12 @@ async def both(rome: Member, milan: Member) -> None:
 
 async def export(who: Member, address: str, name: str = "web", **spec: Any) -> None:
     """A Service with one endpoint, and its ServiceExport."""
+    await serve(who, address, name, **spec)
+    await who.admin.create(EXPORTS, {"metadata": {"name": name}}, "shop")
+
+
+async def serve(who: Member, address: str, name: str = "web", **spec: Any) -> None:
+    """A Service with one endpoint."""
     ports = [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
     wanted = {"ports": ports, **spec}
     await who.admin.create(SERVICES, {"metadata": {"name": name}, "spec": wanted}, "shop")
@@ -56,7 +63,6 @@ async def export(who: Member, address: str, name: str = "web", **spec: Any) -> N
         "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
     }
     await who.admin.create(ENDPOINT_SLICES, endpoints, "shop")
-    await who.admin.create(EXPORTS, {"metadata": {"name": name}}, "shop")
 
 
 async def imported(who: Member, *clusters: str, name: str = "web") -> Json:
@@ -114,3 +120,11 @@ async def until_said(who: Member, wanted: dict[str, tuple[str, str]]) -> None:
         return await conditions(who) == wanted
 
     await eventually(look)
+
+
+async def is_served(who: Member, kind: Kind) -> bool:
+    """True once the API server knows a kind."""
+    try:
+        return await who.admin.list(kind) == []
+    except NotFound:
+        return False

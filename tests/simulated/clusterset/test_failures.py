@@ -31,6 +31,8 @@ from tests.simulated.clusterset.sets import (
     conditions,
     export,
     imported,
+    is_served,
+    serve,
     services,
     sharing,
     until_backends,
@@ -109,6 +111,7 @@ async def test_maps_that_come_empty_do_not_end_what_an_offloaded_namespace_share
 
 @pytest.mark.parametrize("killed", [False, True], ids=["it-runs", "the-exporter-is-killed"])
 async def test_a_service_that_is_deleted_and_made_again_is_exported_again(killed):
+    """By the export that has stayed all the time."""
     async with sharing("rome", "milan") as [rome, milan]:
         await both(rome, milan)
         await export(rome, "10.71.0.1")
@@ -120,13 +123,13 @@ async def test_a_service_that_is_deleted_and_made_again_is_exported_again(killed
         if not killed:
             await milan.gone(IMPORTS, "web", "shop")
             assert (await conditions(rome))["Valid"] == ("False", "NoService")
-        await rome.admin.delete(EXPORTS, "web", "shop")
-        await export(rome, "10.71.0.2")
+        await serve(rome, "10.71.0.2")
         if killed:
             await rome.start()
         await until_backends(milan, {"rome": {"10.71.0.2": True}})
         await imported(milan, "rome")
         assert len(await services(milan)) == 1
+        assert (await conditions(rome))["Valid"] == ("True", "Valid")
 
 
 @asynccontextmanager
@@ -204,3 +207,57 @@ async def until_imported(who: Member) -> None:
         return len(clusters) == 2 and len(await backends(who)) == 2
 
     await eventually(look, seconds=90.0)
+
+
+@pytest.mark.parametrize("kind", [EXPORTS, IMPORTS], ids=["exports", "imports"])
+async def test_a_definition_that_is_missing_as_the_daemon_starts_ends_no_export_at_a_peer(kind):
+    """It is waited for, for as long as it takes, and peers keep what was told until it is back."""
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(milan, "10.72.0.1")
+        wanted = {"milan": {"10.72.0.1": True}}
+        await until_backends(rome, wanted)
+        await milan.stop()
+        definition = await milan.admin.get(CUSTOM_RESOURCES, name_of(kind))
+        await milan.admin.delete(CUSTOM_RESOURCES, name_of(kind))
+        await milan.start()
+        for _ in range(60):
+            await trio.sleep(2)
+            assert await backends(rome) == wanted
+        again = {"metadata": {"name": name_of(kind)}, "spec": definition["spec"]}
+        await milan.admin.create(CUSTOM_RESOURCES, again)
+        if kind is EXPORTS:
+            await eventually(lambda: is_served(milan, kind))
+            await milan.admin.create(EXPORTS, {"metadata": {"name": "web"}}, "shop")
+        moved = {"endpoints": [{"addresses": ["10.72.0.2"]}]}
+        await milan.admin.patch(ENDPOINT_SLICES, "web-1", moved, "shop")
+        await until_backends(rome, {"milan": {"10.72.0.2": True}})
+        await imported(milan, "milan")
+
+
+async def test_while_a_peer_is_away_this_clusters_own_exports_come_and_go():
+    """Also those that change while no daemon runs here."""
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await export(rome, "10.71.0.5", name="old")
+        await export(milan, "10.72.0.1")
+        await imported(rome, "milan", "rome")
+        await imported(rome, "rome", name="old")
+        await milan.stop()
+        await milan.cluster.stop()
+        await rome.stop()
+        moved = {"endpoints": [{"addresses": ["10.71.0.2"]}]}
+        await rome.admin.patch(ENDPOINT_SLICES, "web-1", moved, "shop")
+        await export(rome, "10.71.0.6", name="api")
+        await rome.admin.delete(EXPORTS, "old", "shop")
+        await rome.start()
+        await imported(rome, "rome", name="api")
+        await until_backends(rome, {"rome": {"10.71.0.6": True}}, "api")
+        await rome.gone(IMPORTS, "old", "shop")
+        await until_backends(rome, {}, "old")
+        await until_backends(rome, {"rome": {"10.71.0.2": True}, "milan": {"10.72.0.1": False}})
+        assert (await imported(rome, "milan", "rome"))["spec"]["ips"]
+        await milan.cluster.start()
+        await milan.start()
+        await until_backends(rome, {"rome": {"10.71.0.2": True}, "milan": {"10.72.0.1": True}})

@@ -179,18 +179,20 @@ async def test_a_restart_of_either_daemon_writes_nothing():
         assert await versions() == before
 
 
-async def test_what_ended_while_the_daemons_were_away_is_withdrawn():
+@pytest.mark.parametrize("kind", [EXPORTS, SERVICES], ids=["the-export", "the-service"])
+async def test_what_ended_while_the_daemons_were_away_is_withdrawn(kind):
     async with sharing("rome", "milan") as [rome, milan]:
         await both(rome, milan)
         await export(rome, "10.71.0.1")
         await imported(milan, "rome")
         for who in (rome, milan):
             await who.stop()
-        await rome.admin.delete(EXPORTS, "web", "shop")
+        await rome.admin.delete(kind, "web", "shop")
         for who in (rome, milan):
             await who.start()
-        await milan.gone(IMPORTS, "web", "shop")
-        await rome.gone(IMPORTS, "web", "shop")
+        for who in (rome, milan):
+            await who.gone(IMPORTS, "web", "shop")
+            await until_backends(who, {})
 
 
 async def test_endpoints_of_a_silent_provider_are_not_ready_until_it_is_back():

@@ -6,8 +6,7 @@ import msgspec
 import pytest
 import trio
 
-from liqod.apimachinery.kinds import CUSTOM_RESOURCES, ENDPOINT_SLICES, SERVICES, Kind
-from liqod.errors import NotFound
+from liqod.apimachinery.kinds import CUSTOM_RESOURCES, ENDPOINT_SLICES, SERVICES
 from liqod.kube.selection import Selection
 from liqod.resources.crdmanifests import make_crd
 from liqod.resources.exchanges import SERVICE_EXCHANGES
@@ -18,6 +17,7 @@ from tests.simulated.clusterset.sets import (
     both,
     export,
     imported,
+    is_served,
     services,
     sharing,
     until_backends,
@@ -114,14 +114,6 @@ async def test_kinds_that_are_older_take_what_they_know_and_are_written_once():
         assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
         (derived,) = await milan.admin.list(SERVICES, Selection("shop"))
         assert derived["spec"]["clusterIPs"] == found["spec"]["ips"]
-
-
-async def is_served(who: Member, kind: Kind) -> bool:
-    """True once the API server knows a kind."""
-    try:
-        return await who.admin.list(kind) == []
-    except NotFound:
-        return False
 
 
 def older(crd: Json) -> Json:
