@@ -29,19 +29,36 @@ ROOM = 4 << 20
 class Flow:
     """Echo requests from a pod, one each hundredth of a second; which came back is counted."""
 
+    port = 0
+
     def __init__(self, pod: Pod, alias: str) -> None:
         self.sent: dict[int, float] = {}
         self.back: dict[int, float] = {}
         self._alias = alias
 
         def opened() -> socket.socket:
-            made = socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+            made = self._opened()
             made.setblocking(False)
             made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, ROOM)
             return made
 
         self._sock = namespaces.enter(pod.namespace, opened)
         self._mark = secrets.randbits(16)
+
+    def _opened(self) -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
+
+    def _packet(self, number: int) -> bytes:
+        body = struct.pack("!BBHHH", 8, 0, 0, self._mark, number & 0xFFFF) + bytes(32)
+        total = sum(struct.unpack(f"!{len(body) // 2}H", body))
+        total = (total >> 16) + (total & 0xFFFF)
+        check = ~(total + (total >> 16)) & 0xFFFF
+        return body[:2] + struct.pack("!H", check) + body[4:]
+
+    def _number(self, data: bytes) -> int | None:
+        """The number of the request that a packet answers; None for another packet."""
+        kind, _, _, mark, number = struct.unpack_from("!BBHHH", data, (data[0] & 15) * 4)
+        return int(number) if kind == 0 and mark == self._mark else None
 
     async def run(self) -> None:
         with trio.socket.from_stdlib_socket(self._sock) as sock:
@@ -50,14 +67,10 @@ class Flow:
                 number = 0
                 while True:
                     number += 1
-                    body = struct.pack("!BBHHH", 8, 0, 0, self._mark, number & 0xFFFF) + bytes(32)
-                    total = sum(struct.unpack(f"!{len(body) // 2}H", body))
-                    total = (total >> 16) + (total & 0xFFFF)
-                    check = ~(total + (total >> 16)) & 0xFFFF
-                    body = body[:2] + struct.pack("!H", check) + body[4:]
+                    body = self._packet(number)
                     self.sent[number] = time.monotonic()
                     with suppress(OSError):
-                        await sock.sendto(body, (self._alias, 0))
+                        await sock.sendto(body, (self._alias, self.port))
                     await trio.sleep(EVERY)
 
     async def _receive(self, sock: trio.socket.SocketType) -> None:
@@ -66,8 +79,8 @@ class Flow:
                 data, _ = await sock.recvfrom(2048)
             except OSError:
                 continue
-            kind, _, _, mark, number = struct.unpack_from("!BBHHH", data, (data[0] & 15) * 4)
-            if kind == 0 and mark == self._mark:
+            number = self._number(data)
+            if number is not None:
                 self.back.setdefault(number, time.monotonic())
 
     def gap(self, since: float) -> float:
@@ -110,10 +123,25 @@ class Flow:
             raise AssertionError(f"{self.lost(since, until)} of {sent} packets lost") from None
 
 
+class Datagrams(Flow):
+    """Datagrams of one connection, to something that sends each of them back."""
+
+    port = 8000
+
+    def _opened(self) -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    def _packet(self, number: int) -> bytes:
+        return struct.pack("!H", number & 0xFFFF)
+
+    def _number(self, data: bytes) -> int | None:
+        return int(struct.unpack("!H", data)[0])
+
+
 @asynccontextmanager
-async def flowing(pod: Pod, address: str) -> AsyncIterator[Flow]:
+async def flowing(pod: Pod, address: str, kind: type[Flow] = Flow) -> AsyncIterator[Flow]:
     """Packets from a pod to an address, and back, which have begun to arrive."""
-    flow = Flow(pod, address)
+    flow = kind(pod, address)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(flow.run)
 

@@ -47,7 +47,7 @@ from liqod.resources import CONFIGURATIONS, Configuration
 from liqod.runtime.observable import Observable
 from liqod.runtime.outliving import outliving
 from tests.netns.flows import LATE, flowing
-from tests.netns.lab import Lab, Pod, packets, run
+from tests.netns.lab import Cluster, Lab, Pod, packets, run
 from tests.netns.test_joined_clusters import (
     SETTINGS,
     end_processes,
@@ -164,8 +164,8 @@ class Node:
         milan = self.site.milan
         # A daemon of its own, as the other one's may be dead.
         context = milan.context_of(milan.admin, self.site.nursery)
-        text = f'{SETTINGS}[network]\ncandidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
-        context = dataclasses.replace(context, client=self.way, config=config.parse(text))  # type: ignore[arg-type]
+        network = f'{milan.settings}candidates = "{GATEWAYS}"\nnode = "{self.name}"\n'
+        context = dataclasses.replace(context, client=self.way, config=config.parse(network))  # type: ignore[arg-type]
         leads = Observable(self.index == 1)
         own = (leads, OwnGeneration())
         machine = PairedMachine(self.role, node=self.name)
@@ -174,15 +174,15 @@ class Node:
             async with outliving(machine.run), trio.open_nursery() as nursery:
                 nursery.start_soon(stand)
                 if self.index != 1:
-                    place = ids.tenant_namespace(self.site.rome.id)
                     # Names on one machine are of both ids.
                     context = dataclasses.replace(
                         context, cluster_id=f"{context.cluster_id}2", client=milan.admin
                     )
-                    peer = Peer(self.site.rome.id, context, place)
                     local = LocalMachine(context.cluster_id, self.machine, self.role)
                     await nursery.start(local.run)
-                    nursery.start_soon(partial(join, peer, local.remote, leads=False))
+                    for leaf in self.site.leaves:
+                        peer = Peer(leaf.id, context, ids.tenant_namespace(leaf.id))
+                        nursery.start_soon(partial(join, peer, local.remote, leads=False))
                 nursery.start_soon(self._lead_overlay)
 
     async def _lead_overlay(self) -> None:
@@ -194,16 +194,18 @@ class Node:
 
 
 class Site:
-    """Both clusters."""
+    """Milan and its peers."""
 
-    def __init__(self, word: str, rome: Member, milan: Member) -> None:
+    def __init__(self, word: str, rome: Member, milan: Member, *others: Member) -> None:
         self.word, self.rome, self.milan = word, rome, milan
+        self.leaves = (rome, *others)
         self.bridge = f"{word}-lan"
         self.nodes: list[Node] = []
         self.worker = OverlayNode(
             name=f"{word}-m3", address="198.51.100.13", index=3, pods=("10.244.3.0/24",)
         )
         self.pod: Pod
+        self.pods: tuple[Pod, Pod]
         self.alias = self.target = ""
         self.nursery: trio.Nursery
 
@@ -264,18 +266,29 @@ def node_object(name: str, number: int) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def site(program: str, folder: Path, side: str = "server") -> AsyncIterator[Site]:
-    """Joined, with the first of milan's candidates as the gateway; `side` is milan's."""
+async def site(
+    program: str, folder: Path, side: str = "server", network: str = "", *, beside: bool = False
+) -> AsyncIterator[Site]:
+    """Joined, with the first of milan's candidates as the gateway.
+
+    Args:
+        side: milan's.
+        network: settings of `[network]`, in which ``{r}`` and ``{t}`` are ids.
+        beside: with turin as another peer of milan's, whose pod is like rome's.
+    """
     word = f"f{secrets.token_hex(2)}"
     lab = Lab(folder, word)
-    names = (f"{word}r", f"{word}m")
+    names = (f"{word}r", f"{word}m", *((f"{word}t",) if beside else ()))
+    text = f"{SETTINGS}[network]\n{network.format(r=names[0], t=names[-1])}"
     spaces = [f"{word}-lan", lab.rome.node, *(f"{word}-m{i}" for i in (1, 2, 3))]
+    turin = Cluster(lab, f"{word}-turin", names[1], "client")
+    spaces += [turin.node] if beside else []
     try:
         for each in spaces:
             lab.make(each)
         run("ip", "-n", spaces[0], "link", "add", "br0", "type", "bridge")
         run("ip", "-n", spaces[0], "link", "set", "br0", "up")
-        for number, each in zip((0, 1, 2, 3), spaces[1:], strict=True):
+        for number, each in enumerate(spaces[1:]):
             pair = f"ip -n {spaces[0]} link add p{number} type veth peer name wan netns {each}"
             run(*pair.split())
             run("ip", "-n", spaces[0], "link", "set", f"p{number}", "master", "br0", "up")
@@ -287,6 +300,10 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
         machines = {
             names[0]: machine_of(names[0], spaces[1], "198.51.100.10", program, folder / "r")
         }
+        turin_pod = turin.pod("pod", 7) if beside else rome_pod
+        if beside:
+            own = names[2], turin.node, "198.51.100.14"
+            machines[names[2]] = machine_of(*own, program, folder / "t")
         roles = [Role(GatewayState(active=None), others=True) for _ in (1, 2)]
         both = [
             standing_by(
@@ -300,13 +317,13 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
         machines[names[1]] = both[0]
         async with (
             members(
-                *names, machines=machines, roles={names[1]: roles[0]}, settings=SETTINGS
+                *names, machines=machines, roles={names[1]: roles[0]}, settings=text
             ) as clusters,
             trio.open_nursery() as nursery,
         ):
-            rome, milan = clusters
-            made = Site(word, rome, milan)
-            made.nursery, made.pod = nursery, milan_pod
+            rome, milan, *others = clusters
+            made = Site(word, rome, milan, *others)
+            made.nursery, made.pod, made.pods = nursery, milan_pod, (rome_pod, turin_pod)
             for member in clusters:
                 nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))
@@ -326,8 +343,9 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
             for node in made.nodes:
                 nursery.start_soon(node.run)
             await eventually(partial(made.is_gateway, 1))
-            joining = await joined(*(clusters if side == "client" else clusters[::-1]))
-            assert joining.without == ""
+            for leaf in made.leaves:
+                joining = await joined(*((leaf, milan) if side == "client" else (milan, leaf)))
+                assert joining.without == ""
             made.alias = await alias_of(milan, names[0])
             made.target = str(ipaddress.ip_network(made.alias)[5])
             assert rome_pod.address == "10.244.0.5"
@@ -342,8 +360,9 @@ async def site(program: str, folder: Path, side: str = "server") -> AsyncIterato
     finally:
         await end_processes(folder)
         lab.close()
-        for own, peer in (names, names[::-1], (f"{names[1]}2", names[0])):
-            run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
+        for own in (*names, f"{names[1]}2"):
+            for peer in names:
+                run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
 
 
 async def alias_of(member: Member, peer: str) -> str:
