@@ -17,13 +17,13 @@ import pytest
 from dns.rdatatype import RdataType
 
 from liqod.install import dnsserver
-from tests.cluster.test_shared_services import IMPORT, serve
+from tests.cluster.test_shared_services import API, IMPORT, WISH, serve
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import pod_cidr, settings
 from tests.testbed.controlplane import ControlPlane, Settings
 from tests.testbed.federation import Federation, Member
 from tests.testbed.processes import Child, free_ports
-from tests.testbed.workloads import core, deployments
+from tests.testbed.workloads import core, deployments, group, slices
 from tests.unit.model.test_corefile import page_blocks, page_rights
 
 pytestmark = pytest.mark.cluster
@@ -193,6 +193,7 @@ def test_coredns_answers_by_what_is_printed(rome: Member, coredns: str) -> None:
         wait_until("the import", lambda: asked(port, NAME) == ("NOERROR", ips), 90)
         assert asked(port, NOTHING)[0] == "NXDOMAIN"
         assert layer(rome).startswith("✓")
+        members_are_found_by_host_and_cluster(rome, port)
 
         # One without that option answers by the line that `explain` prints.
         told = rome.liqod("explain", "serviceimport", "web", "-n", "shop").stdout
@@ -204,6 +205,39 @@ def test_coredns_answers_by_what_is_printed(rome: Member, coredns: str) -> None:
         assert asked(port, NAME) == ("NOERROR", ips)
     finally:
         servers.stop()
+
+
+MEMBERS = [
+    {"addresses": ["10.200.0.5"], "hostname": "db-0", "conditions": {"ready": True}},
+    {"addresses": ["10.200.0.6"], "conditions": {"ready": True}},
+    {"addresses": ["10.200.0.7"], "hostname": "db-2", "conditions": {"ready": False}},
+]
+"""Endpoints of a Service without a selector, one of which has no hostname."""
+
+
+def members_are_found_by_host_and_cluster(rome: Member, port: int) -> None:
+    """Of a headless Service, all that are ready; and there is no name of a cluster alone."""
+    name = "db.shop.svc.clusterset.local"
+    sql = {"name": "sql", "port": 5432, "protocol": "TCP"}
+    headless = {"metadata": {"name": "db"}, "spec": {"clusterIP": "None", "ports": [sql]}}
+    rome.create(core("shop", "services"), headless)
+    marks = {"name": "db-1", "labels": {"kubernetes.io/service-name": "db"}}
+    rome.create(
+        slices("shop"),
+        {"metadata": marks, "addressType": "IPv4", "endpoints": MEMBERS, "ports": [sql]},
+    )
+    rome.create(group(API, "shop", "serviceexports"), {**WISH, "metadata": {"name": "db"}})
+    ready = {"10.200.0.5", "10.200.0.6"}
+    wait_until("its members", lambda: asked(port, name) == ("NOERROR", ready), 60)
+    hosts = {"db-0": "10.200.0.5", "10-200-0-6": "10.200.0.6"}
+    for host, address in hosts.items():
+        assert asked(port, f"{host}.rome.{name}") == ("NOERROR", {address})
+    for nobody in (f"db-2.rome.{name}", f"db-0.milan.{name}", f"rome.{name}"):
+        assert asked(port, nobody) == ("NXDOMAIN", set())
+    query = dns.message.make_query(f"_sql._tcp.{name}", RdataType.SRV)
+    answer = dns.query.udp(query, LOOPBACK, timeout=5, port=port)
+    found = {str(item.target) for one in answer.answer for item in one}
+    assert found == {f"{host}.rome.{name}." for host in hosts}
 
 
 SERVICE: dict[str, Any] = {

@@ -116,6 +116,7 @@ async def test_a_service_that_is_deleted_and_made_again_is_exported_again(killed
         await both(rome, milan)
         await export(rome, "10.71.0.1")
         await until_backends(milan, FROM_ROME)
+        before = await imported(milan, "rome")
         if killed:
             await rome.stop()
         await rome.admin.delete(SERVICES, "web", "shop")
@@ -127,7 +128,9 @@ async def test_a_service_that_is_deleted_and_made_again_is_exported_again(killed
         if killed:
             await rome.start()
         await until_backends(milan, {"rome": {"10.71.0.2": True}})
-        await imported(milan, "rome")
+        found = await imported(milan, "rome")
+        assert (found["metadata"]["uid"] == before["metadata"]["uid"]) is killed
+        assert found["spec"]["ips"] == before["spec"]["ips"] or not killed
         assert len(await services(milan)) == 1
         assert (await conditions(rome))["Valid"] == ("True", "Valid")
 
