@@ -209,11 +209,11 @@ class Site:
         self.alias = self.target = ""
         self.nursery: trio.Nursery
 
-    async def tells_of_rome(self) -> bool:
-        """True if the Lease has the endpoint at which rome is observed, as the next gateway needs
-        it."""
+    async def tells_of_peers(self) -> bool:
+        """True if the Lease has the endpoints at which peers are observed, as the next gateway
+        needs them."""
         found = await self.milan.admin.get(LEASES, labels.GATEWAY_LEASE, "liqo", decode=Lease)
-        return self.rome.id in record_of(found).endpoints
+        return {each.id for each in self.leaves} <= {*record_of(found).endpoints}
 
     async def is_gateway(self, index: int) -> bool:
         """True if that candidate, and no other, is the gateway."""
@@ -378,7 +378,7 @@ async def test_a_gateway_that_is_unplugged_is_followed_by_its_silence(
 ):
     async with site(wireguard, tmp_path, side) as made, flowing(made.pod, made.target) as flow:
         one, two = made.nodes
-        await eventually(made.tells_of_rome)
+        await eventually(made.tells_of_peers)
         gone = time.monotonic()
         one.cut()
         await eventually(partial(made.is_gateway, 2))
@@ -404,7 +404,7 @@ async def test_a_gateway_that_is_unplugged_is_followed_by_its_silence(
 async def test_a_gateway_whose_node_is_cordoned_gives_way(wireguard: str, tmp_path: Path):
     async with site(wireguard, tmp_path) as made, flowing(made.pod, made.target) as flow:
         one, two = made.nodes
-        await eventually(made.tells_of_rome)
+        await eventually(made.tells_of_peers)
         began = time.monotonic()
         await made.cordon(one)
         await eventually(partial(made.is_gateway, 2))

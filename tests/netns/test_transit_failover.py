@@ -14,12 +14,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import trio
 
 from liqod.model.network.ranges import translate
 from liqod.network.dataplane.kernel.namespaces import enter
 from tests.netns.flows import LATE, Datagrams, Flow, flowing
 from tests.netns.lab import Pod
-from tests.netns.test_failover import BY_SILENCE, Site, alias_of, site
+from tests.netns.test_failover import Site, alias_of, site
 from tests.simulated.borrower import eventually
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
@@ -79,26 +80,30 @@ def returning(pod: Pod) -> Iterator[None]:
         listening.close()
 
 
-def connected(near: Pod, far: Pod, address: str) -> tuple[socket.socket, socket.socket]:
+async def connected(near: Pod, far: Pod, address: str) -> tuple[socket.socket, socket.socket]:
     """Both ends of a TCP connection."""
 
     def listen() -> socket.socket:
         return socket.create_server(("", PORT))
 
     def dial() -> socket.socket:
-        return socket.create_connection((address, PORT), 10)
+        return socket.create_connection((address, PORT), PATIENCE)
 
     with enter(far.namespace, listen) as listening:
-        one = enter(near.namespace, dial)
+        one = await trio.to_thread.run_sync(enter, near.namespace, dial)
         other, _ = listening.accept()
-    for each in (one, other):
-        each.settimeout(PATIENCE)
+    other.settimeout(PATIENCE)
     return one, other
 
 
-def passes(sender: socket.socket, receiver: socket.socket, word: bytes) -> None:
+async def heard(receiver: socket.socket, count: int) -> bytes:
+    """So many bytes of a connection. Candidates go on meanwhile, in this process as they are."""
+    return await trio.to_thread.run_sync(receiver.recv, count, socket.MSG_WAITALL)
+
+
+async def passes(sender: socket.socket, receiver: socket.socket, word: bytes) -> None:
     sender.sendall(word)
-    assert receiver.recv(len(word), socket.MSG_WAITALL) == word
+    assert await heard(receiver, len(word)) == word
 
 
 async def test_calls_by_way_of_a_hub_go_on_by_its_next_gateway(
@@ -109,7 +114,6 @@ async def test_calls_by_way_of_a_hub_go_on_by_its_next_gateway(
         address = await published(made)
         with returning(far):
             async with flowing(near, address, Datagrams) as flow:
-                await eventually(made.tells_of_rome)
                 await it_moves(made, flow, address, "its node is cordoned")
                 await made.cordon(made.nodes[0], on=False)
                 await it_moves(made, flow, address, "its node is unplugged")
@@ -117,12 +121,13 @@ async def test_calls_by_way_of_a_hub_go_on_by_its_next_gateway(
 
 async def it_moves(made: Site, flow: Flow, address: str, why: str) -> None:
     """The gateway goes; datagrams and connections of before go on."""
+    await eventually(made.tells_of_peers)
     near, far = made.pods
     [index] = made.active()
-    caller, called = connected(near, far, address)
-    silent, answering = connected(near, far, address)
+    caller, called = await connected(near, far, address)
+    silent, answering = await connected(near, far, address)
     with caller, called, silent, answering:
-        passes(caller, called, b"first")
+        await passes(caller, called, b"first")
         gone = made.nodes[index - 1]
         began = time.monotonic()
         if "cordoned" in why:
@@ -133,14 +138,13 @@ async def it_moves(made: Site, flow: Flow, address: str, why: str) -> None:
         gap = await flow.gets_well(began)
         lost = flow.lost(began, time.monotonic() - LATE)
         print(f"the hub's gateway moves, {why}: {lost} lost, {gap * 1000:.0f} ms gap")
-        assert gap < BY_SILENCE
-        passes(caller, called, b"then")
-        passes(called, caller, b"back")
+        await passes(caller, called, b"then")
+        await passes(called, caller, b"back")
         # The next gateway learns of a connection by a packet of who has begun it.
         answering.sendall(b"early")
         silent.settimeout(1)
         with pytest.raises(TimeoutError):
-            silent.recv(9)
+            await heard(silent, 5)
         silent.settimeout(PATIENCE)
-        passes(silent, answering, b"?")
-        assert silent.recv(5, socket.MSG_WAITALL) == b"early"
+        await passes(silent, answering, b"?")
+        assert await heard(silent, 5) == b"early"
