@@ -257,7 +257,7 @@ async def takeovers(rounds: int) -> list[float]:
             site(program, Path(folder)) as made,
             flowing(made.pod, made.target) as flow,
         ):
-            await eventually(made.tells_of_rome)
+            await eventually(made.tells_of_peers)
             for number in range(rounds):
                 gone, follows = made.nodes[number % 2], made.nodes[1 - number % 2]
                 began = time.monotonic()
@@ -266,7 +266,7 @@ async def takeovers(rounds: int) -> list[float]:
                 found.append(await flow.gets_well(began))
                 gone.mend()
                 await trio.sleep(3.0)
-                await eventually(made.tells_of_rome)
+                await eventually(made.tells_of_peers)
     return found
 
 
