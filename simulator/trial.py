@@ -312,13 +312,22 @@ async def context_of(
         nursery.cancel_scope.cancel()
 
 
-async def eventually(ask: Callable[[], Awaitable[Any]], *, seconds: float = 60.0) -> Any:
-    """The first answer that is neither None nor False. Raises TooSlowError."""
+async def eventually(
+    ask: Callable[[], Any], so: Callable[[Any], Any] | None = None, *, seconds: float = 60.0
+) -> Any:
+    """The first answer that counts. Raises TooSlowError.
+
+    Args:
+        ask: gives an answer, at once or to be awaited.
+        so: true for one that counts; where it is left out, all do but None and False.
+    """
     pause = FIRST_PAUSE
     with trio.fail_after(seconds):
         while True:
-            answer = await ask()
-            if answer is not None and answer is not False:
+            answer = ask()
+            if isinstance(answer, Awaitable):
+                answer = await answer
+            if so(answer) if so is not None else answer is not None and answer is not False:
                 return answer
             await trio.sleep(pause)
             pause = min(pause * 1.2, LONGEST_PAUSE)

@@ -102,22 +102,14 @@ class Flow:
 
     async def gets_well(self, since: float, seconds: float = 60.0) -> float:
         """Waits until it is well for a second; the longest time without an answer until then."""
-
-        async def well() -> bool:
-            return self.is_well(since, 1.0)
-
-        await eventually(well, seconds=seconds)
+        await eventually(lambda: self.is_well(since, 1.0), seconds=seconds)
         return self.gap(since)
 
     async def loses_none(self, since: float) -> None:
         """All that was sent from then until now comes back, be it late."""
         until = time.monotonic()
-
-        async def all_back() -> bool:
-            return self.lost(since, until) == 0
-
         try:
-            await eventually(all_back, seconds=10)
+            await eventually(lambda: self.lost(since, until) == 0, seconds=10)
         except trio.TooSlowError:
             sent = sum(since <= at < until for at in self.sent.values())
             raise AssertionError(f"{self.lost(since, until)} of {sent} packets lost") from None
@@ -144,11 +136,7 @@ async def flowing(pod: Pod, address: str, kind: type[Flow] = Flow) -> AsyncItera
     flow = kind(pod, address)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(flow.run)
-
-        async def arrives() -> bool:
-            return any(at > time.monotonic() - 0.1 for at in flow.back.values())
-
-        await eventually(arrives)
+        await eventually(lambda: any(at > time.monotonic() - 0.1 for at in flow.back.values()))
         await trio.sleep(1.0)
         yield flow
         nursery.cancel_scope.cancel()

@@ -58,12 +58,10 @@ class Called:
 
     async def ready(self, times: int) -> None:
         """Waits until calls were handed over so many times."""
-
-        async def has() -> bool:
-            return self.log.read_text().splitlines().count("ready") >= times
-
         try:
-            await eventually(has, seconds=30)
+            await eventually(
+                lambda: self.log.read_text().splitlines().count("ready") >= times, seconds=30
+            )
         except BaseException:
             print(tail(self.log, 20), self.program.said())
             raise
@@ -138,12 +136,8 @@ async def test_of_two_clusters_on_a_machine_one_is_called_and_the_other_is_told_
     other = Called(called.node, called.folder / "oslo", called.port, "oslo")
     try:
         why = f"TCP port {called.port}: the daemon of the cluster 'rome' is called there"
-
-        async def told() -> bool:
-            return why in other.log.read_text()
-
         try:
-            await eventually(told, seconds=30)
+            await eventually(lambda: why in other.log.read_text(), seconds=30)
         except trio.TooSlowError:
             raise AssertionError(tail(other.log, 20) + other.program.said()) from None
         assert "ready" not in other.log.read_text()

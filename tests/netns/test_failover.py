@@ -511,11 +511,9 @@ async def test_one_that_is_not_among_the_candidates_follows_and_never_leads(
         machine = PairedMachine(third.role, node=third.name)
         made.nursery.start_soon(machine.run)
         made.nursery.start_soon(MachineConnection(context, *own, machine.connect).run)
-
-        async def follows() -> bool:
-            return third.role.now.active is False and third.role.gateway == made.nodes[0].name
-
-        await eventually(follows)
+        await eventually(
+            lambda: third.role.now.active is False and third.role.gateway == made.nodes[0].name
+        )
         for each in made.nodes:
             each.cut()
         await trio.sleep(3.0)
@@ -533,12 +531,11 @@ async def test_a_daemon_is_a_candidate_by_its_configuration(tmp_path: Path):
         wanted = {"enabled": True, "candidates": "all", "node": "one", "candidate_port": 12399}
         rome.daemon.settings["network"] = wanted
         await rome.start()
-
-        async def leads() -> bool:
-            found = await rome.admin.find(LEASES, labels.GATEWAY_LEASE, "liqo", decode=Lease)
-            return found is not None and found.spec.holder_identity == "one"
-
-        await eventually(leads, seconds=60)
+        await eventually(
+            lambda: rome.admin.find(LEASES, labels.GATEWAY_LEASE, "liqo", decode=Lease),
+            lambda found: found is not None and found.spec.holder_identity == "one",
+            seconds=60,
+        )
         # Alone it writes no more, and it has no fence.
         first = await rome.admin.get(LEASES, labels.GATEWAY_LEASE, "liqo")
         await trio.sleep(5.0)

@@ -26,11 +26,12 @@ from liqod.plugins.network.machineprocess import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, GatewayServer
 from simulator.suites.tunnels import MTU, Gateways
+from tests.netns import websockets
 from tests.netns.flows import flowing as sent
 from tests.netns.lab import run
-from tests.netns.test_joined_clusters import Site, two
+from tests.netns.test_joined_clusters import Site, part, two
 from tests.netns.test_tunnels import Echoes, flowing
-from tests.netns.websockets import Suite, drops
+from tests.netns.websockets import drops
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 from tests.testbed.netns import Networks, nft
@@ -39,16 +40,11 @@ pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 PORT = 443
 
 
-class Suite_(Suite):
-    """Runs a test between two gateways with WireGuard."""
-
-    provider = WIREGUARD
-
-
-def between(body: Callable[[Gateways], Any], program: str) -> None:
-    """Run a test between two gateways."""
-    settings = {"program": program, "kernel": False}
-    type("_Suite", (Suite_,), {"settings": settings})().run(body)
+def between(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Has a test run between two gateways with WireGuard."""
+    return websockets.between(
+        test, lambda given: websockets.suite(WIREGUARD, program=given["wireguard"], kernel=False)
+    )
 
 
 async def kept(
@@ -109,59 +105,54 @@ def by(both: Gateways, wanted: str) -> Callable[[], Awaitable[bool]]:
     return so
 
 
-def test_where_no_udp_passes_from_the_beginning(wireguard: str):
-    async def body(both: Gateways) -> None:
+@between
+async def test_where_no_udp_passes_from_the_beginning(both: Gateways, wireguard: str) -> None:
+    for gateway in both.both:
+        drops(gateway, "iifname u0 meta l4proto udp")
+    began = trio.current_time()
+    await kept(both, by(both, "websocket"))
+    print(f"joined in a websocket after {trio.current_time() - began:.1f} s")
+    assert await both.echo(bytes(MTU - 28))
+    assert await path(both, "client") == ("websocket", "198.51.100.1:443")
+    assert (await path(both, "server"))[0] == "websocket"
+    assert len(carriers(both)) == 2
+    for gateway in both.both:
+        await both.tunnels[gateway.side].down()
+    assert not carriers(both)
+    assert not [each for gateway in both.both for each in gateway.folder.iterdir()]
+
+
+@between
+async def test_udp_is_blocked_under_traffic_and_let_through_again(
+    both: Gateways, wireguard: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fallback, "LEFT", 4.0)
+    await kept(both, by(both, "userspace"))
+    # A server is ready to; a client begins no process that it does not need.
+    assert len(carriers(both)) == 1
+    async with flowing(both) as flow:
         for gateway in both.both:
             drops(gateway, "iifname u0 meta l4proto udp")
         began = trio.current_time()
-        await kept(both, by(both, "websocket"))
-        print(f"joined in a websocket after {trio.current_time() - began:.1f} s")
-        assert await both.echo(bytes(MTU - 28))
-        assert await path(both, "client") == ("websocket", "198.51.100.1:443")
-        assert (await path(both, "server"))[0] == "websocket"
-        assert len(carriers(both)) == 2
+
+        async def goes_on() -> bool:
+            return flow.heard > began + 1.0 and await by(both, "websocket")()
+
+        await kept(both, goes_on, flow=flow)
+        print(f"goes on in a websocket after {trio.current_time() - began:.1f} s")
         for gateway in both.both:
-            await both.tunnels[gateway.side].down()
-        assert not carriers(both)
-        assert not [each for gateway in both.both for each in gateway.folder.iterdir()]
+            nft(gateway.underlay, "delete table inet wall")
+        before, let = set(flow.sent), trio.current_time()
+        await kept(both, by(both, "userspace"), flow=flow)
+        print(f"by UDP again {trio.current_time() - let:.1f} s after it passes")
 
-    between(body, wireguard)
+        async def is_left() -> bool:
+            return len(carriers(both)) == 1
 
-
-def test_udp_is_blocked_under_traffic_and_let_through_again(
-    wireguard: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(fallback, "LEFT", 4.0)
-
-    async def body(both: Gateways) -> None:
-        await kept(both, by(both, "userspace"))
-        # A server is ready to; a client begins no process that it does not need.
-        assert len(carriers(both)) == 1
-        async with flowing(both) as flow:
-            for gateway in both.both:
-                drops(gateway, "iifname u0 meta l4proto udp")
-            began = trio.current_time()
-
-            async def goes_on() -> bool:
-                return flow.heard > began + 1.0 and await by(both, "websocket")()
-
-            await kept(both, goes_on, flow=flow)
-            print(f"goes on in a websocket after {trio.current_time() - began:.1f} s")
-            for gateway in both.both:
-                nft(gateway.underlay, "delete table inet wall")
-            before, let = set(flow.sent), trio.current_time()
-            await kept(both, by(both, "userspace"), flow=flow)
-            print(f"by UDP again {trio.current_time() - let:.1f} s after it passes")
-
-            async def is_left() -> bool:
-                return len(carriers(both)) == 1
-
-            await kept(both, is_left, flow=flow)
-        lost = set(flow.sent) - before - flow.back
-        print(f"of {len(flow.sent) - len(before)} packets on the way back {len(lost)} were lost")
-        assert not lost
-
-    between(body, wireguard)
+        await kept(both, is_left, flow=flow)
+    lost = set(flow.sent) - before - flow.back
+    print(f"of {len(flow.sent) - len(before)} packets on the way back {len(lost)} were lost")
+    assert not lost
 
 
 def until(seconds: float) -> Callable[[], Awaitable[bool]]:
@@ -174,59 +165,57 @@ def until(seconds: float) -> Callable[[], Awaitable[bool]]:
     return so
 
 
-def test_udp_that_passes_one_way_alone_is_not_gone_back_to(wireguard: str):
-    async def body(both: Gateways) -> None:
-        await kept(both, by(both, "userspace"))
-        async with flowing(both) as flow:
-            drops(both.client, "iifname u0 meta l4proto udp")
-            await kept(both, by(both, "websocket"), flow=flow)
-            await trio.sleep(0.1)
-            before = set(flow.sent)
-            await kept(both, until(12), flow=flow)
-            assert await by(both, "websocket")()
-        assert not set(flow.sent) - before - flow.back
+@between
+async def test_udp_that_passes_one_way_alone_is_not_gone_back_to(
+    both: Gateways, wireguard: str
+) -> None:
+    await kept(both, by(both, "userspace"))
+    async with flowing(both) as flow:
+        drops(both.client, "iifname u0 meta l4proto udp")
+        await kept(both, by(both, "websocket"), flow=flow)
+        await trio.sleep(0.1)
+        before = set(flow.sent)
+        await kept(both, until(12), flow=flow)
+        assert await by(both, "websocket")()
+    assert not set(flow.sent) - before - flow.back
 
-    between(body, wireguard)
 
-
-def test_a_daemon_that_begins_anew_loses_no_packet_in_a_websocket(wireguard: str):
-    async def body(both: Gateways) -> None:
+@between
+async def test_a_daemon_that_begins_anew_loses_no_packet_in_a_websocket(
+    both: Gateways, wireguard: str
+) -> None:
+    for gateway in both.both:
+        drops(gateway, "iifname u0 meta l4proto udp")
+    await kept(both, by(both, "websocket"))
+    assert await both.echo(b"?")
+    async with flowing(both) as flow:
         for gateway in both.both:
-            drops(gateway, "iifname u0 meta l4proto udp")
-        await kept(both, by(both, "websocket"))
-        assert await both.echo(b"?")
-        async with flowing(both) as flow:
-            for gateway in both.both:
-                both.build(gateway)
-            await kept(both, until(4), flow=flow)
-            assert await by(both, "websocket")()
-            for gateway in both.both:
-                nft(gateway.underlay, "delete table inet wall")
-            await kept(both, by(both, "userspace"), flow=flow)
-        assert not set(flow.sent) - flow.back
-
-    between(body, wireguard)
-
-
-def test_a_process_that_is_killed_is_begun_anew(wireguard: str):
-    async def body(both: Gateways) -> None:
+            both.build(gateway)
+        await kept(both, until(4), flow=flow)
+        assert await by(both, "websocket")()
         for gateway in both.both:
-            drops(gateway, "iifname u0 meta l4proto udp")
-        await kept(both, by(both, "websocket"))
-        killed = carriers(both)
-        async with flowing(both) as flow:
-            for process in killed:
-                os.kill(process, signal.SIGKILL)
-            began = trio.current_time()
+            nft(gateway.underlay, "delete table inet wall")
+        await kept(both, by(both, "userspace"), flow=flow)
+    assert not set(flow.sent) - flow.back
 
-            async def goes_on() -> bool:
-                return flow.heard > began + 1.0 and await by(both, "websocket")()
 
-            await kept(both, goes_on, flow=flow)
-            print(f"goes on {trio.current_time() - began:.1f} s after both processes were killed")
-        assert not set(carriers(both)) & set(killed)
+@between
+async def test_a_process_that_is_killed_is_begun_anew(both: Gateways, wireguard: str) -> None:
+    for gateway in both.both:
+        drops(gateway, "iifname u0 meta l4proto udp")
+    await kept(both, by(both, "websocket"))
+    killed = carriers(both)
+    async with flowing(both) as flow:
+        for process in killed:
+            os.kill(process, signal.SIGKILL)
+        began = trio.current_time()
 
-    between(body, wireguard)
+        async def goes_on() -> bool:
+            return flow.heard > began + 1.0 and await by(both, "websocket")()
+
+        await kept(both, goes_on, flow=flow)
+        print(f"goes on {trio.current_time() - began:.1f} s after both processes were killed")
+    assert not set(carriers(both)) & set(killed)
 
 
 @pytest.mark.parametrize(
@@ -237,18 +226,18 @@ def test_a_process_that_is_killed_is_begun_anew(wireguard: str):
     ],
     ids=["nobody listens", "another is called"],
 )
-def test_why_no_websocket_stands_is_said(wireguard: str, server: dict[str, Any], said: str):
-    async def body(both: Gateways) -> None:
-        for gateway in both.both:
-            drops(gateway, "iifname u0 meta l4proto udp")
+@between
+async def test_why_no_websocket_stands_is_said(
+    both: Gateways, wireguard: str, server: dict[str, Any], said: str
+) -> None:
+    for gateway in both.both:
+        drops(gateway, "iifname u0 meta l4proto udp")
 
-        async def is_said() -> bool:
-            status = await both.tunnels["client"].status()
-            return status is not None and "in a websocket: " in status.why and said in status.why
+    async def is_said() -> bool:
+        status = await both.tunnels["client"].status()
+        return status is not None and "in a websocket: " in status.why and said in status.why
 
-        await kept(both, is_said, server=server)
-
-    between(body, wireguard)
+    await kept(both, is_said, server=server)
 
 
 async def test_packets_are_redirected_to_what_has_the_name_now(networks: Networks):
@@ -282,16 +271,16 @@ async def test_packets_are_redirected_to_what_has_the_name_now(networks: Network
     await inside(place, redirected)
 
 
-def test_a_port_that_another_program_has_hinders_nothing(wireguard: str):
-    async def body(both: Gateways) -> None:
-        def taken() -> socket.socket:
-            return socket.create_server(("", PORT))
+@between
+async def test_a_port_that_another_program_has_hinders_nothing(
+    both: Gateways, wireguard: str
+) -> None:
+    def taken() -> socket.socket:
+        return socket.create_server(("", PORT))
 
-        with await inside(both.server.underlay, taken):
-            await kept(both, by(both, "userspace"))
-            assert await both.echo(b"?")
-
-    between(body, wireguard)
+    with await inside(both.server.underlay, taken):
+        await kept(both, by(both, "userspace"))
+        assert await both.echo(b"?")
 
 
 async def redirected(site: Site) -> bool:
@@ -327,13 +316,7 @@ async def test_joined_clusters_go_over_to_what_the_server_offers_and_back(
             await eventually(by_udp, seconds=30)
             await trio.sleep(1.0)
             assert flow.lost(began, time.monotonic() - 0.5) == 0
-        await rome.member.unpeer(milan.member)
-        await milan.member.unpeer(rome.member)
-
-        async def clean() -> bool:
-            return not rome.left() and not milan.left()
-
-        await eventually(clean, seconds=15)
+        await part(rome, milan)
 
 
 async def test_a_server_that_does_not_offer_one_is_not_asked_for_it(

@@ -136,10 +136,7 @@ async def test_what_is_between_the_gateways(wireguard: str, tmp_path: Path):
         await says(rome, "underlay")
 
         # The layer fails by what came last; the error is of the next measurement.
-        async def named() -> bool:
-            return known(rome).underlay == "Network is unreachable"
-
-        await eventually(named, seconds=15)
+        await eventually(lambda: known(rome).underlay == "Network is unreachable", seconds=15)
         await says(milan, "underlay")
         run("ip", "-n", rome.node, "link", "set", "wan", "up")
         way = "198.51.100.2" if rome.member.id.endswith("r") else "198.51.100.1"
@@ -271,11 +268,7 @@ async def test_what_is_at_the_other_side(wireguard: str, tmp_path: Path):
         (key,) = await milan.member.admin.list(PUBLIC_KEYS, Selection(at), decode=Partial)
         before = await milan.member.admin.get(PUBLIC_KEYS, key.metadata.name, at)
         await milan.member.admin.patch(where[0], key.metadata.name, where[1], at)
-
-        async def refused() -> bool:
-            return known(rome).arrived is not None
-
-        await eventually(refused)
+        await eventually(lambda: known(rome).arrived is not None)
         await says(rome, "tunnel")
         await milan.member.admin.patch(PUBLIC_KEYS, key.metadata.name, {"spec": before["spec"]}, at)
         await well(rome, milan)

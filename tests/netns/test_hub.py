@@ -152,18 +152,10 @@ async def a_dead_leaf_disturbs_nobody(hub: Hub) -> None:
     async with flowing(hub.to_milan.pod, await hub.to_milan.alias(6)) as flow:
         began = time.monotonic()
         run("ip", "-n", nat, "link", "set", "wan", "down")
-
-        async def gone() -> bool:
-            return not hub.stands(hub.to_rome)
-
-        await eventually(gone)
+        await eventually(lambda: not hub.stands(hub.to_rome))
         await trio.sleep(1.0)
         run("ip", "-n", nat, "link", "set", "wan", "up")
-
-        async def back() -> bool:
-            return hub.all_stand()
-
-        await eventually(back)
+        await eventually(hub.all_stand)
         await flow.loses_none(began)
         assert time.monotonic() - began > NOTICED
     assert hub.stands(hub.to_milan)
@@ -202,8 +194,4 @@ async def loss_is_no_alarm_and_death_is(hub: Hub) -> None:
     print(f"{len(hub.ends) * LOSSY:.0f} s at 10 % loss without an alarm; dead after {times} s")
     assert max(noticed.values()) < 3 * NOTICED
     hub.loses("")
-
-    async def back() -> bool:
-        return hub.all_stand()
-
-    await eventually(back)
+    await eventually(hub.all_stand)

@@ -133,8 +133,4 @@ async def test_a_narrow_way_that_is_full_is_no_alarm_and_carries_what_it_did(
         # What is found of its size is right, too: a packet in the tunnel is filled up to 16 bytes.
         rule = 'table netdev fault { chain c { type filter hook ingress device "wan" priority 0; '
         netns.nft(milan.node, rule + "ip length > 1380 drop; }; }")
-
-        async def found() -> bool:
-            return known(rome).passes == 1312
-
-        await eventually(found, seconds=40)
+        await eventually(lambda: known(rome).passes == 1312, seconds=40)

@@ -13,9 +13,8 @@ from liqod.model import ids
 from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import flowing
 from tests.netns.lab import run
-from tests.netns.test_joined_clusters import Site, two
+from tests.netns.test_joined_clusters import Site, part, two
 from tests.netns.test_nat import BY_ITSELF
-from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
@@ -75,10 +74,4 @@ async def test_clusters_of_ipv6_alone(wireguard: str, tmp_path: Path):
             assert seen.pod
             assert seen.external
             assert all(":" in each for each in (*seen.pod, *seen.external)), seen
-        await rome.member.unpeer(milan.member)
-        await milan.member.unpeer(rome.member)
-
-        async def clean() -> bool:
-            return not rome.left() and not milan.left()
-
-        await eventually(clean, seconds=15)
+        await part(rome, milan)

@@ -107,6 +107,13 @@ class Site:
         return "\n".join([*found, *(each for each in tables if self.names.hash in each)])
 
 
+async def part(rome: Site, milan: Site) -> None:
+    """Unpeers them on both sides; then neither machine has anything of the other."""
+    await rome.member.unpeer(milan.member)
+    await milan.member.unpeer(rome.member)
+    await eventually(lambda: not rome.left() and not milan.left(), seconds=15)
+
+
 def machine_of(
     own: str,
     node: str,
@@ -291,13 +298,7 @@ async def test_pods_of_two_clusters_reach_each_other_until_they_part(
             await rome.member.stop()
             await rome.member.start()
         assert answered == [200]
-        await rome.member.unpeer(milan.member)
-        await milan.member.unpeer(rome.member)
-
-        async def clean() -> bool:
-            return not rome.left() and not milan.left()
-
-        await eventually(clean, seconds=15)
+        await part(rome, milan)
 
 
 def path(site: Site) -> tuple[str, str]:

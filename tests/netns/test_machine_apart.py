@@ -24,7 +24,7 @@ from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, run
 from tests.netns.nodeprogram import NodeProgram
 from tests.netns.test_floods import has_ranges
-from tests.netns.test_joined_clusters import Site, known_path, two
+from tests.netns.test_joined_clusters import Site, known_path, part, two
 from tests.netns.test_package import nodes, settings
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
@@ -57,13 +57,7 @@ async def test_it_joins_keeps_and_ends_the_networks_of_its_daemons_orders(
         assert (await join(rome.member, milan.member)).without == ""
         assert await rome.reaches(6) == 3
         assert await milan.reaches(5) == 3
-        await rome.member.unpeer(milan.member)
-        await milan.member.unpeer(rome.member)
-
-        async def clean() -> bool:
-            return not rome.left() and not milan.left()
-
-        await eventually(clean, seconds=15)
+        await part(rome, milan)
         assert all(each.child is not None and each.child.alive for each in programs.values())
 
 
@@ -96,12 +90,10 @@ async def adopts(site: Site) -> None:
     """Waits until a program attends the tunnel that it found: it puts back what is taken away."""
     table = ("table", str(site.names.table))
     mark = ("1.2.3.4/32", "dev", "lo", *table)
-
-    async def attends() -> bool:
-        return "1.2.3.4" not in run("ip", "-n", site.node, "route", "show", *table)
-
     run("ip", "-n", site.node, "route", "add", *mark)
-    await eventually(attends, seconds=30)
+    await eventually(
+        lambda: "1.2.3.4" not in run("ip", "-n", site.node, "route", "show", *table), seconds=30
+    )
 
 
 async def test_without_a_daemon_it_heals_what_others_take_away(wireguard: str, tmp_path: Path):
@@ -114,11 +106,7 @@ async def test_without_a_daemon_it_heals_what_others_take_away(wireguard: str, t
         assert await rome.reaches(6, times=1) == 0 or run(
             "ip", "-n", rome.node, "route", "show", "table", table
         )
-
-        async def healed() -> bool:
-            return await rome.reaches(6, times=1) == 1
-
-        await eventually(healed, seconds=15)
+        await eventually(lambda: rome.reaches(6, times=1), lambda found: found == 1, seconds=15)
 
 
 async def test_a_program_that_is_stopped_is_reported_and_taken_up_again(
@@ -150,11 +138,7 @@ async def test_a_process_of_the_tunnels_that_is_frozen_is_replaced_within_second
         async with flowing(rome.pod, await rome.alias(6)) as flow:
             began = time.monotonic()
             os.kill(process, signal.SIGSTOP)
-
-            async def gone() -> bool:
-                return not processes.command_line(process)
-
-            await eventually(gone, seconds=30)
+            await eventually(lambda: not processes.command_line(process), seconds=30)
             print(f"{backend}: ended after {time.monotonic() - began:.1f} s")
             gap = await flow.gets_well(began)
             print(f"{backend}: {gap:.1f} s without an answer")

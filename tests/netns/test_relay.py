@@ -171,12 +171,8 @@ async def a_relay_comes_back(three: Natted) -> None:
     assert await three.rome.reaches(6, times=1) == 0
     await trio.sleep(1.5)
     run("ip", "-n", three.hub.node, "link", "set", "wan", "up")
-
-    async def back() -> bool:
-        return await three.rome.reaches(6, times=1) == 1
-
     began = trio.current_time()
-    await eventually(back)
+    await eventually(lambda: three.rome.reaches(6, times=1), lambda found: found == 1)
     print(f"back {trio.current_time() - began:.1f} s after the relay")
 
 
@@ -197,11 +193,7 @@ async def a_flood_is_cut(three: Natted) -> None:
     await trio.to_thread.run_sync(enter, three.rome.node, flood)
     assert packets(at_hub, INSIDE_TABLE, "flooded") > before + 100
     assert packets(at_hub, INSIDE_TABLE, "relayed") > 0
-
-    async def recovered() -> bool:
-        return await three.rome.reaches(6, times=1) == 1
-
-    await eventually(recovered)
+    await eventually(lambda: three.rome.reaches(6, times=1), lambda found: found == 1)
 
 
 async def a_better_way_is_taken(three: Natted) -> None:

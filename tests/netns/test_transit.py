@@ -60,11 +60,7 @@ class Transit:
             last
         )
         self.registry.publish("web", names[0], [(names[1], alias)])
-
-        async def given() -> bool:
-            return self.registry.address(*names, alias) is not None
-
-        await eventually(given)
+        await eventually(lambda: self.registry.address(*names, alias) is not None)
         shown = self.registry.address(*names, alias)
         assert shown is not None
         at_reader = self.hub.network(

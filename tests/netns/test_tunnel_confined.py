@@ -19,10 +19,10 @@ from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.tunnel.confinement import USER
 from liqod.tunnel.dialsockets import SPARE
 from liqod.tunnel.probes.messages import ProbeResult
-from simulator.suites.tunnels import Gateways, _until
-from tests.kube_cases import until
+from simulator.suites.tunnels import Gateways
 from tests.netns import takenover
 from tests.netns.websockets import SERVER, between, files, joined, program_of
+from tests.simulated.borrower import eventually
 from tests.testbed.machine import run
 from tests.testbed.netns import Networks
 
@@ -44,56 +44,50 @@ def kinds(process: int) -> set[str]:
     return {os.readlink(each).partition(":")[0] for each in found}
 
 
-def test_it_runs_as_nobody_without_capabilities_and_with_its_own_descriptors_alone():
-    async def body(both: Gateways) -> None:
+@between
+async def test_it_runs_as_nobody_without_capabilities_and_with_its_own_descriptors_alone(
+    both: Gateways,
+) -> None:
+    await both.join()
+    for gateway in both.both:
+        (process,) = gateway.processes()
+        found = states(process)
+        assert found["Uid"].split() == found["Gid"].split() == [str(USER)] * 4
+        assert found["Groups"] == ""
+        for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+            assert int(found[name], 16) == 0, name
+        assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
+        # Nobody but root may look into it.
+        assert os.stat(f"/proc/{process}/mem").st_uid == 0
+        assert kinds(process) <= {"/dev/null", "/dev/net/tun", "socket", "anon_inode"}
+
+
+@between
+async def test_who_takes_it_over_has_no_right_on_the_machine(both: Gateways) -> None:
+    takenover.KEY.write_text("secret")
+    takenover.KEY.chmod(0o600)
+    program = program_of(both.server)
+    taken = [
+        sys.executable,
+        "-I",
+        takenover.__file__,
+        str(REPOSITORY),
+        str(program.machine.control),
+    ]
+    try:
+        start = partial(processes.start, taken, {})
+        await both.server.services.host.within(both.server.underlay, start)
+        await eventually(lambda: program.machine.process(), lambda found: found is not None)
         await both.join()
-        for gateway in both.both:
-            (process,) = gateway.processes()
-            found = states(process)
-            assert found["Uid"].split() == found["Gid"].split() == [str(USER)] * 4
-            assert found["Groups"] == ""
-            for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
-                assert int(found[name], 16) == 0, name
-            assert (found["NoNewPrivs"], found["Seccomp"]) == ("1", "2")
-            # Nobody but root may look into it.
-            assert os.stat(f"/proc/{process}/mem").st_uid == 0
-            assert kinds(process) <= {"/dev/null", "/dev/net/tun", "socket", "anon_inode"}
-
-    between(body)
-
-
-def test_who_takes_it_over_has_no_right_on_the_machine():
-    async def body(both: Gateways) -> None:
-        takenover.KEY.write_text("secret")
-        takenover.KEY.chmod(0o600)
-        program = program_of(both.server)
-        taken = [
-            sys.executable,
-            "-I",
-            takenover.__file__,
-            str(REPOSITORY),
-            str(program.machine.control),
-        ]
-        try:
-            start = partial(processes.start, taken, {})
-            await both.server.services.host.within(both.server.underlay, start)
-
-            async def listens() -> bool:
-                return await program.machine.process() is not None
-
-            await _until(listens)
-            await both.join()
-            found = await program.status()
-            assert found is not None
-            outcomes: dict[str, str] = json.loads(found.why)
-            assert len(outcomes) > 20
-            assert {name: why for name, why in outcomes.items() if why not in REFUSED} == {}
-            # It was none of the attempts that ended it.
-            await joined(both)
-        finally:
-            takenover.KEY.unlink()
-
-    between(body)
+        found = await program.status()
+        assert found is not None
+        outcomes: dict[str, str] = json.loads(found.why)
+        assert len(outcomes) > 20
+        assert {name: why for name, why in outcomes.items() if why not in REFUSED} == {}
+        # It was none of the attempts that ended it.
+        await joined(both)
+    finally:
+        takenover.KEY.unlink()
 
 
 async def test_whoever_takes_it_over_lies_about_its_own_tunnels_alone(
@@ -109,17 +103,13 @@ async def test_whoever_takes_it_over_lies_about_its_own_tunnels_alone(
         run("ip", "netns", "add", networks.adopt(each.namespace))
     taken = [sys.executable, "-I", takenover.__file__, str(REPOSITORY)]
     await kernel.within("", partial(processes.start, [*taken, str(process["taken"].control)], {}))
-
-    async def listens() -> bool:
-        return await process["taken"].process() is not None
-
-    await _until(listens)
+    await eventually(lambda: process["taken"].process(), lambda found: found is not None)
     began = await process["taken"].process()
     async with trio.open_nursery() as nursery:
         for name, told in heard.items():
             made = Prober(process[name], names[name], "server", told.append)
             nursery.start_soon(made.run)
-        await until(lambda: all(heard.values()), 15.0)
+        await eventually(lambda: all(heard.values()))
         nursery.cancel_scope.cancel()
     assert {name: told[-1].alive for name, told in heard.items()} == {
         "taken": True,
@@ -133,18 +123,15 @@ async def test_whoever_takes_it_over_lies_about_its_own_tunnels_alone(
         await each_process.end()
 
 
-def test_it_dials_on_without_its_parent_with_the_sockets_that_it_has():
+@between
+async def test_it_dials_on_without_its_parent_with_the_sockets_that_it_has(both: Gateways) -> None:
     """Each try takes five of them, and there are five before the server is."""
     assert SPARE < 5 * 5
-
-    async def body(both: Gateways) -> None:
-        nobody = tuple(f"{SERVER}:{port}" for port in range(444, 448))
-        await both.up(both.client, endpoints=(*nobody, f"{SERVER}:443"))
-        (process,) = both.client.processes()
-        before = files(process)
-        await trio.sleep(5.0)
-        await both.up(both.server)
-        await joined(both, 20)
-        assert files(process) <= before + 2
-
-    between(body)
+    nobody = tuple(f"{SERVER}:{port}" for port in range(444, 448))
+    await both.up(both.client, endpoints=(*nobody, f"{SERVER}:443"))
+    (process,) = both.client.processes()
+    before = files(process)
+    await trio.sleep(5.0)
+    await both.up(both.server)
+    await joined(both, 20)
+    assert files(process) <= before + 2

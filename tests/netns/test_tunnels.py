@@ -25,6 +25,7 @@ from liqod.plugins.providers import TUNNEL_ADDRESSES
 from simulator.suites import TunnelContract
 from simulator.suites.gateways import UNDERLAY, ip
 from simulator.suites.tunnels import KEYS, Gateways
+from tests.netns.websockets import between
 from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
 
@@ -53,31 +54,27 @@ class TestWireGuard(TunnelContract):
         # The kernel's is made and moved by the same calls; here the program is what is tried.
         type(self).settings = {"program": wireguard, "kernel": False}
 
-    def test_of_several_endpoints_the_one_that_answers_is_taken_at_once(self) -> None:
-        async def body(both: Gateways) -> None:
-            await both.up(both.server)
-            live = both.spec("client").endpoints[0]
-            dead = [f"198.51.100.{each}:{WIREGUARD.port}" for each in range(70, 77)]
-            began = trio.current_time()
-            await keep(both, joins(both), endpoints=(*dead, live))
-            took = trio.current_time() - began
-            print(f"the eighth of eight, the others dead: {took * 1000:.0f} ms")
-            # One after the other it would be after 3.5 s.
-            assert took < 3.0
-            assert await reached(both) == live
+    @between
+    async def test_of_several_endpoints_the_one_that_answers_is_taken_at_once(
+        self, both: Gateways
+    ) -> None:
+        await both.up(both.server)
+        live = both.spec("client").endpoints[0]
+        dead = [f"198.51.100.{each}:{WIREGUARD.port}" for each in range(70, 77)]
+        began = trio.current_time()
+        await keep(both, joins(both), endpoints=(*dead, live))
+        took = trio.current_time() - began
+        print(f"the eighth of eight, the others dead: {took * 1000:.0f} ms")
+        # One after the other it would be after 3.5 s.
+        assert took < 3.0
+        assert await reached(both) == live
 
-        self.run(body)
-
-    def test_a_port_that_another_program_has_is_named(self) -> None:
-        async def body(both: Gateways) -> None:
-            async with taken(both.server.underlay, WIREGUARD.port):
-                with pytest.raises(
-                    Exception, match=f"another program has UDP port {WIREGUARD.port}"
-                ):
-                    await both.up(both.server)
-            await both.join()
-
-        self.run(body)
+    @between
+    async def test_a_port_that_another_program_has_is_named(self, both: Gateways) -> None:
+        async with taken(both.server.underlay, WIREGUARD.port):
+            with pytest.raises(Exception, match=f"another program has UDP port {WIREGUARD.port}"):
+                await both.up(both.server)
+        await both.join()
 
     @pytest.mark.long
     def test_on_a_long_way_asking_all_is_sooner_than_trying_each_in_turn(
@@ -108,113 +105,103 @@ class TestWireGuard(TunnelContract):
 
         self.run(partial(far, body))
 
-    def test_a_better_endpoint_is_taken_when_it_stays_and_not_when_it_comes_and_goes(
-        self, monkeypatch: pytest.MonkeyPatch
+    @between
+    async def test_a_better_endpoint_is_taken_when_it_stays_and_not_when_it_comes_and_goes(
+        self, both: Gateways, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         for name, value in (("BETTER_FIRST", 0.2), ("BETTER_LAST", 0.4), ("SURE_PAUSE", 0.2)):
             monkeypatch.setattr(endpointselection, name, value)
         asked, ask = [0], Asking.every
+        await both.join()
+        live = both.spec("client").endpoints[0]
+        better = f"198.51.100.77:{WIREGUARD.port}"
+        way = Way(both)
 
-        async def body(both: Gateways) -> None:
-            await both.join()
-            live = both.spec("client").endpoints[0]
-            better = f"198.51.100.77:{WIREGUARD.port}"
-            way = Way(both)
+        async def flapping(self: Asking, *args: Any) -> list[str]:
+            """There for two questions, then not for one."""
+            way.set(open_=asked[0] % 3 != 2)
+            asked[0] += 1
+            return await ask(self, *args)
 
-            async def flapping(self: Asking, *args: Any) -> list[str]:
-                """There for two questions, then not for one."""
-                way.set(open_=asked[0] % 3 != 2)
-                asked[0] += 1
-                return await ask(self, *args)
-
-            async with flowing(both) as flow:
-                monkeypatch.setattr(Asking, "every", flapping)
-                await tended(both, lambda: asked[0] >= 7, endpoints=(better, live))
-                assert await reached(both) == live
-                monkeypatch.setattr(Asking, "every", ask)
-                way.set(open_=True)
-                began = trio.current_time()
-                await tended(both, to(both, better), endpoints=(better, live))
-                print(f"a better one is taken {trio.current_time() - began:.1f} s after it came")
-                await trio.sleep(0.5)
-                assert await reached(both) == better
-            print(f"{flow.lost()} of {len(flow.sent)} packets lost")
-            assert flow.lost() == 0
-
-        self.run(body)
-
-    def test_a_server_that_knows_no_questions_is_reached_at_a_better_one_too(self) -> None:
-        """As Liqo's, which has the one peer."""
-
-        async def body(both: Gateways) -> None:
-            await both.join()
-            live = both.spec("client").endpoints[0]
-            keys = probe_keys(*KEYS["server"], KEYS["client"][1], dialled=True)
-            gone = Change(peers=(PeerChange(public_key=keys.public, remove=True),))
-            await uapi.write(uapi.path(both.server.place.interface), gone)
-            better = f"198.51.100.77:{WIREGUARD.port}"
-            Way(both).set(open_=True)
-            both.build(both.client)
-            await tended(both, to(both, better), endpoints=(better, live))
-
-        self.run(body)
-
-    def test_who_may_ask_may_send_nothing(self) -> None:
-        """With the key to ask, all but what is sent: keys are agreed on, and no packet is taken."""
-
-        async def body(both: Gateways) -> None:
-            await both.join()
-            keys = probe_keys(*KEYS["client"], KEYS["server"][1], dialled=False)
-            await both.tunnels["client"].down()
-            both.build(both.client)
-            pair: dict[str, Any] = {"private_key": keys.private, "public_key": keys.public}
-            await both.up(both.client, **pair)
-
-            async def agreed() -> bool:
-                status = await both.tunnels["client"].status()
-                return status is not None and status.handshake_age is not None
-
-            await eventually(agreed)
-            assert not await both.echo(b"?", seconds=1.0)
-
-        self.run(body)
-
-    def test_a_better_endpoint_that_is_dead_costs_next_to_nothing(self) -> None:
-        async def body(both: Gateways) -> None:
-            await both.join()
-            live = both.spec("client").endpoints[0]
-            race, better = Race(), "198.51.100.77:51820"
-            step = race.on_answers((), [better, live], live, 1000.0)
-            assert step.endpoint == better
-            change = PeerChange(public_key=both.spec("client").peer_public_key, endpoint=better)
-            interface = both.client.place.interface
-            await uapi.write(uapi.path(interface), Change(peers=(change,)))
-            assert await reached(both) == better
-            # The server says something, to where the client was before.
-            with (
-                await both.server.socket(AF_INET) as there,
-                await both.client.socket(AF_INET) as here,
-            ):
-                with trio.fail_after(2):
-                    await there.sendto(b"!", ("169.254.18.2", 7))
-                    await here.recvfrom(64)
+        async with flowing(both) as flow:
+            monkeypatch.setattr(Asking, "every", flapping)
+            await tended(both, lambda: asked[0] >= 7, endpoints=(better, live))
             assert await reached(both) == live
-            assert await both.echo(b"?")
-
-        self.run(body)
-
-    def test_one_that_knows_no_keys_any_more_is_joined_again_in_a_moment(self) -> None:
-        """The server began anew: without agreeing on new keys at once it would take 15 s."""
-
-        async def body(both: Gateways) -> None:
-            await both.join()
-            await both.tunnels["server"].down()
-            await both.up(both.server)
+            monkeypatch.setattr(Asking, "every", ask)
+            way.set(open_=True)
             began = trio.current_time()
-            await keep(both, joins(both))
-            assert trio.current_time() - began < 5.0
+            await tended(both, to(both, better), endpoints=(better, live))
+            print(f"a better one is taken {trio.current_time() - began:.1f} s after it came")
+            await trio.sleep(0.5)
+            assert await reached(both) == better
+        print(f"{flow.lost()} of {len(flow.sent)} packets lost")
+        assert flow.lost() == 0
 
-        self.run(body)
+    @between
+    async def test_a_server_that_knows_no_questions_is_reached_at_a_better_one_too(
+        self, both: Gateways
+    ) -> None:
+        """As Liqo's, which has the one peer."""
+        await both.join()
+        live = both.spec("client").endpoints[0]
+        keys = probe_keys(*KEYS["server"], KEYS["client"][1], dialled=True)
+        gone = Change(peers=(PeerChange(public_key=keys.public, remove=True),))
+        await uapi.write(uapi.path(both.server.place.interface), gone)
+        better = f"198.51.100.77:{WIREGUARD.port}"
+        Way(both).set(open_=True)
+        both.build(both.client)
+        await tended(both, to(both, better), endpoints=(better, live))
+
+    @between
+    async def test_who_may_ask_may_send_nothing(self, both: Gateways) -> None:
+        """With the key to ask, all but what is sent: keys are agreed on, and no packet is taken."""
+        await both.join()
+        keys = probe_keys(*KEYS["client"], KEYS["server"][1], dialled=False)
+        await both.tunnels["client"].down()
+        both.build(both.client)
+        pair: dict[str, Any] = {"private_key": keys.private, "public_key": keys.public}
+        await both.up(both.client, **pair)
+        await eventually(
+            lambda: both.tunnels["client"].status(),
+            lambda status: status is not None and status.handshake_age is not None,
+        )
+        assert not await both.echo(b"?", seconds=1.0)
+
+    @between
+    async def test_a_better_endpoint_that_is_dead_costs_next_to_nothing(
+        self, both: Gateways
+    ) -> None:
+        await both.join()
+        live = both.spec("client").endpoints[0]
+        race, better = Race(), "198.51.100.77:51820"
+        step = race.on_answers((), [better, live], live, 1000.0)
+        assert step.endpoint == better
+        change = PeerChange(public_key=both.spec("client").peer_public_key, endpoint=better)
+        interface = both.client.place.interface
+        await uapi.write(uapi.path(interface), Change(peers=(change,)))
+        assert await reached(both) == better
+        # The server says something, to where the client was before.
+        with (
+            await both.server.socket(AF_INET) as there,
+            await both.client.socket(AF_INET) as here,
+        ):
+            with trio.fail_after(2):
+                await there.sendto(b"!", ("169.254.18.2", 7))
+                await here.recvfrom(64)
+        assert await reached(both) == live
+        assert await both.echo(b"?")
+
+    @between
+    async def test_one_that_knows_no_keys_any_more_is_joined_again_in_a_moment(
+        self, both: Gateways
+    ) -> None:
+        """The server began anew: without agreeing on new keys at once it would take 15 s."""
+        await both.join()
+        await both.tunnels["server"].down()
+        await both.up(both.server)
+        began = trio.current_time()
+        await keep(both, joins(both))
+        assert trio.current_time() - began < 5.0
 
 
 class TestVxlan(TunnelContract):

@@ -69,12 +69,8 @@ class Ordered:
     async def connects(self) -> None:
         """Waits for a report from now on that packets pass."""
         known = len(self.states)
-
-        async def has() -> bool:
-            return "Connected" in self.states[known:]
-
         try:
-            await eventually(has, seconds=60)
+            await eventually(lambda: "Connected" in self.states[known:], seconds=60)
         except trio.TooSlowError:
             raise AssertionError(f"{self.cluster}: {self.states}\n{self.program.said()}") from None
 

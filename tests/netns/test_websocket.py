@@ -19,7 +19,7 @@ from liqod.plugins.network.websocket import WEBSOCKET, WebsocketTunnel
 from liqod.plugins.providers import Place
 from simulator.suites import TunnelContract
 from simulator.suites.gateways import ip
-from simulator.suites.tunnels import Gateways, _until
+from simulator.suites.tunnels import Gateways
 from tests.netns.middles import Proxy
 from tests.netns.websockets import (
     SERVER,
@@ -31,8 +31,10 @@ from tests.netns.websockets import (
     opened,
     resident,
     status_of,
+    suite,
     why,
 )
+from tests.simulated.borrower import eventually
 from tests.testbed.netns import inside as netns_inside
 from tests.testbed.pki import Authority
 
@@ -48,13 +50,11 @@ def only_by_proxy(both: Gateways) -> None:
     drops(both.server, "iifname u0 tcp dport != 3128", "iifname u0 meta l4proto udp")
 
 
-def test_where_no_udp_passes_it_does():
-    async def body(both: Gateways) -> None:
-        for gateway in both.both:
-            drops(gateway, "meta l4proto udp")
-        await both.join()
-
-    between(body)
+@between
+async def test_where_no_udp_passes_it_does(both: Gateways) -> None:
+    for gateway in both.both:
+        drops(gateway, "meta l4proto udp")
+    await both.join()
 
 
 def test_goes_through_a_proxy_that_wants_a_password():
@@ -74,26 +74,26 @@ def test_goes_through_a_proxy_that_wants_a_password():
         for gateway in both.both:
             assert not any("us%40er" in line for line in gateway.processes().values())
 
-    between(body, proxy=proxied)
+    suite(proxy=proxied).run(body)
 
 
-def test_a_proxy_is_found_in_the_environment_and_left_out_by_it(monkeypatch: Any):
-    async def body(both: Gateways) -> None:
-        monkeypatch.setenv("HTTPS_PROXY", f"http://{SERVER}:3128")
-        monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
-        proxy = Proxy(both.server.underlay)
-        async with proxy.listening(3128):
-            await both.join()
-            assert len(proxy.asked) == 1
-            monkeypatch.setenv("NO_PROXY", "198.51.100.0/24")
-            async with Suite()._nothing_lost(both):
-                await both.up(both.client)
-                await trio.sleep(1.0)
-            # The direct way is another one: it has replaced the proxied one.
-            assert len(proxy.asked) == 1
-        assert await both.echo(b"?")
-
-    between(body)
+@between
+async def test_a_proxy_is_found_in_the_environment_and_left_out_by_it(
+    both: Gateways, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("HTTPS_PROXY", f"http://{SERVER}:3128")
+    monkeypatch.setenv("NO_PROXY", "192.0.2.0/24")
+    proxy = Proxy(both.server.underlay)
+    async with proxy.listening(3128):
+        await both.join()
+        assert len(proxy.asked) == 1
+        monkeypatch.setenv("NO_PROXY", "198.51.100.0/24")
+        async with Suite()._nothing_lost(both):
+            await both.up(both.client)
+            await trio.sleep(1.0)
+        # The direct way is another one: it has replaced the proxied one.
+        assert len(proxy.asked) == 1
+    assert await both.echo(b"?")
 
 
 def test_a_proxy_that_refuses_is_named():
@@ -107,7 +107,7 @@ def test_a_proxy_that_refuses_is_named():
             assert "wrong-word" not in said
             assert f"{SERVER}:3128" in said
 
-    between(body, proxy=f"http://user:wrong-word@{SERVER}:3128")
+    suite(proxy=f"http://user:wrong-word@{SERVER}:3128").run(body)
 
 
 def test_goes_through_a_proxy_that_speaks_tls_itself(tmp_path: Path):
@@ -124,166 +124,153 @@ def test_goes_through_a_proxy_that_speaks_tls_itself(tmp_path: Path):
                 assert await both.echo(bytes(size))
 
     url = f"https://{SERVER}:3128"
-    between(body, proxy=url, proxy_ca=str(authority.pair.certificate))
+    suite(proxy=url, proxy_ca=str(authority.pair.certificate)).run(body)
 
 
-def test_of_several_endpoints_the_one_that_answers_is_taken():
-    async def body(both: Gateways) -> None:
-        await both.up(both.server)
-        began = trio.current_time()
-        nobody = ("198.51.100.77:443", "198.51.100.78:443", f"{SERVER}:444")
-        await both.up(both.client, endpoints=(*nobody, f"{SERVER}:443"))
-        await joined(both)
-        assert trio.current_time() - began < 10.0, "one after the other it would be after 30 s"
-        status = await status_of(both, "client")
-        assert status.endpoint == f"{SERVER}:443"
-
-    between(body)
+@between
+async def test_of_several_endpoints_the_one_that_answers_is_taken(both: Gateways) -> None:
+    await both.up(both.server)
+    began = trio.current_time()
+    nobody = ("198.51.100.77:443", "198.51.100.78:443", f"{SERVER}:444")
+    await both.up(both.client, endpoints=(*nobody, f"{SERVER}:443"))
+    await joined(both)
+    assert trio.current_time() - began < 10.0, "one after the other it would be after 30 s"
+    status = await status_of(both, "client")
+    assert status.endpoint == f"{SERVER}:443"
 
 
-def test_a_connection_that_brings_nothing_is_replaced_without_losing_any():
+@between
+async def test_a_connection_that_brings_nothing_is_replaced_without_losing_any(
+    both: Gateways,
+) -> None:
     """Silence may be the other end's own: the old connection stays until the new one is up."""
-
-    async def body(both: Gateways) -> None:
-        await both.join()
-        before = await status_of(both, "server")
-        async with Suite()._nothing_lost(both):
-            await both.tunnels["client"].up(both.spec("client"), silent=1.5)
-            with trio.fail_after(20):
-                while True:
-                    now = await status_of(both, "server")
-                    if now.endpoint != before.endpoint:
-                        break
-                    await trio.sleep(0.01)
-            await trio.sleep(0.3)
-
-    between(body)
-
-
-def test_a_connection_that_a_firewall_has_forgotten_is_replaced_at_once():
-    async def body(both: Gateways) -> None:
-        await both.join()
-        status = await status_of(both, "server")
-        port = status.endpoint.rpartition(":")[2]
-        drops(both.server, f"tcp sport {port}")
-        assert not await both.echo(b"?", seconds=0.5)
-        began = trio.current_time()
+    await both.join()
+    before = await status_of(both, "server")
+    async with Suite()._nothing_lost(both):
         await both.tunnels["client"].up(both.spec("client"), silent=1.5)
+        with trio.fail_after(20):
+            while True:
+                now = await status_of(both, "server")
+                if now.endpoint != before.endpoint:
+                    break
+                await trio.sleep(0.01)
+        await trio.sleep(0.3)
+
+
+@between
+async def test_a_connection_that_a_firewall_has_forgotten_is_replaced_at_once(
+    both: Gateways,
+) -> None:
+    await both.join()
+    status = await status_of(both, "server")
+    port = status.endpoint.rpartition(":")[2]
+    drops(both.server, f"tcp sport {port}")
+    assert not await both.echo(b"?", seconds=0.5)
+    began = trio.current_time()
+    await both.tunnels["client"].up(both.spec("client"), silent=1.5)
+    await joined(both)
+    assert trio.current_time() - began < 5.0, "by its silence it would be after 15 s"
+
+
+@between
+async def test_without_a_word_from_the_probes_it_is_replaced_as_well(both: Gateways) -> None:
+    await both.join()
+    status = await status_of(both, "server")
+    port = status.endpoint.rpartition(":")[2]
+    drops(both.server, f"tcp sport {port}")
+    await joined(both, 15)
+
+
+@between
+async def test_the_servers_of_two_peers_share_a_port(both: Gateways) -> None:
+    await both.join()
+    ours, theirs = tunnelkeys.generate(), tunnelkeys.generate()
+    names = {gateway.side: f"{gateway.inside}2" for gateway in both.both}
+    made: list[WebsocketTunnel] = []
+    try:
+        for gateway in both.both:
+            ip("netns", "add", names[gateway.side])
+            own, other = (ours, theirs) if gateway.side == "server" else (theirs, ours)
+            place = Place(
+                interface=f"{gateway.place.interface}2",
+                namespace=names[gateway.side],
+                underlay=gateway.underlay,
+            )
+            tunnel = WEBSOCKET.build(WEBSOCKET.config_type(), gateway.services, place)
+            assert isinstance(tunnel, WebsocketTunnel)
+            made.append(tunnel)
+            changed = {"private_key": own.private, "public_key": own.public}
+            await tunnel.up(both.spec(gateway.side, peer_public_key=other.public, **changed))
+        for tunnel in made:
+            await eventually(partial(stands, tunnel))
+        # They have one port: each connection gets to its own all the same.
+        for _ in range(12):
+            session = await opened(both)
+            session.discard()
+        # One process has both, and takes both with it: each is made anew by who keeps it.
+        (first,) = both.server.processes()
+        os.kill(first, signal.SIGKILL)
+        await eventually(partial(is_gone, made[0]))
+        await both.up(both.server)
         await joined(both)
-        assert trio.current_time() - began < 5.0, "by its silence it would be after 15 s"
-
-    between(body)
-
-
-def test_without_a_word_from_the_probes_it_is_replaced_as_well():
-    async def body(both: Gateways) -> None:
-        await both.join()
-        status = await status_of(both, "server")
-        port = status.endpoint.rpartition(":")[2]
-        drops(both.server, f"tcp sport {port}")
-        await joined(both, 15)
-
-    between(body)
-
-
-def test_the_servers_of_two_peers_share_a_port():
-    async def body(both: Gateways) -> None:
-        await both.join()
-        ours, theirs = tunnelkeys.generate(), tunnelkeys.generate()
-        names = {gateway.side: f"{gateway.inside}2" for gateway in both.both}
-        made: list[WebsocketTunnel] = []
-        try:
-            for gateway in both.both:
-                ip("netns", "add", names[gateway.side])
-                own, other = (ours, theirs) if gateway.side == "server" else (theirs, ours)
-                place = Place(
-                    interface=f"{gateway.place.interface}2",
-                    namespace=names[gateway.side],
-                    underlay=gateway.underlay,
-                )
-                tunnel = WEBSOCKET.build(WEBSOCKET.config_type(), gateway.services, place)
-                assert isinstance(tunnel, WebsocketTunnel)
-                made.append(tunnel)
-                changed = {"private_key": own.private, "public_key": own.public}
-                await tunnel.up(both.spec(gateway.side, peer_public_key=other.public, **changed))
+        changed = {"private_key": ours.private, "public_key": ours.public}
+        await made[0].up(both.spec("server", peer_public_key=theirs.public, **changed))
+        await eventually(partial(stands, made[0]))
+        (second,) = both.server.processes()
+        assert second != first
+        # What ends one tunnel leaves the other alone, and so does one whose interface goes.
+        await made[0].down()
+        assert list(both.server.processes()) == [second]
+        assert await both.echo(b"?")
+    finally:
+        with trio.CancelScope(shield=True):
             for tunnel in made:
-                await _until(partial(stands, tunnel))
-            # They have one port: each connection gets to its own all the same.
-            for _ in range(12):
-                session = await opened(both)
-                session.discard()
-            # One process has both, and takes both with it: each is made anew by who keeps it.
-            (first,) = both.server.processes()
-            os.kill(first, signal.SIGKILL)
-            await _until(partial(is_gone, made[0]))
-            await both.up(both.server)
-            await joined(both)
-            changed = {"private_key": ours.private, "public_key": ours.public}
-            await made[0].up(both.spec("server", peer_public_key=theirs.public, **changed))
-            await _until(partial(stands, made[0]))
-            (second,) = both.server.processes()
-            assert second != first
-            # What ends one tunnel leaves the other alone, and so does one whose interface goes.
-            await made[0].down()
-            assert list(both.server.processes()) == [second]
-            assert await both.echo(b"?")
-        finally:
-            with trio.CancelScope(shield=True):
-                for tunnel in made:
-                    await tunnel.down()
-                for name in names.values():
-                    ip("netns", "delete", name)
-
-    between(body)
+                await tunnel.down()
+            for name in names.values():
+                ip("netns", "delete", name)
 
 
 @pytest.mark.parametrize("shares", [False, True], ids=["alone", "with whoever wants"])
-def test_a_port_that_another_program_has_is_named(shares: bool):
+@between
+async def test_a_port_that_another_program_has_is_named(both: Gateways, shares: bool) -> None:
     """Also of one that would share it: half of what comes for that one would come here."""
-
-    async def body(both: Gateways) -> None:
-        listen = partial(socket.create_server, ("", 443), reuse_port=shares)
-        other = await inside(both.server.underlay, listen)
-        with other, pytest.raises(Exception, match="TCP port 443: another program has that"):
-            await both.up(both.server)
+    listen = partial(socket.create_server, ("", 443), reuse_port=shares)
+    other = await inside(both.server.underlay, listen)
+    with other, pytest.raises(Exception, match="TCP port 443: another program has that"):
         await both.up(both.server)
-        await both.up(both.client)
-        await joined(both)
+    await both.up(both.server)
+    await both.up(both.client)
+    await joined(both)
 
-    between(body)
 
-
-def test_where_more_is_sent_than_goes_through_what_arrives_is_young():
+@between
+async def test_where_more_is_sent_than_goes_through_what_arrives_is_young(both: Gateways) -> None:
     """A probe's answer is not behind seconds of a download: 20 Mbit/s, and a flood of packets."""
+    await both.join()
+    shape = ["tbf", "rate", "20mbit", "burst", "32kb", "latency", "50ms"]
+    netns_inside(both.client.underlay, " ".join(["tc qdisc add dev u0 root", *shape]))
+    over = False
+    async with trio.open_nursery() as nursery:
 
-    async def body(both: Gateways) -> None:
-        await both.join()
-        shape = ["tbf", "rate", "20mbit", "burst", "32kb", "latency", "50ms"]
-        netns_inside(both.client.underlay, " ".join(["tc qdisc add dev u0 root", *shape]))
-        over = False
-        async with trio.open_nursery() as nursery:
+        async def flood() -> None:
+            with await flooding(both.client) as sock:
+                while not over:
+                    for _ in range(20):
+                        await sock.sendto(bytes(1200), ("169.254.18.1", 9))
+                    await trio.sleep(0.002)
 
-            async def flood() -> None:
-                with await flooding(both.client) as sock:
-                    while not over:
-                        for _ in range(20):
-                            await sock.sendto(bytes(1200), ("169.254.18.1", 9))
-                        await trio.sleep(0.002)
-
-            nursery.start_soon(flood)
-            await trio.sleep(1.5)
-            took = []
-            for _ in range(10):
-                began = trio.current_time()
-                if await both.echo(b"?", seconds=1.0):
-                    took.append(trio.current_time() - began)
-            over = True
-        assert took, "no answer came"
-        assert min(took) < 0.5
-        (process,) = both.client.processes()
-        assert resident(process) < 60
-
-    between(body)
+        nursery.start_soon(flood)
+        await trio.sleep(1.5)
+        took = []
+        for _ in range(10):
+            began = trio.current_time()
+            if await both.echo(b"?", seconds=1.0):
+                took.append(trio.current_time() - began)
+        over = True
+    assert took, "no answer came"
+    assert min(took) < 0.5
+    (process,) = both.client.processes()
+    assert resident(process) < 60
 
 
 async def is_gone(tunnel: WebsocketTunnel) -> bool:

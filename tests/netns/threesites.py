@@ -100,11 +100,10 @@ class Machine:
         """Waits until `liqod node` keeps a peer's network by the daemon's orders."""
         table = ("table", str(PeerNames(self.site.name, peer).table))
         run("ip", "-n", self.node, "route", "replace", *MARK, *table)
-
-        async def has() -> bool:
-            return MARK[0][:-3] not in run("ip", "-n", self.node, "route", "show", *table)
-
-        await eventually(has, seconds=60)
+        await eventually(
+            lambda: MARK[0][:-3] not in run("ip", "-n", self.node, "route", "show", *table),
+            seconds=60,
+        )
 
     async def alias(self, peer: str, last: int) -> str:
         """The address under which a pod of a peer's is seen here."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import trio
 from websockets.client import ClientProtocol
@@ -18,7 +19,7 @@ from liqod.identity.tunnelcertificates import Pinned, pinned
 from liqod.network.dataplane.kernel.namespaces import inside
 from liqod.plugins.network.websocket import WEBSOCKET
 from liqod.plugins.network.websocketprogram import TunnelProcess
-from liqod.plugins.providers import Side, TunnelStatus
+from liqod.plugins.providers import Side, TunnelProvider, TunnelStatus
 from liqod.tunnel.tunnelsession import SPEAKS, TunnelSession
 from liqod.tunnel.tunneltls import context
 from simulator.suites import TunnelContract
@@ -27,7 +28,6 @@ from simulator.suites.tunnels import Gateways
 from tests.testbed.netns import nft
 
 SERVER = UNDERLAY["server"]
-Body = Callable[[Gateways], Awaitable[None]]
 
 
 class Suite(TunnelContract):
@@ -37,10 +37,30 @@ class Suite(TunnelContract):
     settings: ClassVar[Mapping[str, Any]] = {}
 
 
-def between(body: Body, **settings: Any) -> None:
-    """Run a test between two gateways."""
-    suite = type("_Suite", (Suite,), {"settings": settings})()
-    suite.run(body)
+def suite(provider: TunnelProvider = WEBSOCKET, **settings: Any) -> TunnelContract:
+    """A suite that runs tests between two gateways with such settings."""
+    made = type("_Suite", (Suite,), {"provider": provider, "settings": settings})()
+    return cast("TunnelContract", made)
+
+
+def between(
+    test: Callable[..., Awaitable[None]],
+    of: Callable[[Mapping[str, Any]], TunnelContract] = lambda given: suite(),
+) -> Callable[..., None]:
+    """Has a test, which may be a suite's own, run between two gateways, its argument `both`.
+
+    Args:
+        of: makes the suite for a test that belongs to none, by its other arguments.
+    """
+    shown = inspect.signature(test)
+
+    @wraps(test)
+    def run(*own: TunnelContract, **given: Any) -> None:
+        (own[0] if own else of(given)).run(lambda both: test(*own, both=both, **given))
+
+    others = [each for each in shown.parameters.values() if each.name != "both"]
+    vars(run)["__signature__"] = shown.replace(parameters=others)
+    return run
 
 
 async def why(both: Gateways, side: str, *words: str, seconds: float = 8.0) -> str:

@@ -1,7 +1,7 @@
 """rome with a node and two tenants, and the component that keeps its addresses: Networks,
 Configurations and IPs as a test makes them and sees them answered."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,6 @@ from liqod.apimachinery.kinds import NAMESPACES, NODES, Kind
 from liqod.cluster import memorylimits
 from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.cluster.tenancy import tenant_namespace
-from liqod.errors import NotFound
 from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
@@ -22,6 +21,7 @@ from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
+from tests.simulated.borrower import eventually
 from tests.simulated.prepared import installed, quiet
 
 MILAN = "liqo-tenant-milan"
@@ -68,27 +68,19 @@ class Rome:
 
     async def seen(self, peer: str) -> dict[str, list[str]]:
         """The aliases of a peer, as soon as there are."""
-
-        async def look() -> dict[str, list[str]] | None:
-            found = await self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}")
-            status = found.get("status", {})
-            if condition(found).get("status") != "True":
-                return None
-            told: dict[str, list[str]] = status["remote"]["cidr"]
-            return told
-
-        aliases: dict[str, list[str]] = await until(look)
-        return aliases
+        found = await eventually(
+            lambda: self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}"),
+            lambda found: condition(found).get("status") == "True",
+        )
+        return dict(found["status"]["remote"]["cidr"])
 
     async def refused(self, peer: str) -> str:
         """Why a peer's ranges are not believed, as soon as they are not."""
-
-        async def look() -> str | None:
-            found = await self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}")
-            said = condition(found)
-            return str(said["message"]) if said.get("reason") == "RangesRefused" else None
-
-        return str(await until(look))
+        found = await eventually(
+            lambda: self.client.get(CONFIGURATIONS, peer, f"liqo-tenant-{peer}"),
+            lambda found: condition(found).get("reason") == "RangesRefused",
+        )
+        return str(condition(found)["message"])
 
     async def lend(self, name: str, address: str, namespace: str = "liqo", **spec: Any) -> None:
         """Somebody makes an IP."""
@@ -97,21 +89,17 @@ class Rome:
 
     async def lent(self, name: str, namespace: str = "liqo") -> str:
         """The address of an IP, as soon as it has one."""
-
-        async def look() -> str | None:
-            found = await self.client.get(IPS, name, namespace)
-            return str(found.get("status", {}).get("ip", "")) or None
-
-        return str(await until(look))
+        found = await eventually(
+            lambda: self.client.get(IPS, name, namespace),
+            lambda found: found.get("status", {}).get("ip"),
+        )
+        return str(found["status"]["ip"])
 
     async def failed(self, words: str) -> str:
         """Waits for the report of a key that fails with some words, and returns it."""
-
-        async def look() -> str | None:
-            found = (each for each in self.failures if words in each)
-            return next(found, None)
-
-        return str(await until(look))
+        return str(
+            await eventually(lambda: next((each for each in self.failures if words in each), None))
+        )
 
     @property
     def failures(self) -> list[str]:
@@ -166,13 +154,6 @@ def node(name: str, pods: str, address: str) -> dict[str, Any]:
     }
 
 
-async def until(look: Callable[[], Awaitable[Any]]) -> Any:
-    with trio.fail_after(10):
-        while (found := await look()) is None:  # noqa: ASYNC110  # of a server's doing
-            await trio.sleep(0.01)
-    return found
-
-
 async def networks(client: Client, namespace: str) -> dict[str, tuple[str, str]]:
     """Returns the CIDRs that each Network of a namespace wants and has, by its name."""
     found = await client.list(NETWORKS)
@@ -184,11 +165,4 @@ async def networks(client: Client, namespace: str) -> dict[str, tuple[str, str]]
 
 
 async def gone(client: Client, kind: Kind, name: str, namespace: str) -> None:
-    async def look() -> bool | None:
-        try:
-            await client.get(kind, name, namespace)
-        except NotFound:
-            return True
-        return None
-
-    await until(look)
+    await eventually(lambda: client.find(kind, name, namespace), lambda found: found is None)

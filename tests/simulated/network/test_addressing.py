@@ -1,25 +1,19 @@
 """Networks, Configurations and IPs beside an embedded API server."""
 
-from contextlib import suppress
-from typing import Any
-
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES
-from liqod.errors import NotFound
 from liqod.kube.cache.store import IndexedStore, Key
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
-from tests.simulated.addressed import MILAN, SETTINGS, TURIN, gone, networks, node, rome, until
+from tests.simulated.addressed import MILAN, SETTINGS, TURIN, gone, networks, node, rome
 from tests.simulated.borrower import eventually
 
 
 async def test_this_clusters_own_ranges_are_told_in_liqos_words() -> None:
     async with rome() as context, context.kept():
-
-        async def look() -> dict[str, tuple[str, str]] | None:
-            found = await networks(context.client, "liqo")
-            return found if len(found) == 5 and all(all(each) for each in found.values()) else None
-
-        assert await until(look) == {
+        assert await eventually(
+            lambda: networks(context.client, "liqo"),
+            lambda found: len(found) == 5 and all(all(each) for each in found.values()),
+        ) == {
             "pod-cidr-10-244-0-0-16": ("10.244.0.0/16", "10.244.0.0/16"),
             "service-cidr-10-96-0-0-12": ("10.96.0.0/12", "10.96.0.0/12"),
             "external-cidr-10-70-0-0-20": ("10.70.0.0/20", "10.70.0.0/20"),
@@ -30,12 +24,10 @@ async def test_this_clusters_own_ranges_are_told_in_liqos_words() -> None:
         assert marks["labels"]["ipam.liqo.io/network-type"] == "pod-cidr"
         # A node with pods elsewhere: what was told stays, the rest comes beside it.
         await context.client.create(NODES, node("two", "10.9.3.0/24", "192.168.1.11"))
-
-        async def more() -> bool | None:
-            found = await networks(context.client, "liqo")
-            return True if ("10.9.0.0/16", "10.9.0.0/16") in found.values() else None
-
-        assert await until(more)
+        assert await eventually(
+            lambda: networks(context.client, "liqo"),
+            lambda found: ("10.9.0.0/16", "10.9.0.0/16") in found.values(),
+        )
 
 
 async def test_peers_with_this_clusters_addresses_get_aliases() -> None:
@@ -86,11 +78,7 @@ async def test_a_range_that_is_taken_away_loses_its_alias() -> None:
         patch = {"spec": {"remote": {"cidr": {"pod": ["10.9.0.0/16"]}}}}
         await context.client.patch(CONFIGURATIONS, "milan", patch, MILAN)
         await gone(context.client, NETWORKS, "milan-pod-10-244-0-0-16", MILAN)
-
-        async def look() -> bool | None:
-            return True if len((await context.seen("milan"))["pod"]) == 1 else None
-
-        assert await until(look)
+        await eventually(lambda: context.seen("milan"), lambda found: len(found["pod"]) == 1)
 
 
 async def test_what_makes_no_sense_is_refused_by_name_and_nothing_is_given() -> None:
@@ -128,12 +116,11 @@ async def test_ranges_in_a_namespace_of_nobodys_are_told_where_they_belong() -> 
     """`liqoctl create configuration` without `-n` makes them in that of the kubeconfig."""
     async with rome() as context, context.kept():
         await context.configured("milan", ["10.244.0.0/16"], namespace="default")
-
-        async def told() -> Any:
-            found = await context.client.get(CONFIGURATIONS, "milan", "default")
-            return found.get("status", {}).get("conditions")
-
-        [condition] = await eventually(told)
+        found = await eventually(
+            lambda: context.client.get(CONFIGURATIONS, "milan", "default"),
+            lambda found: found.get("status", {}).get("conditions"),
+        )
+        [condition] = found["status"]["conditions"]
         assert (condition["status"], condition["reason"]) == ("False", "OtherNamespace")
         assert f"-n {MILAN}" in condition["message"]
 
@@ -149,12 +136,10 @@ async def test_a_recorded_alias_that_is_anothers_is_given_anew() -> None:
         patch = {"status": {"cidr": first["pod"][0]}}
         await context.client.patch(NETWORKS, name, patch, TURIN, subresource="status")
         async with context.kept():
-
-            async def look() -> bool | None:
-                given = (await networks(context.client, TURIN))[name][1]
-                return True if given == second["pod"][0] else None
-
-            assert await until(look)
+            await eventually(
+                lambda: networks(context.client, TURIN),
+                lambda found: found[name][1] == second["pod"][0],
+            )
             assert await context.seen("milan") == first
 
 
@@ -172,16 +157,8 @@ async def test_a_host_is_lent_with_a_service() -> None:
         await context.lend("database", "192.168.1.78")
         addresses = {await context.lent("printer"), await context.lent("database")}
         assert addresses == {"10.70.0.1", "10.70.0.2"}, "the first is that of unknown sources"
-
-        async def look() -> dict[str, Any] | None:
-            try:
-                await context.client.get(SERVICES, "printer", "liqo")
-                return await context.client.get(ENDPOINT_SLICES, "printer", "liqo")
-            except NotFound:
-                return None
-
-        slice_ = await until(look)
-        service = await context.client.get(SERVICES, "printer", "liqo")
+        service = await eventually(lambda: context.client.find(SERVICES, "printer", "liqo"))
+        slice_ = await eventually(lambda: context.client.find(ENDPOINT_SLICES, "printer", "liqo"))
         assert service["spec"]["ports"][0]["port"] == 631
         assert "selector" not in service["spec"]
         assert "externalIPs" not in service["spec"]
@@ -211,12 +188,7 @@ async def test_what_only_says_to_be_an_ips_takes_no_memory() -> None:
         await context.lend(
             "printer", "192.168.1.77", serviceTemplate={"spec": {"ports": [{"port": 631}]}}
         )
-
-        async def served() -> Any:
-            with suppress(NotFound):
-                return await context.client.get(ENDPOINT_SLICES, "printer", "liqo")
-
-        await until(served)
+        await eventually(lambda: context.client.find(ENDPOINT_SLICES, "printer", "liqo"))
         (found,) = (
             each
             for each in context.context.informers.all()
@@ -235,14 +207,7 @@ async def test_a_host_of_ipv6_is_lent_with_a_service_of_its_family() -> None:
         template = {"spec": {"ports": [{"name": "ipp", "port": 631}]}}
         await context.lend("printer", "FD00:1:0::77", serviceTemplate=template)
         assert await context.lent("printer") == "fd00:64::1"
-
-        async def look() -> dict[str, Any] | None:
-            try:
-                return await context.client.get(ENDPOINT_SLICES, "printer", "liqo")
-            except NotFound:
-                return None
-
-        slice_ = await until(look)
+        slice_ = await eventually(lambda: context.client.find(ENDPOINT_SLICES, "printer", "liqo"))
         assert slice_["addressType"] == "IPv6"
         assert slice_["endpoints"][0]["addresses"] == ["fd00:1::77"]
         service = await context.client.get(SERVICES, "printer", "liqo")

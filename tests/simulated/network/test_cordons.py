@@ -269,12 +269,8 @@ async def test_a_machine_writes_no_lease_for_another():
             *(nodes.member.context, nodes.one.me, nodes.one.known), leads, sent.append
         )
         nodes.nursery.start_soon(daemon.run)
-
-        async def answered() -> bool:
-            return any(isinstance(each, LeaseAnswer) for each in sent)
-
         daemon.receive(WriteLease(7, LeaseRecord(Claim("two", 1, "")), taken=True))
-        await eventually(answered)
+        await eventually(lambda: any(isinstance(each, LeaseAnswer) for each in sent))
         (answer,) = (each for each in sent if isinstance(each, LeaseAnswer))
         assert answer == LeaseAnswer(7, error="two is not the candidate of this daemon")
         assert await nodes.member.admin.find(LEASES, labels.GATEWAY_LEASE, "liqo") is None
@@ -326,11 +322,9 @@ async def test_a_machine_without_a_daemon_is_fenced_once_its_standby_falls_silen
         await nodes.begin()
         nodes.one.daemon.cancel()
         nodes.two.scope.cancel()
-
-        async def is_fenced() -> bool:
-            return nodes.one.fence.held[-1] == 0.0 and nodes.one.role.now.active is False
-
-        await eventually(is_fenced)
+        await eventually(
+            lambda: nodes.one.fence.held[-1] == 0.0 and nodes.one.role.now.active is False
+        )
         nodes.one.again.set()
         await eventually(nodes.one.is_gateway)
         assert await nodes.lease() == ("one", 1)

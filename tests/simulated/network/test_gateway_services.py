@@ -61,34 +61,24 @@ def asking(type_: str, **more: Any) -> Json:
 
 async def exposed(milan: Site, status: str, reason: str) -> Json:
     """The server, once its condition Exposed is so."""
-
-    async def look() -> Json | None:
-        found = await milan.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
-        told = condition(found, exposure.EXPOSED)
-        return found if (told.get("status"), told.get("reason")) == (status, reason) else None
-
-    found: Json = await eventually(look)
+    found = await milan.told(GATEWAY_SERVERS, exposure.EXPOSED, reason)
+    assert condition(found, exposure.EXPOSED)["status"] == status
     return found
 
 
 async def its_service(milan: Site) -> Json:
-    async def look() -> Json | None:
-        return await milan.lender.admin.find(SERVICES, "gw-rome", TENANT)
-
-    found: Json = await eventually(look)
+    found: Json = await eventually(lambda: milan.lender.admin.find(SERVICES, "gw-rome", TENANT))
     return found
 
 
 async def told(milan: Site) -> Json:
     """The endpoint that the server shows, once it shows one."""
-
-    async def look() -> Json | None:
-        found = await milan.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
-        endpoint: Json | None = found.get("status", {}).get("endpoint")
-        return endpoint
-
-    found: Json = await eventually(look)
-    return found
+    found: Json = await eventually(
+        lambda: milan.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT),
+        lambda found: found.get("status", {}).get("endpoint"),
+    )
+    endpoint: Json = found["status"]["endpoint"]
+    return endpoint
 
 
 async def test_a_load_balancer_that_has_no_address_yet_is_waited_for():
@@ -124,11 +114,9 @@ async def test_a_load_balancer_that_has_no_address_yet_is_waited_for():
         # It is replaced by another: the newest is told.
         given = {"status": {"loadBalancer": {"ingress": [{"hostname": "gw.milan.example"}]}}}
         await admin.patch(SERVICES, "gw-rome", given, TENANT, subresource="status")
-
-        async def moved() -> bool:
-            return bool((await told(milan))["addresses"] == ["gw.milan.example"])
-
-        await eventually(moved)
+        await eventually(
+            lambda: told(milan), lambda found: found["addresses"] == ["gw.milan.example"]
+        )
         await admin.patch(SERVICES, "gw-rome", {"metadata": {"finalizers": None}}, TENANT)
 
 
@@ -144,13 +132,12 @@ async def test_the_gateway_listens_at_the_port_that_its_service_was_given():
     async with site() as milan:
         await milan.make(GATEWAY_SERVERS, asking("NodePort"))
         await exposed(milan, "True", exposure.EXPOSED)
-
-        async def settled() -> Json | None:
-            service = await milan.lender.admin.get(SERVICES, "gw-rome", TENANT)
-            [port] = service["spec"]["ports"]
-            return service if port["targetPort"] == port["nodePort"] else None
-
-        service = await eventually(settled)
+        service = await eventually(
+            lambda: milan.lender.admin.get(SERVICES, "gw-rome", TENANT),
+            lambda found: all(
+                each["targetPort"] == each["nodePort"] for each in found["spec"]["ports"]
+            ),
+        )
         number = service["spec"]["ports"][0]["nodePort"]
         assert 30000 <= number < 32768
         found = await told(milan)

@@ -45,25 +45,26 @@ class Site:
 
     async def pod(self, status: str) -> Json:
         """The one pod, once its condition Ready has this status."""
-
-        async def look() -> Json | None:
-            found = await self.made.admin.list(PODS, Selection(TENANT))
-            return next((each for each in found if _ready(each) == status), None)
-
-        found: Json = await eventually(look)
-        return found
+        found = await eventually(
+            lambda: self.made.admin.list(PODS, Selection(TENANT)),
+            lambda found: status in map(_ready, found),
+        )
+        return next(each for each in found if _ready(each) == status)
 
     async def ready(self, count: int, name: str = "gw-rome") -> Json:
         """The Deployment, once it has so many Ready pods."""
-
-        async def look() -> Json | None:
-            found = await self.made.admin.find(DEPLOYMENTS, name, TENANT)
-            if found is None or found.get("status", {}).get("readyReplicas", 0) != count:
-                return None
-            return found
-
-        found: Json = await eventually(look)
+        found: Json = await eventually(
+            lambda: self.made.admin.find(DEPLOYMENTS, name, TENANT),
+            lambda found: found and found.get("status", {}).get("readyReplicas", 0) == count,
+        )
         return found
+
+    async def gone(self) -> None:
+        """Waits until the first gateway's Deployment is gone."""
+        await eventually(
+            lambda: self.made.admin.find(DEPLOYMENTS, "gw-rome", TENANT),
+            lambda found: found is None,
+        )
 
 
 def _ready(pod: Json) -> Any:
@@ -123,11 +124,7 @@ async def test_another_gateway_has_another_one():
         await milan.ready(1)
         await milan.begin("other")
         await milan.ready(1, "gw-other")
-
-        async def gone() -> bool:
-            return await milan.made.admin.find(DEPLOYMENTS, "gw-rome", TENANT) is None
-
-        await eventually(gone)
+        await milan.gone()
 
 
 async def test_whoever_deletes_it_finds_another_one():
@@ -159,9 +156,5 @@ async def test_without_a_gateway_there_is_none_and_at_rest_nothing_is_written():
         [after] = [each["metadata"]["resourceVersion"] for each in pods]
         assert before == after
         milan.ends.set(TunnelEndpoints(looked=True))
-
-        async def gone() -> bool:
-            return await milan.made.admin.find(DEPLOYMENTS, "gw-rome", TENANT) is None
-
-        await eventually(gone)
+        await milan.gone()
         assert milan.made.peer.network.gateways == {}

@@ -1,7 +1,7 @@
 """Gateways and keys of a peer in an embedded cluster, with the daemon's own rights."""
 
 from base64 import b64decode, b64encode
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -45,14 +45,22 @@ class Site:
         made = await self.lender.admin.create(kind, {"metadata": metadata, "spec": spec}, TENANT)
         return await self.lender.admin.get(kind, made.metadata.name, TENANT)
 
-    async def told(self, kind: Kind, type_: str, reason: str, name: str = "rome") -> Json:
+    async def told(
+        self, kind: Kind, type_: str, reason: str, name: str = "rome", namespace: str = TENANT
+    ) -> Json:
         """A gateway, once a condition of it has that reason."""
+        found: Json = await eventually(
+            lambda: self.lender.admin.get(kind, name, namespace),
+            lambda found: condition(found, type_).get("reason") == reason,
+        )
+        return found
 
-        async def look() -> Json | None:
-            found = await self.lender.admin.get(kind, name, TENANT)
-            return found if condition(found, type_).get("reason") == reason else None
-
-        found: Json = await until(look)
+    async def shows(self, value: str) -> Json:
+        """The Connection, once it has that value."""
+        found: Json = await eventually(
+            lambda: self.lender.admin.find(CONNECTIONS, "gw-rome", TENANT),
+            lambda found: (found or {}).get("status", {}).get("value") == value,
+        )
         return found
 
     async def known(self, fits: Callable[[TunnelEndpoints], bool]) -> None:
@@ -62,14 +70,9 @@ class Site:
                 await self.ends.wait_changed()
 
     async def gone(self, kind: Kind, name: str, namespace: str = TENANT) -> None:
-        async def look() -> bool:
-            return await self.lender.admin.find(kind, name, namespace) is None
-
-        await until(look)
-
-
-async def until(look: Callable[[], Awaitable[Any]]) -> Any:
-    return await eventually(look)
+        await eventually(
+            lambda: self.lender.admin.find(kind, name, namespace), lambda found: found is None
+        )
 
 
 @asynccontextmanager
@@ -136,11 +139,7 @@ async def test_a_server_gets_keys_an_endpoint_and_a_connection():
         assert set(shown["data"]) == {"publicKey"}
         assert len(b64decode(shown["data"]["publicKey"])) == 32
         assert shown["metadata"]["labels"]["networking.liqo.io/gateway-resource"] == "true"
-
-        async def connection() -> Json | None:
-            return await milan.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
-
-        found = await until(connection)
+        found = await eventually(lambda: milan.lender.admin.find(CONNECTIONS, "gw-rome", TENANT))
         assert found["spec"]["type"] == "Server"
         assert found["spec"]["gatewayRef"]["kind"] == "WgGatewayServer"
         assert found["metadata"]["labels"] == MARKS
@@ -155,14 +154,10 @@ async def test_one_in_another_namespace_is_told_where_it_belongs():
         for kind, spec in ((GATEWAY_SERVERS, server()), (GATEWAY_CLIENTS, client())):
             body = {"metadata": {"name": "rome", "labels": MARKS}, "spec": spec}
             await milan.lender.admin.create(kind, body, "default")
-
-            async def told(kind: Kind = kind) -> Json | None:
-                found = await milan.lender.admin.get(kind, "rome", "default")
-                return condition(found, "Accepted") or None
-
-            found = await until(told)
-            assert (found["status"], found["reason"]) == ("False", "OtherNamespace")
-            assert f"-n {TENANT}" in found["message"]
+            found = await milan.told(kind, "Accepted", "OtherNamespace", namespace="default")
+            said = condition(found, "Accepted")
+            assert said["status"] == "False"
+            assert f"-n {TENANT}" in said["message"]
         assert milan.ends.now.gateway is None
 
 
@@ -174,13 +169,13 @@ async def test_a_key_in_another_namespace_takes_nobodys_place():
             marks = {"name": name, "labels": {**MARKS, "liqo.io/remote-cluster-id": peer}}
             stray = {"metadata": marks, "spec": key()}
             await milan.lender.admin.create(PUBLIC_KEYS, stray, "default")
-
-        async def told() -> bool:
-            found = await milan.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
-            said = condition(found, "PeerKeyAccepted").get("message", "")
-            return "that in default counts for nobody" in said
-
-        await until(told)
+        await eventually(
+            lambda: milan.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT),
+            lambda found: (
+                "that in default counts for nobody"
+                in condition(found, "PeerKeyAccepted").get("message", "")
+            ),
+        )
         await milan.make(PUBLIC_KEYS, key())
         await milan.told(GATEWAY_SERVERS, "PeerKeyAccepted", "PeerKeyAccepted")
         await milan.known(lambda now: now.peer_key == THEIRS.public)
@@ -207,13 +202,8 @@ async def test_keys_last_and_a_restart_writes_nothing():
         await milan.make(GATEWAY_SERVERS, server())
         await milan.make(PUBLIC_KEYS, key())
         before = await milan.told(GATEWAY_SERVERS, "PeerKeyAccepted", "PeerKeyAccepted")
-
-        async def shown() -> bool:
-            found = await milan.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
-            return bool((found or {}).get("status", {}).get("value") == "Connecting")
-
         # Written last; on a busy machine it comes after a while.
-        await until(shown)
+        await milan.shows("Connecting")
         await milan.lender.settled()
         first, ends = milan.lender.requests(), Observable(TunnelEndpoints())
         here = LocalFacts(namespace="liqo", backends={"wireguard": Listening()})
@@ -305,26 +295,19 @@ async def test_a_machine_without_an_address_says_so():
 async def test_the_connection_shows_the_way_and_rests():
     async with site() as milan:
         await milan.make(GATEWAY_SERVERS, server())
-
-        def shows(value: str) -> Callable[[], Awaitable[Json | None]]:
-            async def look() -> Json | None:
-                found = await milan.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
-                told = (found or {}).get("status", {}).get("value")
-                return found if told == value else None
-
-            return look
-
-        await until(shows("Connecting"))
+        await milan.shows("Connecting")
         milan.connections.report(TunnelState("Connected", latency=0.00125))
-        found = await until(shows("Connected"))
+        await milan.shows("Connected")
+        await milan.lender.settled()  # what comes of that write may write it once more
+        found = await milan.shows("Connected")
         assert found["status"]["latency"]["value"] == "1.25ms"
         # One that hardly differs is not worth a write.
         milan.connections.report(TunnelState("Connected", latency=0.0013))
         await milan.lender.settled()
-        again = await until(shows("Connected"))
+        again = await milan.shows("Connected")
         assert again["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
         milan.connections.report(TunnelState("Error", "the probes are lost"))
-        await until(shows("Error"))
+        await milan.shows("Error")
 
 
 async def test_what_is_made_for_a_gateway_goes_with_it():
@@ -352,12 +335,10 @@ async def test_keys_that_liqo_left_are_kept_and_no_more_shown():
         await milan.lender.admin.create(SECRETS, left, TENANT)
         await milan.make(GATEWAY_SERVERS, server())
         await milan.told(GATEWAY_SERVERS, "Accepted", "Accepted")
-
-        async def hidden() -> bool:
-            found = await milan.lender.admin.get(SECRETS, "gw-rome", TENANT)
-            return set(found["data"]) == {"publicKey"}
-
-        await until(hidden)
+        await eventually(
+            lambda: milan.lender.admin.get(SECRETS, "gw-rome", TENANT),
+            lambda found: set(found["data"]) == {"publicKey"},
+        )
         await milan.known(lambda now: now.keys == kept)
 
 

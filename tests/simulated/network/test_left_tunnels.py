@@ -3,7 +3,7 @@
 import trio
 
 from liqod.network.overlay import agent as agents
-from tests.simulated.addressed import until
+from tests.simulated.borrower import eventually
 from tests.simulated.network.test_node_agent import SPEC, Tunnels, make, two
 
 
@@ -32,10 +32,6 @@ async def test_the_gateway_keeps_its_own():
     async with two(made=False, tunnels=left) as node:
         gateway = {**SPEC["gateway"], "node": "two", "index": 2}
         await make(node.client, gateway=gateway)
-
-        async def stands_back() -> bool | None:
-            return True if any("this is the gateway" in state for state, _ in node.states) else None
-
-        await until(stands_back)
+        await eventually(lambda: any("this is the gateway" in state for state, _ in node.states))
         await trio.sleep(agents.DIALLED + 2 * agents.RETRY)
         assert left.asked == []

@@ -22,7 +22,7 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.ping import PingResult
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from simulator import EmbeddedCluster
-from tests.simulated.addressed import until
+from tests.simulated.borrower import condition, eventually
 from tests.simulated.prepared import installed
 
 SPEC: dict[str, Any] = {
@@ -86,22 +86,20 @@ class Two:
     async def status(self) -> dict[str, Any]:
         return dict((await self.client.get(INTERNAL_NODES, "two")).get("status", {}))
 
-    async def says(self, condition: str, reason: str) -> str:
+    async def says(self, type_: str, reason: str) -> str:
         """The message of a condition, as soon as it has this reason."""
-
-        async def look() -> str | None:
-            for each in (await self.status()).get("conditions", []):
-                if (each["type"], each["reason"]) == (condition, reason):
-                    return str(each["message"])
-            return None
-
-        return str(await until(look))
+        found = await eventually(
+            lambda: self.client.get(INTERNAL_NODES, "two"),
+            lambda found: condition(found, type_).get("reason") == reason,
+        )
+        return str(condition(found, type_)["message"])
 
     async def applied(self, count: int) -> None:
-        async def look() -> bool | None:
-            return True if len(self.kernel.plans) >= count else None
+        await eventually(lambda: len(self.kernel.plans) >= count)
 
-        await until(look)
+    async def removed(self) -> None:
+        """Waits until everything is taken away."""
+        await eventually(lambda: self.kernel.removed >= 1)
 
     async def change(self, **spec: Any) -> None:
         await self.client.patch(INTERNAL_FABRICS, "gateway", {"spec": spec}, "liqo")
@@ -212,13 +210,10 @@ async def test_another_gateway_and_another_peer_are_followed():
         gateway = {"node": "three", "index": 3, "address": "192.168.1.12", "epoch": 2}
         alias = {"cidr": "10.72.0.0/16", "mtu": 1400}
         await node.change(gateway=gateway, aliases=[*SPEC["aliases"], alias])
-
-        async def moved() -> bool | None:
-            plan = node.kernel.plans[-1]
-            whole = plan.forwarding[0].to == "192.168.1.12" and len(plan.rules) == 2
-            return True if whole else None
-
-        await until(moved)
+        await eventually(
+            lambda: node.kernel.plans[-1],
+            lambda plan: plan.forwarding[0].to == "192.168.1.12" and len(plan.rules) == 2,
+        )
 
 
 async def test_on_the_gateway_it_stands_back():
@@ -227,11 +222,7 @@ async def test_on_the_gateway_it_stands_back():
         await node.says("Applied", "Applied")
         applied = len(node.kernel.plans)
         await node.change(gateway={"node": "two", "index": 2, "address": "192.168.1.11"})
-
-        async def back() -> bool | None:
-            return True if "its daemon sets it up" in node.states[-1][0] else None
-
-        await until(back)
+        await eventually(lambda: "its daemon sets it up" in node.states[-1][0])
         assert (len(node.kernel.plans), node.kernel.removed) == (applied, 0)
         await node.change(gateway=SPEC["gateway"])
         await node.applied(applied + 1)
@@ -298,11 +289,7 @@ async def test_with_the_fabric_or_the_own_object_everything_goes():
         async with two() as node:
             await node.says("Applied", "Applied")
             await node.client.delete(kind, name, place)
-
-            async def removed(node: Two = node) -> bool | None:
-                return True if node.kernel.removed else None
-
-            await until(removed)
+            await node.removed()
             assert node.states[-1] == ("there is no overlay", True)
             if kind is INTERNAL_FABRICS:
                 await node.says("Applied", "Removed")
@@ -319,11 +306,7 @@ async def test_with_the_definitions_nothing_goes():
 
 async def test_what_an_earlier_one_left_goes_where_there_is_no_overlay():
     async with two(made=False) as node:
-
-        async def removed() -> bool | None:
-            return True if node.kernel.removed == 1 else None
-
-        await until(removed)
+        await node.removed()
         assert node.states[-1] == ("there is no overlay", True)
         await make(node.client)
         await node.says("Applied", "Applied")
@@ -356,10 +339,7 @@ async def test_it_notifies_where_the_gateway_is_once_that_is_certain():
     async with two(made=False) as node:
 
         async def last(elsewhere: bool) -> None:
-            async def so() -> bool | None:
-                return True if node.elsewhere[-1:] == [elsewhere] else None
-
-            await until(so)
+            await eventually(lambda: node.elsewhere[-1:] == [elsewhere])
 
         await last(False)
         await node.client.create(

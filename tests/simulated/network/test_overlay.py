@@ -23,7 +23,8 @@ from liqod.network.remotemachine import RemoteMachine
 from liqod.procedures import networkstatus
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
-from tests.simulated.addressed import MILAN, Rome, node, rome, until
+from tests.simulated.addressed import MILAN, Rome, node, rome
+from tests.simulated.borrower import eventually
 
 FABRICS = (INTERNAL_FABRICS, "gateway", "liqo")
 
@@ -103,7 +104,7 @@ async def gateway(made: Rome) -> None:
 
 
 async def fabric(made: Rome) -> dict[str, Any]:
-    return dict((await until(lambda: made.client.find(*FABRICS)))["spec"])
+    return dict((await eventually(lambda: made.client.find(*FABRICS)))["spec"])
 
 
 async def nodes(made: Rome) -> dict[str, Any]:
@@ -116,7 +117,7 @@ async def gone(made: Rome) -> None:
         left = await made.client.find(*FABRICS) is not None or await nodes(made)
         return None if left else True
 
-    await until(look)
+    await eventually(look)
 
 
 async def test_nodes_and_gateway_are_written():
@@ -133,12 +134,8 @@ async def test_nodes_and_gateway_are_written():
             "two": {"index": 2, "address": "192.168.1.11", "podCIDRs": ["10.244.1.0/24"]},
         }
         assert not [each for each in made.failures if "forbidden" in each]
-        await until(lambda: so(kernel.plans))
+        await eventually(lambda: bool(kernel.plans))
         assert kernel.plans[-1].forwarding[0].to == "192.168.1.11"
-
-
-async def so(value: Any) -> bool | None:
-    return True if value else None
 
 
 async def test_one_node_and_no_peer_need_none_of_it():
@@ -159,10 +156,10 @@ async def test_one_node_and_no_peer_need_none_of_it():
 async def test_it_is_written_once():
     async with two_nodes() as made:
         async with written(made) as kernel:
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
             before = await versions(made)
         async with written(made) as kernel:
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
             await made.client.patch(NODES, "two", {"metadata": {"labels": {"some": "one"}}})
             await trio.sleep(0.2)
             assert await versions(made) == before
@@ -177,9 +174,9 @@ async def versions(made: Rome) -> list[str]:
 async def test_another_leader_is_another_epoch():
     async with two_nodes() as made:
         async with written(made) as kernel:
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
         async with written(made, "another") as kernel:
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
             said = (await fabric(made))["gateway"]
             assert (said["epoch"], said["holder"]) == (2, "another")
 
@@ -187,7 +184,7 @@ async def test_another_leader_is_another_epoch():
 async def test_a_standby_leads_the_overlay_to_itself_when_it_takes_over():
     async with two_nodes() as made:
         async with written(made) as kernel:
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
         role, kernel = Role(GatewayState(active=False), others=True), Noting()
         role.gateway = "one"
         async with trio.open_nursery() as nursery:
@@ -198,7 +195,7 @@ async def test_a_standby_leads_the_overlay_to_itself_when_it_takes_over():
             assert kernel.plans == []
             role.gateway = "two"
             role.set(GatewayState(active=True))
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
             said = (await fabric(made))["gateway"]
             assert (said["node"], said["epoch"], said["holder"]) == ("two", 2, "second")
             assert kernel.plans[-1].forwarding[0].to == "192.168.1.10"
@@ -208,17 +205,17 @@ async def test_a_standby_leads_the_overlay_to_itself_when_it_takes_over():
 async def test_a_gateway_of_a_standby_puts_back_no_overlay_that_the_cluster_has_no_more():
     async with two_nodes() as made:
         async with written(made) as kernel:
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
         role, orders = Role(GatewayState(), others=True), list[OverlayOrder]()
         role.gateway = "one"
         async with trio.open_nursery() as nursery:
             own = RemoteOverlay(orders.append)
             await nursery.start(Takeover(made.context, role, own, "second").run)
-            await until(lambda: so(orders))
+            await eventually(lambda: bool(orders))
             assert isinstance(orders[-1], LeadOverlay)
             kind, name, place = FABRICS
             await made.client.delete(kind, name, place)
-            await until(lambda: so(isinstance(orders[-1], ReleaseOverlay)))
+            await eventually(lambda: isinstance(orders[-1], ReleaseOverlay))
             nursery.cancel_scope.cancel()
 
 
@@ -231,7 +228,7 @@ async def test_a_kernel_that_refuses_is_a_failure_until_it_has_it():
         await nursery.start(OverlayWriter(made.context, machine, machine.role, own, "me").run)
         assert "no lqx here" in await made.failed("no lqx here")
         kernel.refuses = ""
-        await until(lambda: so(kernel.plans))
+        await eventually(lambda: bool(kernel.plans))
         nursery.cancel_scope.cancel()
 
 
@@ -240,17 +237,11 @@ async def test_a_hand_edit_is_put_right():
         before = await fabric(made)
         evil = {"aliases": [{"cidr": "0.0.0.0/0", "mtu": 1400}]}
         await made.client.patch(INTERNAL_FABRICS, "gateway", {"spec": evil}, "liqo")
-        await until(lambda: same(made, before))
+        await eventually(lambda: fabric(made), before.__eq__)
         await made.client.patch(INTERNAL_NODES, "two", {"spec": {"address": "192.168.1.10"}})
-
-        async def right() -> bool | None:
-            return True if (await nodes(made))["two"]["address"] == "192.168.1.11" else None
-
-        await until(right)
-
-
-async def same(made: Rome, before: dict[str, Any]) -> bool | None:
-    return True if await fabric(made) == before else None
+        await eventually(
+            lambda: nodes(made), lambda found: found["two"]["address"] == "192.168.1.11"
+        )
 
 
 async def test_with_the_last_peer_it_goes():
@@ -258,30 +249,20 @@ async def test_with_the_last_peer_it_goes():
         await fabric(made)
         await made.client.delete(GATEWAY_SERVERS, "milan", MILAN)
         await gone(made)
-        await until(lambda: so(kernel.removed))
+        await eventually(lambda: bool(kernel.removed))
 
 
 async def test_with_the_second_node_it_goes_and_a_third_gets_the_free_number():
     async with two_nodes() as made, written(made):
         await fabric(made)
         await made.client.create(NODES, node("three", "10.244.2.0/24", "192.168.1.12"))
-
-        async def three() -> bool | None:
-            return True if (await nodes(made)).get("three", {}).get("index") == 3 else None
-
-        await until(three)
+        await eventually(
+            lambda: nodes(made), lambda found: found.get("three", {}).get("index") == 3
+        )
         await made.client.delete(NODES, "two")
-
-        async def left() -> bool | None:
-            return True if (await nodes(made)).keys() == {"one", "three"} else None
-
-        await until(left)
+        await eventually(lambda: nodes(made), lambda found: found.keys() == {"one", "three"})
         await made.client.create(NODES, node("four", "10.244.3.0/24", "192.168.1.13"))
-
-        async def four() -> bool | None:
-            return True if (await nodes(made)).get("four", {}).get("index") == 2 else None
-
-        await until(four)
+        await eventually(lambda: nodes(made), lambda found: found.get("four", {}).get("index") == 2)
         for name in ("three", "four"):
             await made.client.delete(NODES, name)
         await gone(made)
@@ -316,7 +297,7 @@ async def test_a_virtual_node_is_not_in_it():
 
 async def test_what_a_node_says_of_itself_changes_nothing():
     async with two_nodes() as made, written(made) as kernel:
-        await until(lambda: so(kernel.plans))
+        await eventually(lambda: bool(kernel.plans))
         before, count = await versions(made), len(kernel.plans)
         status = {"status": {"fabricGeneration": 7}}
         await made.client.patch(INTERNAL_NODES, "two", status, subresource="status")
@@ -327,19 +308,15 @@ async def test_what_a_node_says_of_itself_changes_nothing():
 
 async def test_how_each_node_fares_is_known_to_those_who_show_it():
     async with two_nodes() as made, written(made) as kernel:
-        await until(lambda: so(kernel.plans))
-        await until(lambda: so(kernel.machine.nodes.nodes))
+        await eventually(lambda: bool(kernel.plans))
+        await eventually(lambda: bool(kernel.machine.nodes.nodes))
         (way,) = kernel.machine.nodes.nodes
         assert (way.name, way.told, way.problem) == ("two", None, "")
         said = {"type": "Applied", "status": "False", "reason": "NotApplied", "message": "no lqx"}
         dated = {**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
         status = {"status": {"conditions": [dated]}}
         await made.client.patch(INTERNAL_NODES, "two", status, subresource="status")
-
-        async def failing() -> bool | None:
-            return True if kernel.machine.nodes.nodes[0].problem == "no lqx" else None
-
-        await until(failing)
+        await eventually(lambda: kernel.machine.nodes.nodes[0].problem == "no lqx")
 
 
 async def test_what_liqo_left_under_a_nodes_name_is_taken_over():
@@ -357,6 +334,6 @@ async def test_what_liqo_left_under_a_nodes_name_is_taken_over():
         await made.client.create(INTERNAL_NODES, body)
         assert await networkstatus.nodes(made.client) == ()
         async with written(made) as kernel:
-            await until(lambda: so(kernel.plans))
+            await eventually(lambda: bool(kernel.plans))
             found = (await nodes(made))["two"]
             assert (found["index"], found["address"]) == (2, "192.168.1.11")

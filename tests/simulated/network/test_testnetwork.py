@@ -86,10 +86,7 @@ async def pretending(client, say=word):
 
 
 async def gone(client):
-    async def look():
-        return await client.find(NAMESPACES, NAMESPACE) is None
-
-    await eventually(look)
+    await eventually(lambda: client.find(NAMESPACES, NAMESPACE), lambda found: found is None)
 
 
 async def test_it_tries_from_both_sides_and_leaves_nothing(client):

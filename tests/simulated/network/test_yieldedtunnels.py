@@ -26,8 +26,8 @@ from liqod.network.orders.tunnels import (
 from liqod.network.remotemachine import RemoteMachine
 from liqod.network.yieldedtunnels import YieldedTunnels
 from liqod.runtime.observable import Observable
-from tests.simulated.addressed import until
-from tests.simulated.network.test_overlay import fabric, so, two_nodes, written
+from tests.simulated.borrower import eventually
+from tests.simulated.network.test_overlay import fabric, two_nodes, written
 
 LEADER = "leader"
 
@@ -90,7 +90,7 @@ class Standby:
     async def asks(self, times: int) -> None:
         """Waits until the machine was asked so often what is there."""
         orders = self.machine.orders
-        await until(lambda: so(sum(isinstance(each, FindUnknown) for each in orders) >= times))
+        await eventually(lambda: sum(isinstance(each, FindUnknown) for each in orders) >= times)
 
 
 @asynccontextmanager
@@ -99,7 +99,7 @@ async def standing_by(
 ) -> AsyncIterator[Standby]:
     """A daemon at a node stands by, while one at the node ``one`` leads."""
     async with two_nodes() as made, written(made, LEADER):
-        await until(lambda: fabric(made))
+        await eventually(lambda: fabric(made))
         config = made.context.config
         settings = msgspec.structs.replace(config.network, node=node)
         context = dataclasses.replace(
@@ -117,7 +117,7 @@ async def standing_by(
 @pytest.mark.parametrize(("node", "address"), [("two", ""), ("", "192.168.1.11")])
 async def test_tunnels_end_where_the_leader_is_at_another_node(node: str, address: str):
     async with standing_by("milan", node=node, address=address) as it:
-        await until(lambda: so(it.machine.ended == ["milan", "turin"]))
+        await eventually(lambda: it.machine.ended == ["milan", "turin"])
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_they_stand_until_the_gateway_is_the_present_leader_s():
         assert it.machine.orders == []
         it.leader.set(LEADER)
         await it.asks(1)
-        await until(lambda: so(it.machine.ended == ["milan", "turin"]))
+        await eventually(lambda: it.machine.ended == ["milan", "turin"])
 
 
 async def test_where_there_are_none_nothing_is_ordered():
@@ -150,7 +150,7 @@ async def test_those_of_peers_that_are_not_known_any_more_end_too(fails: int):
     async with standing_by("milan", "gone", node="two", leader="next") as it:
         it.machine.fails = fails
         it.leader.set(LEADER)
-        await until(lambda: so(not it.machine.left))
+        await eventually(lambda: not it.machine.left)
         assert it.machine.ended[:2] == ["milan", "turin"]
 
 
@@ -159,6 +159,6 @@ async def test_it_is_asked_again_while_nothing_is_known_of_it(monkeypatch: pytes
     async with standing_by("milan", "gone", node="two", leader="next") as it:
         it.machine.unknown = 2
         it.leader.set(LEADER)
-        await until(lambda: so(not it.machine.left))
+        await eventually(lambda: not it.machine.left)
         asked = [each for each in it.machine.orders if isinstance(each, FindUnknown)]
         assert len(asked) == 1, "the kernel is asked no more than it has to be"

@@ -16,7 +16,8 @@ from liqod.model.network.ranges import Entrance
 from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, IPS
-from tests.simulated.addressed import SETTINGS, Rome, gone, rome, until
+from tests.simulated.addressed import SETTINGS, Rome, gone, rome
+from tests.simulated.borrower import eventually
 
 LETS_MILAN = SETTINGS + 'in_band = ["mil*"]\n'
 WAYS = (
@@ -58,7 +59,7 @@ async def entrances(peer: Peer, count: int) -> tuple[Entrance, ...]:
         ranges = peer.network.ranges
         return ranges.entrances if ranges is not None and len(ranges.entrances) == count else None
 
-    found: tuple[Entrance, ...] = await until(look)
+    found: tuple[Entrance, ...] = await eventually(look)
     return found
 
 
@@ -86,7 +87,7 @@ async def test_those_who_are_named_reach_the_api_server_and_nobody_else() -> Non
             async def moved() -> bool | None:
                 return (await entrances(milan, 2))[0].host == "172.20.0.11" or None
 
-            await until(moved)
+            await eventually(moved)
 
 
 async def test_those_whose_pods_may_reach_the_api_server_and_nobody_else() -> None:

@@ -12,7 +12,8 @@ from liqod.errors import ConfigError
 from liqod.model.network.ranges import Entrance
 from liqod.resources import CONFIGURATIONS, IPS
 from liqod.resources.networking import GATEWAY_SERVERS
-from tests.simulated.addressed import MILAN, SETTINGS, TURIN, Rome, gone, rome, until
+from tests.simulated.addressed import MILAN, SETTINGS, TURIN, Rome, gone, rome
+from tests.simulated.borrower import eventually
 from tests.simulated.reachability.test_inband import entrances, known, with_settings
 
 RELAYS = SETTINGS + 'relay = ["milan", "tur*"]\nrelay_rate = 40\n'
@@ -125,7 +126,7 @@ async def test_gateways_that_are_refused_or_carry_no_udp_are_not_opened() -> Non
                 ranges = milan.network.ranges
                 return (ranges is not None and bool(ranges.lent)) or None
 
-            await until(lent)
+            await eventually(lent)
             assert await entrances(milan, 0) == await entrances(turin, 0) == ()
 
 

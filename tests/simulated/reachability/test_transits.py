@@ -18,7 +18,8 @@ from liqod.network.ipam.peercidrs import PeerCIDRs
 from liqod.network.ipam.transits import CLOSED, name_of
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, IPS
-from tests.simulated.addressed import MILAN, SETTINGS, TURIN, Rome, gone, rome, until
+from tests.simulated.addressed import MILAN, SETTINGS, TURIN, Rome, gone, rome
+from tests.simulated.borrower import eventually
 from tests.simulated.reachability.test_inband import known, with_settings
 
 ALLOWED = SETTINGS + 'transit = [["milan", "turin"]]\ntransit_rate = 40\n'
@@ -49,7 +50,7 @@ class Three(msgspec.Struct, frozen=True):
             ranges = peer.network.ranges
             return ranges.transit if ranges is not None and len(ranges.transit) == count else None
 
-        found: tuple[TransitEntrance, ...] = await until(look)
+        found: tuple[TransitEntrance, ...] = await eventually(look)
         return found
 
     def publish(self, *addresses: str, user: str = "web") -> None:
@@ -158,7 +159,7 @@ async def test_one_for_which_the_external_range_has_no_address_is_told_so(
             ways = [transit.address("milan", "turin", each) for each in lacking]
             return lacking if len(lacking) == len(every) and not all(ways) else None
 
-        await until(told)
+        await eventually(told)
         refusals = {each: transit.refusal("milan", "turin", each) for each in every}
         assert {*refusals.values()} == {"", "this cluster's external range has no address left"}
         # As soon as there is one again, it is given.
@@ -169,7 +170,7 @@ async def test_one_for_which_the_external_range_has_no_address_is_told_so(
         async def given() -> str | None:
             return transit.address("milan", "turin", late)
 
-        await until(given)
+        await eventually(given)
         assert transit.refusal("milan", "turin", late) == ""
 
 
@@ -224,7 +225,7 @@ async def test_an_endpoint_concerns_its_reader_alone(monkeypatch: pytest.MonkeyP
             networks = [peer.network.ranges for peer in (found.milan, found.turin)]
             return all(each is not None and each.lent for each in networks) or None
 
-        await until(lent)
+        await eventually(lent)
         read.clear()
         base = found.host.rpartition(".")[0]
         found.publish(*(f"{base}.{last}" for last in range(10, 20)))
@@ -242,7 +243,7 @@ async def test_an_endpoint_concerns_its_reader_alone(monkeypatch: pytest.MonkeyP
             networks = [peer.network.ranges for peer in (found.milan, found.turin)]
             return all(each is not None and len(each.lent) == 2 for each in networks) or None
 
-        await until(lent_too)
+        await eventually(lent_too)
 
 
 async def test_it_goes_with_either_peer() -> None:
@@ -256,7 +257,7 @@ async def test_it_goes_with_either_peer() -> None:
                 marks = (await context.client.get(IPS, name, "liqo"))["metadata"]["annotations"]
                 return labels.TRANSIT_FROM not in marks or None
 
-            await until(closed)
+            await eventually(closed)
             transit, host = found.context.transit, found.host
 
             async def withdrawn(
@@ -264,7 +265,7 @@ async def test_it_goes_with_either_peer() -> None:
             ) -> bool | None:
                 return transit.address("milan", "turin", host) is None or None
 
-            await until(withdrawn)
+            await eventually(withdrawn)
             if peer == "turin":
                 refusal = transit.refusal("milan", "turin", host)
                 assert refusal == "turin is not joined"
@@ -305,7 +306,7 @@ async def test_it_goes_with_the_setting() -> None:
                 marks = await context.client.get(IPS, found.name, "liqo")
                 return labels.TRANSIT_FROM not in marks["metadata"]["annotations"] or None
 
-            await until(closed)
+            await eventually(closed)
             assert await now.opened(milan, 0) == ()
 
 
