@@ -30,7 +30,7 @@ from liqod.resources.networking import (
     PUBLIC_KEYS,
 )
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
-from tests.simulated.borrower import Json, eventually
+from tests.simulated.borrower import Json, condition, eventually
 from tests.simulated.lender import TENANT, Lender, installed_lender
 from tests.simulated.localmachine import LocalMachine
 from tests.simulated.network.test_gateways import MARKS, client, key, server
@@ -92,9 +92,6 @@ class Noting:
         self.did.append("remove")
         return []
 
-    async def listens(self) -> bool:
-        return self.heard is not None
-
     async def problem(self) -> str | None:
         return self.lacks or None
 
@@ -134,12 +131,8 @@ class Noting:
 
     async def until(self, *did: str) -> None:
         """Until exactly that was done since asked last."""
-
-        async def so() -> bool:
-            return self.did == list(did)
-
         try:
-            await eventually(so, seconds=10)
+            await eventually(lambda: self.did == list(did), seconds=10)
         except trio.TooSlowError:
             assert self.did == list(did)
         self.did.clear()
@@ -195,6 +188,28 @@ class Joined:
         admin = self.lender.admin
         await admin.patch(CONFIGURATIONS, "rome", status, TENANT, subresource="status")
 
+    async def begin(self, gateway: Kind = GATEWAY_SERVERS) -> None:
+        """Make all that a tunnel needs."""
+        await self.make(gateway, server() if gateway is GATEWAY_SERVERS else client())
+        await self.make(PUBLIC_KEYS, key())
+        await self.configure()
+
+    async def listens(self) -> Callable[[ProbeResult], None]:
+        """Wait until the tunnel is probed; tells it what the probes have found."""
+        return cast("Callable[[ProbeResult], None]", await eventually(lambda: self.machine.heard))
+
+    async def connect(self) -> None:
+        """Have the probes find the other side alive."""
+        (await self.listens())(ProbeResult(True, 0.001))
+        await self.shows("Connected")
+
+    async def refused(self, why: str) -> None:
+        """Wait until the server's gateway says why it is not accepted."""
+        await eventually(
+            lambda: self.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT),
+            lambda found: why in condition(found, "Accepted").get("message", ""),
+        )
+
     async def shows(self, value: str) -> None:
         await eventually(partial(self._is, value))
 
@@ -244,7 +259,5 @@ async def joined(
 
 
 async def stand(site: Joined, gateway: Kind = GATEWAY_SERVERS) -> None:
-    await site.make(gateway, server() if gateway is GATEWAY_SERVERS else client())
-    await site.make(PUBLIC_KEYS, key())
-    await site.configure()
+    await site.begin(gateway)
     await site.machine.until("begin", "up", "apply")

@@ -9,7 +9,6 @@ from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import Namespace
 from liqod.network.machine import tunnelcontrol
 from liqod.tunnel.probes.messages import ProbeResult
-from tests.simulated.borrower import eventually
 from tests.simulated.network.noting import joined, stand
 
 
@@ -25,10 +24,8 @@ async def test_connections_are_cut_and_let_be_while_the_tunnel_cannot_be_brought
 
         monkeypatch.setattr(peerplan, "plan", plan)
         await stand(site)
-        await eventually(site.machine.listens)
+        hear = await site.listens()
         site.machine.broken = "up"
-        hear = site.machine.heard
-        assert hear is not None
         hear(ProbeResult(False))
         await trio.sleep(tunnelcontrol.CUT + 60.0)
         assert laid == [False, True], "once, however often it is tried"

@@ -74,7 +74,11 @@ class Apart:
 
     async def stand(self) -> None:
         await stand(self.site)
-        await eventually(self.site.machine.listens)
+        await self.site.listens()
+
+    async def connect(self) -> None:
+        await self.stand()
+        await self.site.connect()
 
     def hear(self, *, alive: bool = True) -> None:
         """The probes come to a verdict."""
@@ -99,13 +103,11 @@ async def apart(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Apart]:
 
 async def test_a_machines_side_that_begins_anew_is_ordered_anew(monkeypatch):
     async with apart(monkeypatch) as both:
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
         await both.restart_machine()
         await both.site.machine.until(*DONE)
         assert both.count(ReadMachine) == 2
-        await eventually(both.site.machine.listens)
+        await both.site.listens()
         both.hear(alive=False)
         await both.site.shows("Connecting")
 
@@ -123,19 +125,13 @@ async def test_without_a_daemon_it_is_watched_and_healed(monkeypatch):
 
 async def test_a_daemon_that_begins_anew_disturbs_nothing_and_knows_how_it_is(monkeypatch):
     async with apart(monkeypatch) as both:
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
         await both.kill_daemon()
         network = both.site.lender.peer.network
         network.set_connected(None, "nobody looks")
         orders = both.count(TunnelOrder)
         both.start_daemon()
-
-        async def known() -> bool:
-            return network.connected is True
-
-        await eventually(known)
+        await eventually(lambda: network.connected is True)
         assert both.count(TunnelOrder) == orders + 1
         assert both.site.machine.did == []
 
@@ -145,11 +141,7 @@ async def test_what_ended_while_the_machines_side_was_not_there_ends_when_it_is(
         await both.stand()
         await both.local.end()
         await both.site.lender.admin.delete(GATEWAY_SERVERS, "rome", TENANT)
-
-        async def ordered() -> bool:
-            return both.count(EndTunnel) == 1
-
-        await eventually(ordered)
+        await eventually(lambda: both.count(EndTunnel) == 1)
         assert both.site.machine.did == []
         await both.local.begin()
         await both.site.machine.until("down", "remove")
@@ -160,17 +152,13 @@ async def test_what_ended_while_the_machines_side_was_not_there_ends_when_it_is(
 async def test_messages_may_take_their_time(monkeypatch, late: float):
     async with apart(monkeypatch) as both:
         both.local.late = late
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
         site = both.site
         await site.lender.admin.delete(GATEWAY_SERVERS, "rome", TENANT)
         await site.machine.until("down", "remove")
         await site.make(GATEWAY_SERVERS, server())
         await site.machine.until(*DONE)
-        await eventually(site.machine.listens)
-        both.hear()
-        await site.shows("Connected")
+        await site.connect()
 
 
 async def test_one_that_is_made_anew_while_it_ends_stands_in_the_end(monkeypatch):
@@ -179,25 +167,15 @@ async def test_one_that_is_made_anew_while_it_ends_stands_in_the_end(monkeypatch
         both.local.late = 0.2
         admin = both.site.lender.admin
         await admin.delete(PUBLIC_KEYS, "rome", TENANT)
-
-        async def ends() -> bool:
-            return both.count(EndTunnel) == 1
-
-        await eventually(ends)
+        await eventually(lambda: both.count(EndTunnel) == 1)
         await both.site.make(PUBLIC_KEYS, key())
-        await eventually(both.site.machine.listens)
-
-        async def stands() -> bool:
-            return both.site.machine.did[-2:] == ["up", "apply"]
-
-        await eventually(stands)
+        await both.site.listens()
+        await eventually(lambda: both.site.machine.did[-2:] == ["up", "apply"])
 
 
 async def test_at_rest_nothing_is_sent_each_second_and_who_looks_gets_figures(monkeypatch):
     async with apart(monkeypatch) as both:
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
         await trio.sleep(2.0)  # until what the verdict has turned is measured
         before = len(both.local.sent)
         await trio.sleep(10.0)
@@ -205,11 +183,7 @@ async def test_at_rest_nothing_is_sent_each_second_and_who_looks_gets_figures(mo
         network = both.site.lender.peer.network
         reports = both.count(TunnelReport)
         network.nudge()
-
-        async def fresh() -> bool:
-            return both.count(TunnelReport) > reports
-
-        await eventually(fresh)
+        await eventually(lambda: both.count(TunnelReport) > reports)
         facts = network.facts()
         assert facts is not None
         assert (facts.echo, facts.answers) == (0.0, True)
@@ -221,12 +195,7 @@ async def test_what_the_machine_can_do_from_now_on_is_taken_up(monkeypatch):
         both.local.host = lacking("missing: CAP_NET_ADMIN")
         assert (await both.local.remote.look()).problem
         await site.make(GATEWAY_SERVERS, server())
-
-        async def refused() -> str | None:
-            found = await site.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
-            return condition(found, "Accepted").get("message") or None
-
-        assert "CAP_NET_ADMIN" in await eventually(refused)
+        await site.refused("CAP_NET_ADMIN")
         both.local.host = can
         assert not (await both.local.remote.look()).problem
         await site.make(PUBLIC_KEYS, key())
@@ -236,9 +205,7 @@ async def test_what_the_machine_can_do_from_now_on_is_taken_up(monkeypatch):
 
 async def test_a_daemon_that_does_not_know_its_machine_takes_nothing_down(monkeypatch):
     async with apart(monkeypatch) as both:
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
         site = both.site
         await both.kill_daemon()
         before = await site.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
@@ -255,19 +222,13 @@ async def test_a_daemon_that_does_not_know_its_machine_takes_nothing_down(monkey
         assert facts.problem == "it has not answered"
         orders = both.count(TunnelOrder)
         both.local.remote.facts.set(can)
-
-        async def ordered() -> bool:
-            return both.count(TunnelOrder) > orders
-
-        await eventually(ordered)
+        await eventually(lambda: both.count(TunnelOrder) > orders)
         assert both.count(EndTunnel) == 0
 
 
 async def test_a_machine_whose_look_fails_keeps_its_tunnels(monkeypatch):
     async with apart(monkeypatch) as both:
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
 
         async def broken(around: Surroundings) -> GatewayHost:
             raise KeyError("a bug")
@@ -292,9 +253,7 @@ async def test_a_report_from_before_the_daemon_knew_its_role_counts_when_it_does
             await nursery.start(local.run)
             nursery.start_soon(partial(join, site.lender.peer, local.remote))
             await stand(site)
-            await eventually(site.machine.listens)
-            assert site.machine.heard is not None
-            site.machine.heard(ProbeResult(True, 0.001))
+            (await site.listens())(ProbeResult(True, 0.001))
             await site.lender.settled()
             assert not await site.lender.admin.list(CONNECTIONS)
             ours.set(GatewayState())
@@ -319,8 +278,6 @@ async def test_what_was_released_while_the_connection_was_lost_is_released_then(
 
 async def test_the_path_of_pods_is_passed_on(monkeypatch):
     async with apart(monkeypatch) as both:
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
         (report,) = [each for each in both.local.sent if isinstance(each, TunnelReport)][-1:]
         assert report.state.pods == PodPath(), "nothing measures it on this machine"

@@ -33,7 +33,7 @@ from liqod.resources.networking import (
 from liqod.runtime.observable import Observable
 from liqod.telemetry.events import TunnelChanged
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
-from tests.simulated.borrower import Json, condition, eventually
+from tests.simulated.borrower import Json, eventually
 from tests.simulated.lender import TENANT
 from tests.simulated.network.noting import ALIAS, Joined, joined, stand
 from tests.simulated.network.test_gateways import THEIRS, client, key, server
@@ -55,10 +55,8 @@ async def test_it_stands_in_whichever_order_the_objects_come(monkeypatch, gatewa
         assert spec.peer_public_key == THEIRS.public
         assert spec.side == ("server" if gateway is GATEWAY_SERVERS else "client")
         await site.shows("Connecting")
-        await eventually(site.machine.listens)
+        heard = await site.listens()
         assert site.lender.peer.network.connected is None, "nobody has judged it yet"
-        heard = site.machine.heard
-        assert heard is not None
         assert site.machine.tells().seen_as == (ALIAS, "10.72.0.0/16")
         heard(ProbeResult(True, 0.001))
         await site.shows("Connected")
@@ -78,9 +76,7 @@ async def remote(site: Joined) -> Json:
 async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch):
     async with joined(monkeypatch) as site:
         await stand(site)
-        await eventually(site.machine.listens)
-        heard = site.machine.heard
-        assert heard is not None
+        heard = await site.listens()
         # Room for all of a pool, nonsense, one that has a node in it: what was there stays.
         node = {"addresses": [{"type": "InternalIP", "address": "10.249.0.9"}]}
         await site.lender.admin.create(NODES, {"metadata": {"name": "one"}, "status": node})
@@ -92,15 +88,12 @@ async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch)
         # Whatever order they are told in, aliases stand in the order of those that are known.
         later = ClusterCidrs(("10.243.0.0/16", *first), ("10.70.0.0/16",))
         heard(ProbeResult(True, 0.001, hello=PeerHello(own=later)))
-
-        async def known() -> bool:
-            return bool((await remote(site))["pod"] == [*first, "10.243.0.0/16"])
-
-        await eventually(known)
+        known = [*first, "10.243.0.0/16"]
+        await eventually(lambda: remote(site), lambda found: found["pod"] == known)
         # None is taken back by being told no more.
         heard(ProbeResult(True, 0.001, hello=PeerHello(own=ClusterCidrs(first))))
         await site.lender.settled()
-        assert await known()
+        assert (await remote(site))["pod"] == known
 
 
 async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
@@ -109,10 +102,10 @@ async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
         await stand(site, GATEWAY_CLIENTS)
         told = {"metadata": {"annotations": {labels.WEBSOCKET: "443"}}}
         await site.lender.admin.patch(GATEWAY_CLIENTS, "rome", told, TENANT)
-        await eventually(site.machine.listens)
+        await site.listens()
         specs = site.machine.specs
         await eventually(partial(_uses, specs, 443))
-        await eventually(site.machine.listens)
+        await site.listens()
         assert site.machine.tells().websocket is None, "a client offers none"
         # An older one says nothing of it, and what was said last holds.
         for says, port in ((None, 443), (False, 0), (None, 0), (True, 443), (False, 0)):
@@ -137,32 +130,25 @@ async def _uses(specs: list[TunnelSpec], port: int) -> bool:
 async def test_a_server_tells_whether_it_takes_websockets(monkeypatch):
     async with joined(monkeypatch, carries=True) as site:
         await stand(site)
-        await eventually(site.machine.listens)
+        await site.listens()
         assert site.machine.tells().websocket is False
 
 
 async def test_a_peer_that_does_not_know_all_ranges_is_named(monkeypatch):
     async with joined(monkeypatch) as site:
         await stand(site)
-        await eventually(site.machine.listens)
-        heard = site.machine.heard
-        assert heard is not None
+        heard = await site.listens()
 
         async def said() -> str:
             found = await site.lender.admin.find(CONNECTIONS, "gw-rome", TENANT)
             return str((found or {}).get("metadata", {}).get("annotations", {}).get(labels.PODS))
 
-        async def named() -> bool:
-            return "rome does not know all of 10.244.0.0/16" in await said()
-
-        async def quiet() -> bool:
-            return not await named()
-
+        problem = "rome does not know all of 10.244.0.0/16"
         heard(ProbeResult(True, 0.001, hello=PeerHello(seen_as=("10.66.0.0/16",))))
-        await eventually(named)
-        assert (await said()).startswith("failed")
+        found = await eventually(said, lambda found: problem in found)
+        assert found.startswith("failed")
         heard(ProbeResult(True, 0.001, hello=PeerHello(seen_as=("10.66.0.0/16", "10.67.0.0/16"))))
-        await eventually(quiet)
+        await eventually(said, lambda found: problem not in found)
 
 
 @pytest.mark.parametrize("kind", [GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS], ids=str)
@@ -182,11 +168,7 @@ async def test_an_end_that_fails_is_said_and_tried_again_and_the_key_stays_until
         site.machine.stuck = "the namespace is busy"
         for kind in (GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS):
             await site.lender.admin.delete(kind, "rome", TENANT)
-
-        async def said() -> bool:
-            return site.lender.peer.network.why == "the namespace is busy"
-
-        await eventually(said)
+        await eventually(lambda: site.lender.peer.network.why == "the namespace is busy")
         await trio.sleep(3.0)
         assert await _kept(site, True)
         tries = sum(isinstance(each, EndTunnel) for each in site.local.sent)
@@ -273,10 +255,7 @@ async def test_what_others_disturb_is_applied_again(monkeypatch):
 async def test_what_is_lent_meanwhile_says_nothing_of_a_tunnel_that_stands(monkeypatch):
     async with joined(monkeypatch) as site:
         await stand(site)
-        await eventually(site.machine.listens)
-        assert site.machine.heard is not None
-        site.machine.heard(ProbeResult(True, latency=0.001))
-        await site.shows("Connected")
+        await site.connect()
         network = site.lender.peer.network
         before = network.ranges
         assert before is not None
@@ -291,9 +270,7 @@ async def test_what_is_lent_meanwhile_says_nothing_of_a_tunnel_that_stands(monke
 async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
     async with joined(monkeypatch) as site:
         await stand(site)
-        await eventually(site.machine.listens)
-        hear = site.machine.heard
-        assert hear is not None
+        hear = await site.listens()
         hear(ProbeResult(False))
         hear(ProbeResult(False))
         await site.machine.until("begin", "up", "apply")
@@ -308,9 +285,7 @@ async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
 async def test_what_the_machine_refuses_is_said_and_tried_again(monkeypatch):
     async with joined(monkeypatch) as site:
         site.machine.refuses = "no room for a route"
-        await site.make(GATEWAY_SERVERS, server())
-        await site.make(PUBLIC_KEYS, key())
-        await site.configure()
+        await site.begin()
         await site.shows("Error")
         assert site.lender.peer.network.why == "no room for a route"
         site.machine.refuses = ""
@@ -328,9 +303,7 @@ def ladder(site: Joined) -> dict[str, Finding | None]:
 async def test_a_backend_that_breaks_is_named_before_the_firewall(monkeypatch, function: str):
     async with joined(monkeypatch) as site:
         site.machine.broken = function
-        await site.make(GATEWAY_SERVERS, server())
-        await site.make(PUBLIC_KEYS, key())
-        await site.configure()
+        await site.begin()
 
         async def is_named() -> bool:
             found = ladder(site)
@@ -341,11 +314,7 @@ async def test_a_backend_that_breaks_is_named_before_the_firewall(monkeypatch, f
         await eventually(is_named)
         assert "ValueError: boom" in site.machine.calls.troubles()["the network rope"]
         site.machine.broken = ""
-
-        async def is_over() -> bool:
-            return not site.machine.calls.troubles()
-
-        await eventually(is_over)
+        await eventually(lambda: not site.machine.calls.troubles())
 
 
 async def test_a_key_that_cannot_be_any_more_ends_it(monkeypatch):
@@ -366,12 +335,7 @@ async def test_where_no_network_can_be_the_gateway_says_which_part_is_missing(mo
         site.machine.machine = lambda: lacking("missing: CAP_NET_ADMIN")  # type: ignore[method-assign]
         await site.start()
         await site.make(GATEWAY_SERVERS, server())
-
-        async def told() -> str | None:
-            found = await site.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
-            return condition(found, "Accepted").get("message") or None
-
-        assert "CAP_NET_ADMIN" in await eventually(told)
+        await site.refused("CAP_NET_ADMIN")
         assert site.machine.did == []
 
 

@@ -16,16 +16,12 @@ async def test_a_report_counts_no_more_once_none_follows_it(monkeypatch: pytest.
     monkeypatch.setattr(tunnelcontroller, "SILENT", 0.3)
     async with joined(monkeypatch) as site:
         await stand(site)
-        await eventually(site.machine.listens)
-        heard, network = site.machine.heard, site.lender.peer.network
-        assert heard is not None
+        heard, network = await site.listens(), site.lender.peer.network
         heard(ProbeResult(True, 0.001))
-
-        async def is_silent() -> bool:
-            found = network.facts()
-            return found is not None and "has reported nothing for" in found.device
-
-        await eventually(is_silent)
+        await eventually(
+            network.facts,
+            lambda found: found is not None and "has reported nothing for" in found.device,
+        )
         await site.shows("Connecting")
         shown = network.facts()
         assert shown is not None

@@ -89,9 +89,7 @@ async def standing(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Apart]:
     async with apart(monkeypatch) as both:
         both.local.look = program(both.site.machine)
         await both.local.remote.look()
-        await both.stand()
-        both.hear()
-        await both.site.shows("Connected")
+        await both.connect()
         yield both
 
 
@@ -107,11 +105,9 @@ async def stays(both: Apart) -> None:
 async def attended(both: Apart, within: float) -> None:
     """Until the tunnel is attended by the program that was begun last."""
     machine = both.site.machine
-
-    async def done() -> bool:
-        return tuple(machine.did[-3:]) == DONE and machine.heard is not None
-
-    await eventually(done, seconds=within)
+    await eventually(
+        lambda: tuple(machine.did[-3:]) == DONE and machine.heard is not None, seconds=within
+    )
     await stays(both)
 
 
@@ -187,11 +183,10 @@ async def test_a_new_daemon_waits_for_a_backend_that_a_new_program_cannot_ask(
             assert SILENT in facts.waits
             assert not both.site.machine.did, "it is not known whether it can be had"
         await attended(both, AGAIN.first + 1.0)
-
-        async def known() -> bool:
-            return set(both.local.remote.facts.now.backends) == set(NAMES)
-
-        await eventually(known, seconds=AGAIN.first + 1.0)
+        await eventually(
+            lambda: set(both.local.remote.facts.now.backends) == set(NAMES),
+            seconds=AGAIN.first + 1.0,
+        )
         await stays(both)
 
 

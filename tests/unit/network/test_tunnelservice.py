@@ -32,6 +32,7 @@ from liqod.network.orders.tunnels import (
     Surroundings,
     SweepUnknown,
     TunnelEnded,
+    TunnelMessage,
     TunnelNews,
     TunnelReport,
     UnknownFound,
@@ -150,8 +151,7 @@ async def serving(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.run)
         if looks:
-            service.receive(ReadMachine(1))
-            await settled()
+            await carried_out(service, ReadMachine(1))
             assert machine.answers() == [MachineRead(1, FACTS)]
             machine.news.clear()
         yield machine, service
@@ -162,13 +162,18 @@ async def settled() -> None:
     await wait_all_tasks_blocked(0.01)
 
 
+async def carried_out(service: TunnelService, *orders: TunnelMessage) -> None:
+    """Orders something, and waits until all is done that can be."""
+    for order in orders:
+        service.receive(order)
+    await settled()
+
+
 async def test_orders_wait_until_the_machine_was_looked_at_and_the_kernel_is_watched_then():
     async with serving(looks=False) as (machine, service):
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         assert (machine.did, machine.watched) == ([], 0)
-        service.receive(ReadMachine(7))
-        await settled()
+        await carried_out(service, ReadMachine(7))
         assert machine.did == [("up", "milan"), ("apply", "milan")]
         assert machine.watched == 1
         assert MachineRead(7, FACTS) in machine.news
@@ -190,15 +195,12 @@ async def test_what_comes_before_it_runs_is_carried_out_then():
 
 async def test_the_same_order_again_is_reported_and_nothing_is_done():
     async with serving() as (machine, service):
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         done, reports = list(machine.did), len(machine.news)
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         assert machine.did == done
         assert len(machine.news) == reports + 1, "a daemon that has begun anew knows how it is"
-        service.receive(LENDS)
-        await settled()
+        await carried_out(service, LENDS)
         assert machine.did == [*done, ("up", "milan"), ("apply", "milan")]
 
 
@@ -233,49 +235,39 @@ async def test_a_failure_is_one_peers_and_is_told(error: Exception, autojump_clo
 
 async def test_an_order_that_cannot_be_is_refused_and_the_one_before_it_stands():
     async with serving() as (machine, service):
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         machine.did.clear()
-        service.receive(replace(ORDER, gateway=replace(GATEWAY, mtu=68)))
-        await settled()
+        await carried_out(service, replace(ORDER, gateway=replace(GATEWAY, mtu=68)))
         assert machine.did == []
         report = machine.news[-1]
         assert isinstance(report, TunnelReport)
         assert "the MTU 68" in report.state.why
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         assert machine.told("milan")[-1] == "Connecting"
 
 
 async def test_an_end_is_answered_when_all_is_gone():
     async with serving() as (machine, service):
-        for each in (ORDER, OSLO):
-            service.receive(each)
-        await settled()
+        await carried_out(service, ORDER, OSLO)
         machine.did.clear()
         machine.held = trio.Event()
-        service.receive(EndTunnel(5, "milan"))
-        await settled()
+        await carried_out(service, EndTunnel(5, "milan"))
         assert machine.answers() == []
         machine.held.set()
         await settled()
         assert machine.did == [("down", "milan"), ("remove", "milan")]
         assert machine.answers() == [TunnelEnded(5)]
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         assert machine.did[2:] == [("up", "milan"), ("apply", "milan")]
 
 
 async def test_what_is_ordered_during_an_end_comes_after_it():
     async with serving() as (machine, service):
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         machine.did.clear()
         machine.held = trio.Event()
-        service.receive(EndTunnel(5, "milan"))
-        await settled()
-        service.receive(LENDS)
-        await settled()
+        await carried_out(service, EndTunnel(5, "milan"))
+        await carried_out(service, LENDS)
         machine.held.set()
         await settled()
         assert [what for what, _ in machine.did] == ["down", "remove", "up", "apply"]
@@ -284,12 +276,9 @@ async def test_what_is_ordered_during_an_end_comes_after_it():
 
 async def test_ends_come_before_what_is_ordered_in_the_same_breath():
     async with serving() as (machine, service):
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         machine.did.clear()
-        for each in (EndTunnel(5, "milan"), EndTunnel(6, "milan"), ORDER):
-            service.receive(each)
-        await settled()
+        await carried_out(service, EndTunnel(5, "milan"), EndTunnel(6, "milan"), ORDER)
         assert [what for what, _ in machine.did] == ["down", "remove", "up", "apply"]
         assert machine.answers() == [TunnelEnded(5), TunnelEnded(6)]
 
@@ -297,14 +286,11 @@ async def test_ends_come_before_what_is_ordered_in_the_same_breath():
 async def test_an_end_that_fails_says_why_and_may_be_ordered_again():
     async with serving() as (machine, service):
         machine.refuses["milan"] = NetworkError("busy")
-        service.receive(EndTunnel(5, "milan"))
-        await settled()
+        await carried_out(service, EndTunnel(5, "milan"))
         machine.refuses["milan"] = ValueError("a bug")
-        service.receive(EndTunnel(6, "milan"))
-        await settled()
+        await carried_out(service, EndTunnel(6, "milan"))
         machine.refuses.clear()
-        service.receive(EndTunnel(7, "milan"))
-        await settled()
+        await carried_out(service, EndTunnel(7, "milan"))
         assert machine.answers() == [
             TunnelEnded(5, "busy"),
             TunnelEnded(6, "a bug"),
@@ -316,8 +302,7 @@ async def test_a_standby_whose_tunnel_cannot_be_quiet_has_nothing_until_it_takes
     async with serving() as (machine, service):
         machine.role.others = True
         machine.role.set(UNKNOWN)
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         assert machine.did == [], "which machine is the gateway will be known in a moment"
         machine.role.set(STANDBY)
         await settled()
@@ -330,33 +315,27 @@ async def test_a_standby_whose_tunnel_cannot_be_quiet_has_nothing_until_it_takes
 async def test_only_what_is_unknown_is_found_and_swept():
     async with serving() as (machine, service):
         machine.left = ["milan", "oslo", "forgotten", "late"]
-        service.receive(ORDER)
-        await settled()
-        service.receive(FindUnknown(3, ("oslo", "milan")))
-        await settled()
+        await carried_out(service, ORDER)
+        await carried_out(service, FindUnknown(3, ("oslo", "milan")))
         found = machine.answers()[-1]
         wanted = tuple(PeerNames("rome", each).hash for each in ("forgotten", "late"))
         assert found == UnknownFound(3, wanted)
         machine.did.clear()
-        service.receive(SweepUnknown(4, found.found, ("oslo", "milan", "late")))
-        await settled()
+        await carried_out(service, SweepUnknown(4, found.found, ("oslo", "milan", "late")))
         assert machine.answers()[-1] == UnknownSwept(4, ("liqod rome/forgotten",))
         assert [what for what, _ in machine.did] == ["down", "remove"]
         machine.refuses["forgotten"] = NetworkError("busy")
-        service.receive(SweepUnknown(5, found.found, ()))
-        await settled()
+        await carried_out(service, SweepUnknown(5, found.found, ()))
         assert machine.answers()[-1] == UnknownSwept(5, (), "busy")
 
 
 async def test_one_that_an_earlier_daemon_ordered_is_swept_as_well_and_attended_no_more():
     async with serving() as (machine, service):
         machine.left = ["milan"]
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         machine.did.clear()
         digits = PeerNames("rome", "milan").hash
-        service.receive(SweepUnknown(4, (digits,), ("oslo",)))
-        await settled()
+        await carried_out(service, SweepUnknown(4, (digits,), ("oslo",)))
         assert UnknownSwept(4, ("liqod rome/milan",)) in machine.news
         assert machine.did == [("down", "milan"), ("remove", "milan")]
         machine.role.set(STANDBY)
@@ -367,22 +346,18 @@ async def test_one_that_an_earlier_daemon_ordered_is_swept_as_well_and_attended_
 
 async def test_what_is_released_stays_and_nobody_attends_it():
     async with serving() as (machine, service):
-        for each in (ORDER, OSLO):
-            service.receive(each)
-        await settled()
+        await carried_out(service, ORDER, OSLO)
         machine.did.clear()
         machine.held = trio.Event()
         service.receive(EndTunnel(5, "oslo"))
-        service.receive(ReleaseTunnels())
-        await settled()
+        await carried_out(service, ReleaseTunnels())
         machine.role.set(STANDBY)
         machine.held.set()
         await settled()
         assert machine.did == [("down", "oslo"), ("remove", "oslo")], "but for an end"
         assert TunnelEnded(5) in machine.news
         machine.role.set(ACTIVE)
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         assert machine.did[2:] == [("up", "milan"), ("apply", "milan")]
 
 
@@ -399,8 +374,7 @@ async def test_a_look_that_fails_says_so_and_the_next_may_not():
     async with trio.open_nursery() as nursery:
         nursery.start_soon(service.run)
         for number in (1, 2):
-            service.receive(ReadMachine(number))
-            await settled()
+            await carried_out(service, ReadMachine(number))
         nursery.cancel_scope.cancel()
     assert machine.answers() == [
         MachineRead(1, MachineFacts(problem="'a bug'", unknown=True)),
@@ -425,8 +399,7 @@ async def test_the_machines_programs_are_watched_as_long_as_it_is():
         await settled()
         assert not watched, "it is not known yet what it has"
         for number in (1, 2):
-            service.receive(ReadMachine(number))
-            await settled()
+            await carried_out(service, ReadMachine(number))
         assert (len(watched), machine.watched) == (1, 1)
         nursery.cancel_scope.cancel()
 
@@ -438,8 +411,7 @@ async def test_one_that_begins_anew_adopts_what_is_ordered_anew():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(service.run)
             service.receive(ReadMachine(number))
-            service.receive(ORDER)
-            await settled()
+            await carried_out(service, ORDER)
             nursery.cancel_scope.cancel()
     assert [what for what, _ in machine.did] == ["up", "apply"] * 2, "and nothing is taken down"
 
@@ -448,15 +420,13 @@ async def test_a_tunnel_that_would_take_the_way_to_the_api_server_is_ended_and_n
     [alias, *_] = ORDER.ranges.seen.pod
     reserved = ReservedAddresses(api_servers=(str(ip_network(alias)[5]),))
     async with serving() as (machine, service):
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         machine.did.clear()
         service.reserve(reserved)
         await settled()
         assert ("down", "milan") in machine.did
         machine.did.clear()
-        service.receive(ORDER)
-        await settled()
+        await carried_out(service, ORDER)
         assert machine.did == []
         said = [each.state.why for each in machine.news if isinstance(each, TunnelReport)]
         assert any("API server in it" in each for each in said), said
