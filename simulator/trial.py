@@ -10,7 +10,7 @@ namespace map and the virtual node are written as the daemons would, and the ide
 administrator's. No Kubernetes, no root, no network but the loopback; a second or two for each.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any, cast
@@ -38,13 +38,12 @@ from liqod.reflection.statuscleanup import Retractions
 from liqod.resources import NAMESPACE_MAPS, NAMESPACE_OFFLOADINGS, VIRTUAL_NODES, crdmanifests
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
+from simulator.waiting import eventually
 
 Json = dict[str, Any]
 TENANT = "liqo-tenant-milan"
 SHOP = "shop"
 THERE = "shop-rome"
-FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.2
-"""Seconds between two questions of :func:`eventually`, growing."""
 
 
 class Switch:
@@ -249,12 +248,11 @@ class Pair:
         seconds: float = 30.0,
     ) -> Json:
         """The object, as soon as it is there and ``holds`` is true of it."""
-
-        async def look() -> Json | None:
-            found = await (client or self.there).find(kind, name, namespace)
-            return found if found is not None and holds(found) else None
-
-        found: Json = await eventually(look, seconds=seconds)
+        found: Json = await eventually(
+            lambda: (client or self.there).find(kind, name, namespace),
+            lambda found: found is not None and holds(found),
+            seconds=seconds,
+        )
         return found
 
     async def goes(
@@ -267,11 +265,11 @@ class Pair:
         seconds: float = 30.0,
     ) -> None:
         """Wait until it is not there any more."""
-
-        async def look() -> bool:
-            return await (client or self.there).find(kind, name, namespace) is None
-
-        await eventually(look, seconds=seconds)
+        await eventually(
+            lambda: (client or self.there).find(kind, name, namespace),
+            lambda found: found is None,
+            seconds=seconds,
+        )
 
 
 def mapped_namespace(name: str) -> Json:
@@ -310,27 +308,6 @@ async def context_of(
             addressing=Addressing(("10.10.0.0/16",), ("10.20.0.0/16",)),
         )
         nursery.cancel_scope.cancel()
-
-
-async def eventually(
-    ask: Callable[[], Any], so: Callable[[Any], Any] | None = None, *, seconds: float = 60.0
-) -> Any:
-    """The first answer that counts. Raises TooSlowError.
-
-    Args:
-        ask: gives an answer, at once or to be awaited.
-        so: true for one that counts; where it is left out, all do but None and False.
-    """
-    pause = FIRST_PAUSE
-    with trio.fail_after(seconds):
-        while True:
-            answer = ask()
-            if isinstance(answer, Awaitable):
-                answer = await answer
-            if so(answer) if so is not None else answer is not None and answer is not False:
-                return answer
-            await trio.sleep(pause)
-            pause = min(pause * 1.2, LONGEST_PAUSE)
 
 
 async def define(client: Client) -> None:

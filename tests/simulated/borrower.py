@@ -17,8 +17,8 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, VIRTUAL_NODES
 from liqod.telemetry.hub import Hub
 from simulator.trial import Switch as Switch
 from simulator.trial import define as define
-from simulator.trial import eventually as eventually
 from simulator.trial import served as served
+from simulator.waiting import eventually as eventually
 
 Json = dict[str, Any]
 HARD = {"cpu": "20", "memory": "80Gi", "pods": "100"}

@@ -22,7 +22,7 @@ from liqod.network.orders.greeting import CALLS, Admitted
 from liqod.runtime import account
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.sharedport import DAEMON, TAKEN
-from simulator.trial import eventually
+from simulator.waiting import eventually
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
 from tests.unit.sharedports import (
     NOBODY,
