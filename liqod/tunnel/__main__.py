@@ -29,7 +29,7 @@ from liqod.tunnel.packets import Tun
 from liqod.tunnel.probes.attendance import ProbeAttendance
 from liqod.tunnel.probes.echoes import echo
 from liqod.tunnel.tunnel import CarriedTunnel
-from liqod.tunnel.wanted import MOST_FILES, VERSION, TunnelReport, TunnelRequest
+from liqod.tunnel.wanted import MOST_FILES, OLDEST, VERSION, TunnelReport, TunnelRequest
 
 ASKED_WITHIN: Final = 5.0
 UNUSED: Final = 10.0
@@ -221,6 +221,7 @@ class Process:
         return msgspec.structs.replace(
             found,
             version=VERSION,
+            oldest=OLDEST,
             tunnels=len(self._tunnels) + self._attended,
             ports=self._ports.numbers,
             called=self._ports.called,

@@ -15,7 +15,9 @@ from liqod.sharedport import CALLS
 from liqod.tunnel.probes.orders import EchoOrder, ProbeOrder
 
 VERSION: Final = 5
-"""Of the requests; a process of another one is replaced."""
+"""Of the requests that this release sends."""
+OLDEST: Final = 5
+"""The oldest version of requests that this release's process does."""
 MOST: Final = 1 << 20
 """Bytes of a request, and of an answer; the certificates of a proxy's issuers are in it."""
 MOST_FILES: Final = 250
@@ -152,7 +154,8 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer.
 
     Attributes:
-        version: of the process's requests.
+        version: of the requests of the process's release.
+        oldest: version of requests that it does.
         tunnels: number of its tunnels, and of what it does besides.
         ports: at which it listens.
         called: by their ports, ids of the clusters whose daemons are called there.
@@ -168,6 +171,7 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     version: int = 0
+    oldest: int = 0
     tunnels: int = 0
     ports: tuple[int, ...] = ()
     called: dict[int, str] = {}
@@ -180,6 +184,11 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
     dropped: int = 0
     refused: int = 0
     error: str = ""
+
+    @property
+    def fits(self) -> bool:
+        """True if the process does the requests of this release, and all of them."""
+        return self.oldest <= VERSION <= self.version
 
 
 _requests = msgspec.json.Decoder(TunnelRequest)

@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 
 import trio
 
+from liqod.errors import NetworkError
 from liqod.plugins.network import processes, uapi
 from liqod.plugins.providers import Host
 from liqod.runtime.ownfolder import own_folder
@@ -41,6 +42,12 @@ FORBIDDEN: Final = (
 CALLED: Final = (
     "the daemon of the cluster {} is called there: give this one another port ([handshake] port)"
 )
+OTHER: Final = (
+    "the program on this machine was replaced by another release, whose tunnels' process does not "
+    "do what this liqod node requests: restart liqod node"
+)
+HANGS: Final = "does not answer"
+OLDER: Final = "is of an older release"
 READY_DEADLINE: Final = 10.0
 """Seconds for the process to answer, once it is begun."""
 PATIENCE: Final = 5.0
@@ -82,27 +89,31 @@ class MachineProcess:
         return await uapi.process(self.control)
 
     async def have(self) -> TunnelReport:
-        """Have a process of this release that answers; its answer. The caller has the turn.
+        """Have a process that answers and does these requests; its answer. The caller has the turn.
 
-        One of another release is replaced, and so is one that hangs: the tunnels that it had are
-        made anew by their owners, which see that their interfaces are gone.
+        Another one is replaced: the tunnels that it had are made anew by their owners, which see
+        that their interfaces are gone.
 
         Raises:
-            NetworkError: it has ended, was not ready in time, or has no folder for its socket.
-            OSError: it cannot be begun.
+            NetworkError: it has ended, was not ready in time, has no folder for its socket, or is
+                of a release that does other requests.
+            OSError: it cannot be begun, or does not answer.
         """
         found, _ = await self._look(PATIENCE)
-        if found is not None and found.version == wanted.VERSION:
+        if found is not None and found.fits:
             return found
         own_folder(self.control.parent)
         async with _alone(self.control.with_suffix(".lock")):
             # Once more: another program may have begun it.
             found, hangs = await self._look(ANSWERS)
-            if found is not None and found.version == wanted.VERSION:
+            if found is not None and found.fits:
                 return found
             await self.end(hangs=hangs)
             await self._begin()
-        return TunnelReport()
+        found, _ = await self.ask(TunnelRequest(wanted.STATUS))
+        if not found.fits:
+            raise NetworkError(OTHER)
+        return found
 
     async def _look(self, patience: float) -> tuple[TunnelReport | None, bool]:
         """How the process is, None where none answers; and whether it hangs."""
@@ -126,26 +137,33 @@ class MachineProcess:
         )
 
     async def watch(self) -> NoReturn:
-        """End the process whenever it hangs, until cancelled: who has work for it begins another.
+        """End the process whenever it hangs, until cancelled, and one of an older release at first.
 
-        All who wait for it notice at once, since their connections break.
+        Another is begun by those that have work for it: they notice at once, since their
+        connections break. Later the older one is another program's, which would begin it again.
         """
+        first = True
         while True:
             await trio.sleep(LOOKED)
-            if not await self._hangs():
-                continue
-            async with self.turn:
-                # Once more: this program itself may have been stopped, or another one is there now.
-                if await self._hangs():
-                    log.warning("the tunnels' process does not answer, and is ended")
-                    await self.end(hangs=True)
+            if await self._fault(older=first):
+                async with self.turn:
+                    # This program itself may have been stopped, or another process is there now.
+                    if fault := await self._fault(older=first):
+                        log.warning("the tunnels' process %s, and is ended", fault)
+                        await self.end(hangs=fault == HANGS)
+            first = False
 
-    async def _hangs(self) -> bool:
+    async def _fault(self, *, older: bool) -> str:
+        """The reason for which the process is to be ended; empty where there is none, or it.
+
+        Args:
+            older: whether an older release is one.
+        """
         try:
-            await self.ask(TunnelRequest(wanted.STATUS), patience=ANSWERS)
+            found, _ = await self.ask(TunnelRequest(wanted.STATUS), patience=ANSWERS)
         except OSError as error:
-            return isinstance(error, TimeoutError)  # else there is none, or it is just ending
-        return False
+            return HANGS if isinstance(error, TimeoutError) else ""  # it may be just ending
+        return OLDER if older and found.version < wanted.VERSION else ""
 
     async def end(self, *, hangs: bool = False) -> None:
         """End the process, if there is one; at once where it hangs."""

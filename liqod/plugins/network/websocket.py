@@ -31,7 +31,7 @@ from liqod.plugins.providers import (
     TunnelStatus,
 )
 from liqod.tunnel.packets import MOST_SEGMENTS, open_device
-from liqod.tunnel.wanted import VERSION, Wanted
+from liqod.tunnel.wanted import Wanted
 
 PORT = 443
 TUN = Path("/dev/net/tun")
@@ -114,7 +114,7 @@ class WebsocketTunnel:
         said, link = await self._program.status(), await self._interface.find()
         if said is None or link is None:
             return None
-        if said.version != VERSION:
+        if not said.fits:
             return TunnelStatus(path="websocket", why="its process is of another release")
         return TunnelStatus(
             path="websocket",

@@ -47,7 +47,7 @@ class TunnelProcess:
             found, _ = await self.machine.ask(TunnelRequest(wanted.STATUS, self.name))
         except OSError:
             return None
-        is_there = found.digest is not None or found.version != wanted.VERSION
+        is_there = found.digest is not None or not found.fits
         return found if is_there else None
 
     async def be(self, what: Wanted, device: Callable[[], Awaitable[int]]) -> TunnelReport:
@@ -62,7 +62,7 @@ class TunnelProcess:
                 that it needs cannot be opened.
         """
         found = await self.status()
-        there = found is not None and found.version == wanted.VERSION
+        there = found is not None and found.fits
         if there and found is not None and found.digest == what.digest:
             return found
         await self._retire()

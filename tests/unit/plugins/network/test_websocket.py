@@ -184,8 +184,9 @@ async def test_somebody_elses_process_hears_no_key(
     assert len(begun) == 1
 
 
+@pytest.mark.parametrize("version", [VERSION - 1, VERSION + 1], ids=["older", "newer"])
 async def test_to_look_at_one_of_another_release_ends_nothing(
-    tunnel: WebsocketTunnel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tunnel: WebsocketTunnel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ):
     ended: list[int] = []
 
@@ -193,7 +194,7 @@ async def test_to_look_at_one_of_another_release_ends_nothing(
         ended.append(process)
 
     monkeypatch.setattr(processes, "end", end)
-    async with process(tmp_path, version=VERSION + 1):
+    async with process(tmp_path, version=version, oldest=version):
         status = await tunnel.status()
         assert status is not None
         assert "another release" in status.why
