@@ -34,8 +34,6 @@ from liqod.kube.credentials import credentials
 from liqod.kube.http.resolver import HostResolver
 from liqod.model.crossing.addresses import parse
 from liqod.network.dataplane.kernel import capabilities
-from liqod.network.machine.machineside import MachineSide
-from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.machineprogram import MachineProgram
 from liqod.network.overlay.agent import NodeAgent
 from liqod.network.overlay.kernel import NodeKernel
@@ -203,7 +201,7 @@ class NodeDaemon:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(Supervision(self._kernel.run, self._unheard).forever)
             servers = _ApiServers(client.server)
-            nursery.start_soon(_reserve, servers, machine.side)
+            nursery.start_soon(_reserve, servers, machine)
             self._agent = NodeAgent(
                 _Host(Informers(client, nursery)),
                 client,
@@ -213,6 +211,7 @@ class NodeDaemon:
                 servers.look,
                 self._report,
                 machine,
+                self._config.network.reserved,
             )
             await self._agent.run()
 
@@ -284,7 +283,7 @@ class _ApiServers:
         return self._found
 
 
-async def _reserve(servers: _ApiServers, side: MachineSide) -> None:
+async def _reserve(servers: _ApiServers, machine: MachineProgram) -> None:
     """Have no tunnel take the way to the API server, as soon as that is known."""
     while True:
         try:
@@ -296,7 +295,7 @@ async def _reserve(servers: _ApiServers, side: MachineSide) -> None:
     for address in found:
         with suppress(OSError):  # there is no way to that one
             own.append(source_address(address))
-    side.reserve(ReservedAddresses(api_servers=found, own=tuple(own)))
+    machine.reserve(found, tuple(own))
 
 
 async def _until_signalled(scope: trio.CancelScope) -> None:

@@ -30,6 +30,7 @@ from liqod.network.loadedbackends import load_backends, loaded_backends
 from liqod.network.machine import callrelay
 from liqod.network.machine.machineside import MachineSide
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket, deny
+from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.machinesocketdial import calls_socket
 from liqod.network.orders.greeting import SOCKET
 from liqod.network.orders.tunnels import BackendTrouble, Surroundings
@@ -67,6 +68,7 @@ class MachineProgram:
         self._plugins = PluginHost(Plugins())
         self._capabilities: HostCapabilities | None = None
         self.side = MachineSide(self._equip, troubles=self._troubles, node=node)
+        self.reserve()
 
     async def run(self) -> NoReturn:
         """Keep what is ordered until cancelled, which ends nothing.
@@ -77,6 +79,16 @@ class MachineProgram:
             nursery.start_soon(self.side.run)
             nursery.start_soon(self._listen)
         raise AssertionError("the machine's side ends by cancellation only")
+
+    def reserve(self, api_servers: tuple[str, ...] = (), own: tuple[str, ...] = ()) -> None:
+        """Have no tunnel take these addresses, nor those that the configuration reserves.
+
+        Args:
+            api_servers: at which this machine reaches its API server.
+            own: from which it does.
+        """
+        ranges = self._settings.reserved
+        self.side.reserve(ReservedAddresses(api_servers=api_servers, own=own, ranges=ranges))
 
     @property
     def ordered(self) -> bool:

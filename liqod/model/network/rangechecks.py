@@ -98,6 +98,16 @@ def refuse_range(text: str, nodes: Collection[str] = frozenset(), api_server: st
     return ""
 
 
+def refuse_overlap(text: str, reserved: Iterable[str]) -> str:
+    """The reason to refuse a valid range that overlaps reserved ones; empty where it does not."""
+    network = ipaddress.ip_network(text)
+    for each in reserved:
+        kept = ipaddress.ip_network(each)
+        if kept.version == network.version and kept.overlaps(network):
+            return f"{text} overlaps {each}, which [network] reserved keeps on this machine"
+    return ""
+
+
 def refuse_lent(address: str, nodes: Collection[str] = frozenset(), api_server: str = "") -> str:
     """The reason why an address of this cluster may not be lent to peers; empty where it may.
 

@@ -16,6 +16,7 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.watched import Watched
 from liqod.model.crossing.addresses import parse
+from liqod.model.network import rangechecks
 from liqod.model.network.apiaddress import place_of
 from liqod.model.network.ranges import (
     MOST_TRANSIT,
@@ -221,7 +222,7 @@ class PeerCIDRs(Controller[str]):
         for key, found in self._others():
             if is_opened(key, found.metadata.labels, self.peer.context.namespace):
                 continue
-            if parse(found.spec.ip) and found.status.ip:
+            if found.status.ip and not rangechecks.refuse_lent(found.spec.ip):
                 yield found
 
     def _others(self) -> Iterator[tuple[Key, PeerIP]]:

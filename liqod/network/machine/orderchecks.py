@@ -38,10 +38,12 @@ class ReservedAddresses(msgspec.Struct, frozen=True):
     Attributes:
         api_servers: at which it reaches its API server.
         own: from which it does.
+        ranges: by its own configuration.
     """
 
     api_servers: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
+    ranges: tuple[str, ...] = ()
 
 
 def problem(order: TunnelOrder, reserved: ReservedAddresses | None = None) -> str:
@@ -83,6 +85,8 @@ def _problems(order: TunnelOrder, reserved: ReservedAddresses) -> Iterator[str]:
         for server in reserved.api_servers or ("",):
             if found := rangechecks.refuse_range(each, reserved.own, server):
                 yield found
+        if found := rangechecks.refuse_overlap(each, reserved.ranges):
+            yield found
 
 
 def _of_gateway(gateway: Gateway) -> Iterator[str]:
@@ -112,6 +116,7 @@ def _of_ranges(ranges: PeerRanges) -> Iterator[str]:
         if found := rangechecks.refuse_ranges(theirs):
             yield found
     yield from _addresses((*ranges.lent, *ranges.lent.values(), *ranges.unmasked))
+    yield from filter(None, map(rangechecks.refuse_lent, ranges.lent.values()))
     yield from _of_entrances(ranges.entrances)
     yield from _of_transit(ranges)
 

@@ -82,6 +82,7 @@ class NodeAgent(Controller[str]):
         api_servers: gives the addresses at which this node reaches its API server.
         report: notified of its present work, for people, and whether it has applied all there is.
         tunnels: those of this program.
+        reserved: ranges that no peer's alias may overlap on this node, by its own configuration.
 
     Attributes:
         settled: whether it has applied all there is, or there is nothing to apply.
@@ -99,12 +100,13 @@ class NodeAgent(Controller[str]):
         api_servers: Callable[[], Awaitable[tuple[str, ...]]],
         report: Callable[[str, bool], None],
         tunnels: GatewayTunnels,
+        reserved: tuple[str, ...] = (),
     ) -> None:
         self._client = client
         self._name = name
         self._namespace = namespace
         self._kernel = kernel
-        self._api_servers = api_servers
+        self._api_servers, self._reserved = api_servers, reserved
         self._report, self._tunnels = report, tunnels
         self._may_end = trio.current_time() + DIALLED
         self._tunnels_left = True
@@ -159,7 +161,8 @@ class NodeAgent(Controller[str]):
             self._stand_back()
             return None
         try:
-            found = believe(self._name, node.spec, fabric.spec, await self._api_servers())
+            kept = (await self._api_servers(), self._reserved)
+            found = believe(self._name, node.spec, fabric.spec, *kept)
         except ValueError as error:
             # What is there stays: it was sound.
             await self._refuse(node, fabric, "Refused", str(error))

@@ -39,6 +39,7 @@ def believe(
     node: InternalNodeSpec,
     fabric: InternalFabricSpec,
     api_servers: tuple[str, ...] = (),
+    reserved: tuple[str, ...] = (),
 ) -> CheckedOverlay:
     """Accepts the valid parts of both resources, on a node that is not the gateway.
 
@@ -47,6 +48,7 @@ def believe(
         node: its own InternalNode.
         fabric: the InternalFabric.
         api_servers: addresses at which this node reaches its API server.
+        reserved: ranges that no alias may overlap on this node.
 
     Raises:
         ValueError: nothing of it can be, and why.
@@ -63,7 +65,7 @@ def believe(
         raise ValueError(f"{me.address} and {gateway.address} are not of one family")
     overlaychecks.device(fabric.mtu, fabric.vni, fabric.port)
     pods = overlaychecks.pods(fabric.pod_cidrs)
-    aliases, refused = _aliases(fabric, pods, (me.address, gateway.address), api_servers)
+    aliases, refused = _aliases(fabric, pods, (me.address, gateway.address), api_servers, reserved)
     overlay = Overlay(pods=pods, aliases=aliases, vni=fabric.vni, port=fabric.port, mtu=fabric.mtu)
     return CheckedOverlay(me, gateway, overlay, refused)
 
@@ -73,6 +75,7 @@ def _aliases(
     pods: tuple[str, ...],
     nodes: tuple[str, ...],
     api_servers: tuple[str, ...],
+    reserved: tuple[str, ...],
 ) -> tuple[dict[str, int], tuple[str, ...]]:
     if len(fabric.aliases) > MOST_ALIASES:
         raise ValueError(f"{len(fabric.aliases)} aliases are more than {MOST_ALIASES}")
@@ -81,6 +84,7 @@ def _aliases(
     refused: list[str] = []
     for each in fabric.aliases:
         problem = _problem(each.cidr, nodes, api_servers)
+        problem = problem or rangechecks.refuse_overlap(each.cidr, reserved)
         if not problem:
             alias = ip_network(each.cidr)
             problem = next(

@@ -28,8 +28,11 @@ FABRIC = InternalFabricSpec(
 API = ("10.96.0.1", "203.0.113.4")
 
 
+RESERVED = ("10.74.0.0/24",)
+
+
 def believed(**changes: Any) -> CheckedOverlay:
-    return believe("b", NODE, msgspec.structs.replace(FABRIC, **changes), API)
+    return believe("b", NODE, msgspec.structs.replace(FABRIC, **changes), API, RESERVED)
 
 
 def test_what_makes_sense_is_believed() -> None:
@@ -49,6 +52,7 @@ def test_what_makes_sense_is_believed() -> None:
         ("172.16.0.0/24", "node"),
         ("10.244.1.0/24", "own pods"),
         ("10.0.0.0/8", "API server"),
+        ("10.74.0.0/16", "reserved"),
         ("169.254.169.254/32", "metadata"),
         ("127.0.0.0/8", "loopback"),
         ("169.254.32.0/20", "link-local"),

@@ -25,9 +25,11 @@ from liqod.network.orders.tunnels import (
     MachineRead,
     ReadMachine,
     Surroundings,
+    TunnelReport,
 )
 from liqod.runtime.account import NODE_SHARES, Account
 from tests.testbed.daemon import toml
+from tests.unit.network.tunnels import ORDER
 
 Lacks = Callable[[str | None], None]
 
@@ -122,6 +124,22 @@ async def test_networks_that_its_configuration_turns_off_are_told(tmp_path: Path
     made = program(tmp_path / "m", enabled=False)
     async with ordered(made, tmp_path / "m") as daemon:
         assert await found(daemon) == DISABLED
+
+
+async def test_a_tunnel_that_would_take_what_its_configuration_reserves_is_refused(
+    tmp_path: Path, lacks: Lacks
+):
+    lacks(None)
+    [alias, *_] = ORDER.ranges.seen.pod
+    made = program(tmp_path / "m", reserved=[alias])
+    async with ordered(made, tmp_path / "m") as daemon:
+        for now in ((), ("10.96.0.1",)):
+            made.reserve(now)
+            await daemon.deliver(ORDER)
+            with trio.fail_after(10):
+                reply = messages.REPLIES.decode(await daemon.receive())
+            assert isinstance(reply, TunnelReport)
+            assert f"overlaps {alias}, which [network] reserved keeps" in reply.state.why
 
 
 async def test_a_configuration_without_sense_is_told(tmp_path: Path, lacks: Lacks):

@@ -58,6 +58,9 @@ def test_a_sound_order(order: TunnelOrder):
         (of(peer=ClusterCidrs(("10.244.0.1/16",))), "10.244.0.1/16"),
         (of(lent={"10.70.0.5": INJECTED}), "is no address"),
         (of(lent={"10.70.0.5": "fe80::1%x; }"}), "is no address"),
+        (of(lent={"10.70.0.5": "169.254.169.254"}), "metadata service"),
+        (of(lent={"10.70.0.5": "127.0.0.1"}), "loopback"),
+        (of(lent={"fd00::5": "::1"}), "loopback"),
         (of(unmasked=("all",)), "is no address"),
         (of(transit=(replace(TRANSIT, host=INJECTED),)), "is no address"),
         (of(transit=(replace(TRANSIT, shown=INJECTED),)), "is no address"),
@@ -118,3 +121,12 @@ def test_no_alias_takes_the_way_to_the_api_server(seen: tuple[str, ...]):
     assert problem(of(seen=ClusterCidrs(seen))) == ""
     assert "has" in problem(of(seen=ClusterCidrs(seen)), reserved)
     assert problem(ORDER, reserved) == ""
+
+
+@pytest.mark.parametrize(
+    "kept", ["10.71.3.0/24", "10.0.0.0/8", "10.72.0.0/16"], ids=["in it", "around it", "itself"]
+)
+def test_no_alias_overlaps_what_the_machines_own_configuration_reserves(kept: str):
+    reserved = ReservedAddresses(ranges=("192.168.1.0/24", "fd00::/8", kept))
+    assert f"overlaps {kept}" in problem(ORDER, reserved)
+    assert problem(ORDER, replace(reserved, ranges=reserved.ranges[:2])) == ""

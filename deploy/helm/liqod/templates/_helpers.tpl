@@ -35,7 +35,7 @@
 
 {{/* Of it the part that `liqod node` goes by. */}}
 {{- define "liqod.nodeConfiguration" -}}
-{{- $network := pick (.Values.config.network | default dict) "enabled" "advertise" "backends" -}}
+{{- $network := pick (.Values.config.network | default dict) "enabled" "advertise" "backends" "reserved" -}}
 {{- $handshake := pick (.Values.config.handshake | default dict) "port" "stream_idle" -}}
 {{- $told := dict "network" $network "handshake" $handshake -}}
 {{- with .Values.config.plugins }}{{ $_ := set $told "plugins" . }}{{ end -}}
