@@ -1,13 +1,15 @@
 """The cost of a peer's network: its data path beside bare links, and the application of many.
 
 The first table is of one TCP connection between two network namespaces: by a bare veth pair, by a
-VXLAN over one as between this cluster's nodes, and from pod to pod through both clusters' gateways
-with all their rules, where a veth pair stands in for the tunnel. So it is the cost of everything
-but the encryption. Then each backend's tunnel alone, over a veth pair, and from pod to pod by it;
-WireGuard is the newest userspace one, which is built first. A way is compared with the
-tunnel alone, by the median of the rounds' ratios. Sender and receiver are small Python programs;
-what they, the kernel for them, and the tunnel's programs use of the processor is counted together.
-The rounds take turns, since other work changes a machine's pace.
+VXLAN over one as between this cluster's nodes, and by a chain of as many veth pairs and namespaces
+as lie between two pods, which forward and have no rule. Then from pod to pod through both clusters'
+gateways with all their rules, where a veth pair stands in for the tunnel: the cost of all but the
+encryption, of which the chain is the part that no rule causes. Then each backend's tunnel alone,
+over a veth pair, and from pod to pod by it; WireGuard is the newest userspace one, which is built
+first. A way is compared with the tunnel alone, by the median of the rounds' ratios. Sender and
+receiver are small Python programs; what they, the kernel for them, and the tunnel's programs use
+of the processor is counted together. The rounds take turns, since other work changes a machine's
+pace.
 
 The second is of the plans of many peers applied at once in the kernel of this machine: time,
 processor of the daemon and of `nft`, memory; then once more, when nothing is to be done, and at
@@ -30,6 +32,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,6 +54,7 @@ from tests.testbed.netns import Networks, inside
 PORT = 5201
 CHUNK = 1 << 18
 BARE = "bare veth"
+CHAIN = "chain of five, forwarding alone"
 TRIPS = 2000
 REST = 5.0
 """Seconds at rest over which the processor is read."""
@@ -133,14 +137,14 @@ class Route(NamedTuple):
         sender, receiver: their namespaces.
         address: of the receiver, as the sender sees it.
         carriers: process ids of the programs that carry its packets.
-        beside: name of what it is measured beside.
+        beside: names of what it is measured beside.
     """
 
     sender: str
     receiver: str
     address: str
     carriers: tuple[int, ...] = ()
-    beside: str = BARE
+    beside: tuple[str, ...] = (BARE,)
 
 
 def connections(chosen: argparse.Namespace, report: Report) -> None:
@@ -164,19 +168,21 @@ def connections(chosen: argparse.Namespace, report: Report) -> None:
         for name, rounds in found.items()
     }
     for name, (rate, trip, used) in middle.items():
-        beside = routes[name].beside
         # Round by round, since other work changes a machine's pace.
-        part = statistics.median(
-            one[0] / other[0] for one, other in zip(found[name], found[beside], strict=True)
-        )
-        more = trip - middle[beside][1]
-        of = "" if name == beside else f"{part:.2f} of {beside}"
+        parts = {
+            beside: statistics.median(
+                one[0] / other[0] for one, other in zip(found[name], found[beside], strict=True)
+            )
+            for beside in routes[name].beside
+        }
+        more = trip - middle[routes[name].beside[0]][1]
+        of = ", ".join(f"{part:.2f} of {other}" for other, part in parts.items() if other != name)
         held = f"{memory[name]:.0f}" if routes[name].carriers else ""
         report.rows.append(
             (name, f"{rate:.2f}", of, f"{trip:.3f}", f"{more:+.3f}", f"{used:.3f}", held)
         )
         report.figures[name] = {
-            "gbit_s": rate, "part": part, "rtt_ms": trip, "more_ms": more,
+            "gbit_s": rate, "parts": parts, "rtt_ms": trip, "more_ms": more,
             "cpu_s_per_gbit": used, "mib": memory[name], "rounds": found[name],
         }  # fmt: skip
 
@@ -191,7 +197,10 @@ def _routes(folder: Path, kept: ExitStack) -> dict[str, Route]:
     routes = {
         BARE: Route(one, other, "192.0.2.2"),
         "VXLAN over it": Route(one, other, "198.51.100.2"),
-        "pod to pod, all but encryption": Route(ours.namespace, theirs.namespace, "10.71.0.5"),
+        CHAIN: _chain(networks),
+        "pod to pod, all but encryption": Route(
+            ours.namespace, theirs.namespace, "10.71.0.5", beside=(BARE, CHAIN)
+        ),
     }
     for number, (name, (provider, settings)) in enumerate(tunnels.backends().items()):
         both = kept.enter_context(tunnels.alone(provider, settings, folder / f"alone{number}"))
@@ -206,7 +215,7 @@ def _routes(folder: Path, kept: ExitStack) -> dict[str, Route]:
         ours, theirs = made.rome.pod("pod", 5), made.milan.pod("same", 5)
         carriers = tuple(tunnels.carriers(made.rome.node, made.milan.node))
         routes[f"pod to pod, {name}"] = Route(
-            ours.namespace, theirs.namespace, "10.71.0.5", carriers, alone
+            ours.namespace, theirs.namespace, "10.71.0.5", carriers, (alone,)
         )
     return routes
 
@@ -223,6 +232,24 @@ def _neighbours(networks: Networks) -> tuple[str, str]:
         inside(name, f"ip address add 198.51.100.{last}/24 dev lqx")
         inside(name, "ip link set lqx mtu 1450 up")
     return one, other
+
+
+def _chain(networks: Networks) -> Route:
+    """As many namespaces as a packet passes between two pods, joined by veth pairs."""
+    each = [networks.make(f"chain{number}") for number in range(6)]
+    for number, (near, far) in enumerate(pairwise(each)):
+        inside(near, f"ip link add out type veth peer name in netns {far}")
+        for name, end, last in ((near, "out", 1), (far, "in", 2)):
+            inside(name, f"ip address add 198.18.{number}.{last}/30 dev {end}")
+            inside(name, f"ip link set {end} up")
+    for number, name in enumerate(each):
+        inside(name, "sysctl -qw net.ipv4.ip_forward=1")
+        for other in range(len(each) - 1):
+            if other > number:
+                inside(name, f"ip route add 198.18.{other}.0/30 via 198.18.{number}.2")
+            elif other < number - 1:
+                inside(name, f"ip route add 198.18.{other}.0/30 via 198.18.{number - 1}.1")
+    return Route(each[0], each[-1], "198.18.4.2")
 
 
 async def applications(chosen: argparse.Namespace, report: Report) -> None:
