@@ -22,6 +22,7 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
         node_lease_every: between renewals of a virtual node's Lease.
         waiting_every: between counts of the pods on a virtual node that wait at the peer, where any
             has changed.
+        sent_pause: between such counts where pods are sent to a peer that tells of places for them.
         parts_pause: between two divisions of a slice among its virtual nodes, however often its
             provider tells what is free.
         parts_every: until a slice is divided anew though its provider tells nothing new: pods have
@@ -57,6 +58,7 @@ class ConsumerTimings(msgspec.Struct, frozen=True, kw_only=True):
     silent_after: float = intervals.SILENT_AFTER
     node_lease_every: float = intervals.NODE_LEASE_RENEWED_EVERY
     waiting_every: float = 5.0
+    sent_pause: float = 1.0
     parts_pause: float = 5.0
     parts_every: float = 60.0
     part_kept: float = 300.0

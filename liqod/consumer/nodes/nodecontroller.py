@@ -30,7 +30,6 @@ from liqod.kube.definitions import is_defined
 from liqod.kube.deletion import set_finalizers
 from liqod.kube.watched import DOUBT
 from liqod.model import finalizers
-from liqod.model.objects.quantities import Amounts
 from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
@@ -80,7 +79,7 @@ class NodeController(Controller[str]):
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._cordoned: bool | None = None
-        self._waiting = self._settled_pods = Amounts()
+        self._pods = PendingPods(name)
         self._started = float("-inf")
         super().__init__(
             peer,
@@ -119,17 +118,13 @@ class NodeController(Controller[str]):
             self.enqueue()
 
     async def _count_waiting(self) -> None:
-        context, pods = self._peer.context, PendingPods(self._name)
-        try:
-            while True:
-                pods.follow(context.informers.find(PODS, context.own_pods.selection))
-                pods.refresh()
-                if (pods.waiting, pods.settled) != (self._waiting, self._settled_pods):
-                    self._waiting, self._settled_pods = pods.waiting, pods.settled
-                    self.enqueue()
-                await trio.sleep(self._timings.waiting_every)
-        finally:
-            pods.follow(None)
+        context, node = self._peer.context, self._virtual_node
+        await self._pods.keep(
+            lambda: context.informers.find(PODS, context.own_pods.selection),
+            lambda: nodeplan.has_places(node()),
+            self.enqueue,
+            self._timings,
+        )
 
     async def reconcile(self, key: str) -> float | None:
         """Make the Node as it should be, or renew its Lease."""
@@ -163,8 +158,11 @@ class NodeController(Controller[str]):
             port=context.kubelet_port,
             version=context.version,
             daemon=link.daemon.verdict if asked else HeartbeatVerdict(),
-            waiting=self._waiting,
-            settled=self._settled_pods,
+            waiting=self._pods.waiting,
+            settled=self._pods.settled,
+            held=self._pods.held,
+            placed=self._pods.placed,
+            sent=self._pods.sent,
             provider_ids=context.config.consumer.provider_ids,
         )
 
@@ -274,7 +272,7 @@ class NodeController(Controller[str]):
         if spec is not None:
             await self._client.patch(NODES, self._name, spec)
             return
-        metadata = nodeplan.metadata_apply(node, live)
+        metadata = nodeplan.metadata_apply(node, facts, live)
         if metadata is not None:
             await self._client.apply(NODES, metadata, manager=labels.FIELD_MANAGER)
 

@@ -16,8 +16,11 @@ from liqod.model.crossing.noderequests import metrics_path
 from liqod.model.objects import conditions
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
-from liqod.model.peering import capacity, freecapacity, nodesready, sizelabels
+from liqod.model.peering import capacity, freecapacity, nodesready, places, sizelabels
+from liqod.model.peering.freecapacity import FreeCapacity
 from liqod.model.peering.heartbeat import HeartbeatVerdict
+from liqod.model.peering.places import Left, Sent
+from liqod.model.peering.quota import PODS
 from liqod.resources.nodes import VirtualNode
 
 Json = dict[str, Any]
@@ -50,6 +53,9 @@ class NodeState(msgspec.Struct, frozen=True):
         daemon: the state of the peer's daemon.
         waiting: the requests of its pods that no node of the peer has room for, in billionths.
         settled: those of its other pods that were sent long ago.
+        held: those of all its other pods.
+        placed: their number.
+        sent: those of them that were sent not long ago (:mod:`liqod.model.peering.places`).
         provider_ids: whether the Node has a ``providerID`` of our own.
     """
 
@@ -65,6 +71,9 @@ class NodeState(msgspec.Struct, frozen=True):
     daemon: HeartbeatVerdict = HeartbeatVerdict()
     waiting: Mapping[str, int] = {}
     settled: Mapping[str, int] = {}
+    held: Mapping[str, int] = {}
+    placed: int = 0
+    sent: Sent = ()
     provider_ids: bool = False
 
 
@@ -73,13 +82,30 @@ def node_labels(node: VirtualNode) -> dict[str, str]:
     return {**USUAL_LABELS, **node.spec.labels, **_fixed_labels(node)}
 
 
-def shown_labels(node: VirtualNode) -> dict[str, str]:
+def shown_labels(node: VirtualNode, facts: NodeState) -> dict[str, str]:
     """The labels of the Node without a zone or region that is held back, and with the sizes that
     have a place."""
     held = {key for key, note in labels.HELD.items() if note in node.spec.annotations}
     told = freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
-    shown = {**node_labels(node), **sizelabels.size_labels(told)}
+    left = _left(node, facts, told)
+    sizes = sizelabels.size_labels(told, {} if left is None else left.largest)
+    shown = {**node_labels(node), **sizes}
     return {k: v for k, v in shown.items() if k not in held}
+
+
+def has_places(node: VirtualNode | None) -> bool:
+    """True if its provider tells of places for pods, which what is sent takes at once."""
+    return node is not None and places.are_told(
+        freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
+    )
+
+
+def _left(node: VirtualNode, facts: NodeState, told: FreeCapacity | None) -> Left | None:
+    """The room that the pods leave that its provider does not count yet; None where it does not
+    tell which of a part it counts."""
+    if labels.PART in node.metadata.labels and (told is None or PODS not in told.counted):
+        return None
+    return places.left(told, facts.sent, facts.placed)
 
 
 def _fixed_labels(node: VirtualNode) -> dict[str, str]:
@@ -155,13 +181,13 @@ def provider_id(node: VirtualNode) -> str:
     return f"liqod://{node.spec.cluster_id}/{node.name}"
 
 
-def metadata_apply(node: VirtualNode, live: Json) -> Json | None:
+def metadata_apply(node: VirtualNode, facts: NodeState, live: Json) -> Json | None:
     """Labels and annotations for server-side apply, or None if nothing would change."""
     annotations = dict(node.spec.annotations)
     for ours in (OWN_TAINTS, labels.APPLIED_HASH):
         annotations.pop(ours, None)
     annotations |= {labels.METRICS_PATH: metrics_path(node.name), **LEFT_ALONE}
-    wanted: Json = {"labels": shown_labels(node), "annotations": annotations}
+    wanted: Json = {"labels": shown_labels(node, facts), "annotations": annotations}
     fingerprint = digest(wanted)
     metadata = live["metadata"]
     same = (metadata.get("annotations") or {}).get(labels.APPLIED_HASH) == fingerprint
@@ -262,15 +288,18 @@ def _allocatable(node: VirtualNode, facts: NodeState) -> dict[str, str]:
     """The grant and what waits at the peer beside it, as far as the peer tells that it has room.
 
     A node for a part of the peer is bounded by its share already, and by one machine while any pod
-    waits.
+    waits. Until the peer counts what was sent last, no more than fits of pods as large as that.
     """
     granted, notes = node.spec.resource_quota.hard, node.metadata.annotations
     if notes.get(labels.WAITING_GIVES_WAY) != labels.TRUE:
         return capacity.with_waiting(granted, {})
     told = freecapacity.read(notes.get(labels.FREE_CAPACITY))
-    if labels.PART in node.metadata.labels and not facts.waiting:
-        told = None
-    most = freecapacity.room(told, facts.settled, facts.waiting)
+    bounded = labels.PART in node.metadata.labels and not facts.waiting
+    most = freecapacity.room(None if bounded else told, facts.settled, facts.waiting)
+    left = _left(node, facts, told)
+    for name, fitting in (left.fitting if left is not None else {}).items():
+        bound = facts.held.get(name, 0) + facts.waiting.get(name, 0) + fitting
+        most[name] = min(most.get(name, bound), bound)
     return capacity.with_waiting(granted, facts.waiting, most)
 
 

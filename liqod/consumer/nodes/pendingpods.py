@@ -1,5 +1,7 @@
 """Sums the requests of the pods on a virtual node: of those that wait there, and of the others.
 
+Sums are kept by differences, as thousands of pods may come at once.
+
 A scheduler counts every pod that is bound to a node, and so those that only wait at the peer, since
 no node there has room for them. The
 virtual node's allocatable is raised by their sum, so that smaller pods come all the same: where the
@@ -8,19 +10,20 @@ peer has such pods give way (:mod:`liqod.provider.slices.quotas`), which it says
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 import trio
 
+from liqod.consumer.timings import ConsumerTimings
 from liqod.errors import ConfigError
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.cache.store import Key
-from liqod.model.objects import quantities
 from liqod.model.objects.podsight import waits_there
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.objects.quantities import Amounts
+from liqod.model.peering import freecapacity
 from liqod.model.peering.quota import pod_cost
 
 
@@ -43,6 +46,18 @@ SETTLES: Final = 30.0
 few seconds, and would be believed never again where it does not count such a pod at all."""
 
 
+class _Counted(NamedTuple):
+    """A pod on the node: its requests, and whether it waits at the peer, or runs."""
+
+    cost: Amounts
+    waits: bool
+    runs: bool
+
+
+MOST_SENT: Final = 256
+"""Rows of equal pods that are not settled and are told one by one."""
+
+
 class PendingPods:
     """Sums the requests of the pods on one virtual node that wait at the peer.
 
@@ -53,7 +68,11 @@ class PendingPods:
         waiting: the sum of those.
         settled: the sum of those that do not wait, and were sent :data:`SETTLES` ago.
         running: the sum of those that run.
-        stay: whether there are any that do not wait.
+        held: the sum of all that do not wait.
+        placed: their number.
+        sent: those of them that are not settled, the last one first: requests of CPU, memory and
+            devices, and how many in a row are equal; none where nobody asks for any.
+        came: is set when another pod has come; a new one is made by :meth:`refresh`.
     """
 
     def __init__(self, node: str) -> None:
@@ -62,13 +81,59 @@ class PendingPods:
         self._end: Callable[[], None] | None = None
         self._changed: set[Key] = set()
         self._sent: dict[Key, float] = {}
-        """The pods that are not settled, and when each was first seen on the node."""
-        self._costs: dict[Key, tuple[Amounts, _Status]] = {}
-        """The requests of each pod, and its status."""
-        self.waiting: Amounts = {}
-        self.settled: Amounts = {}
-        self.running: Amounts = {}
-        self.stay = False
+        """The pods that are not settled and when each was first seen here, in that order."""
+        self._pods: dict[Key, _Counted] = {}
+        self._forget()
+        self.came = trio.Event()
+
+    def _forget(self) -> None:
+        self.waiting, self.settled = Amounts(), Amounts()
+        self.running, self.held = Amounts(), Amounts()
+        self.placed = 0
+        self.sent: tuple[tuple[Amounts, int], ...] = ()
+
+    @property
+    def stay(self) -> bool:
+        """True if there are any that do not wait."""
+        return self.placed > 0
+
+    async def keep(
+        self,
+        find: Callable[[], SharedInformer | None],
+        places_told: Callable[[], bool],
+        changed: Callable[[], None],
+        timings: ConsumerTimings,
+    ) -> NoReturn:
+        """Follow the pods, and keep the sums.
+
+        Args:
+            find: the informer of the pods, where there is one now.
+            places_told: whether the peer tells of places for pods, which what is sent takes at
+                once.
+            changed: called where the sums are others, or other pods are not settled.
+            timings: how often that may be.
+        """
+        every = timings.waiting_every
+        pace = min(timings.sent_pause, every)
+        never, sent, due = trio.Event(), self.sent, trio.current_time()
+        sums: tuple[Amounts, Amounts] = ({}, {})
+        try:
+            while True:
+                self.follow(find())
+                self.refresh()
+                now = trio.current_time()
+                if now >= due:  # sums change with each pod, and are not as urgent
+                    due, before, sums = now + every, sums, (self.waiting, self.settled)
+                    if sums != before:
+                        changed()
+                if self.sent != sent:
+                    sent = self.sent
+                    changed()
+                await trio.sleep(pace)
+                with trio.move_on_at(due):
+                    await (self.came if places_told() else never).wait()
+        finally:
+            self.follow(None)
 
     def follow(self, informer: SharedInformer | None) -> None:
         """Follow the pods of an informer; None for none."""
@@ -77,53 +142,94 @@ class PendingPods:
         if self._end is not None:
             self._end()
         self._informer, self._end = informer, None
-        self._changed.update(self._costs)
-        self._sent = {}
+        self._changed, self._pods = set(), {}
+        self._forget()
         if informer is not None:
             self._end = node_index(informer).follow(self._node, self._note)
-            self._sent = {}  # what is there now was sent before anybody counted
+        self._sent = {}  # what is there now was sent before anybody counted
 
     def refresh(self) -> None:
         """Compute the sums anew; only pods that have changed since the last time are read."""
         changed, self._changed = self._changed, set()
-        now = trio.current_time()
-        settled = [key for key, sent in self._sent.items() if now - sent >= SETTLES]
-        for key in settled:
-            del self._sent[key]
+        self.came = trio.Event()
+        now, settled = trio.current_time(), []
+        for key, sent in self._sent.items():
+            if now - sent < SETTLES:
+                break  # they are in the order in which they came
+            settled.append(key)
         if not changed and not settled:
             return
+        for key in settled:
+            self._add(key, -1)
+            del self._sent[key]
+            self._add(key, 1)
         for key in changed:
-            self._costs.pop(key, None)
-            cost = self._cost(key)
-            if cost is not None:
-                self._costs[key] = cost
+            self._add(key, -1)
+            self._pods.pop(key, None)
+            pod = self._counted(key)
+            if pod is not None:
+                self._pods[key] = pod
+                self._add(key, 1)
             else:
                 self._sent.pop(key, None)
-        costs = self._costs.values()
-        self.waiting = quantities.total(
-            cost for cost, now in costs if waits_there(now.phase, now.reason)
-        )
-        self.stay = any(not waits_there(now.phase, now.reason) for _, now in costs)
-        self.running = quantities.total(cost for cost, now in costs if now.phase == "Running")
-        self.settled = quantities.total(
-            cost
-            for key, (cost, now) in self._costs.items()
-            if key not in self._sent and not waits_there(now.phase, now.reason)
-        )
+        self.sent = tuple(self._rows())
+
+    def _add(self, key: Key, sign: int) -> None:
+        """Add a pod to the sums, or take it off."""
+        pod = self._pods.get(key)
+        if pod is None:
+            return
+        if pod.waits:
+            self.waiting = _changed(self.waiting, pod.cost, sign)
+            return
+        self.placed += sign
+        self.held = _changed(self.held, pod.cost, sign)
+        if pod.runs:
+            self.running = _changed(self.running, pod.cost, sign)
+        if key not in self._sent:
+            self.settled = _changed(self.settled, pod.cost, sign)
+
+    def _rows(self) -> list[tuple[Amounts, int]]:
+        rows: list[tuple[Amounts, int]] = []
+        for key in reversed(self._sent):
+            pod = self._pods.get(key)
+            if pod is None or pod.waits:
+                continue
+            cost = freecapacity.measured(pod.cost)
+            if rows and rows[-1][0] == cost:
+                rows[-1] = cost, rows[-1][1] + 1
+            elif len(rows) == MOST_SENT:
+                break
+            else:
+                rows.append((cost, 1))
+        return rows if any(cost for cost, _ in rows) else []
 
     def _note(self, key: Key) -> None:
-        known = key in self._costs or key in self._changed
+        known = key in self._pods or key in self._changed
         self._changed.add(key)
         if not known and self._informer is not None and self._informer.store.synced:
             self._sent[key] = trio.current_time()
+            self.came.set()
 
-    def _cost(self, key: Key) -> tuple[Amounts, _Status] | None:
-        """The requests of a pod, and its status; None for one that is not there, or ended."""
+    def _counted(self, key: Key) -> _Counted | None:
+        """A pod as it counts; None for one that is not there, or ended."""
         informer = self._informer
         if informer is None or not node_index(informer).holds(self._node, key):
             return None
         with suppress(msgspec.DecodeError, ConfigError):
             pod = _waiting.decode(informer.store.get(key) or b"{}")
-            if pod.status.phase not in TERMINAL:
-                return pod_cost(pod.spec), pod.status
+            now = pod.status
+            if now.phase not in TERMINAL:
+                waits = waits_there(now.phase, now.reason)
+                return _Counted(pod_cost(pod.spec), waits, now.phase == "Running")
         return None
+
+
+def _changed(sums: Amounts, cost: Amounts, sign: int) -> Amounts:
+    """Sums with a pod more, or less; what others have of them stays as it is."""
+    changed = dict(sums)
+    for name, amount in cost.items():
+        changed[name] = changed.get(name, 0) + sign * amount
+        if not changed[name]:
+            del changed[name]
+    return changed

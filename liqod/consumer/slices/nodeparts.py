@@ -105,7 +105,8 @@ class NodeParts:
         placed = None
         if pods is not None:
             placed = {_key(each) or name: pods[name].running for name, each in nodes.items()}
-        return self._divided(found, placed, groups, gone, grows=grows)
+        counted = None if told is None else told.parts
+        return self._divided(found, placed, groups, gone, grows=grows, counted=counted)
 
     def _divided(
         self,
@@ -115,9 +116,10 @@ class NodeParts:
         gone: Mapping[str, tuple[NodeGroup, str]],
         *,
         grows: bool,
+        counted: Mapping[str, int] | None,
     ) -> Division:
         name, now = found.name, trio.current_time()
-        of = (groups, gone, grows, found.status.resources, (placed or {}).keys())
+        of = (groups, gone, grows, counted, found.status.resources, (placed or {}).keys())
         last = self._made.get(name)
         if last is not None:
             age = now - last.at
@@ -125,7 +127,7 @@ class NodeParts:
             if age < pause:
                 return Division(last.parts, pause - age)
         granted = quantities.parse_all(amounts(found.status.resources))
-        parts = dividing.parts(groups, granted, placed or {}, gone, grows=grows)
+        parts = dividing.parts(groups, granted, placed or {}, gone, grows=grows, counted=counted)
         if placed is None:  # before the pods were read, and so to be made again soon
             return Division(parts, self._timings.parts_pause)
         self._made[name] = _Made(of, now, parts)

@@ -165,11 +165,6 @@ def virtual_node_of(
     return {"metadata": metadata, "spec": spec}
 
 
-def part_name(slice_name: str, key: str) -> str:
-    """The name of the virtual node that shows one part of a slice's provider."""
-    return f"{slice_name}-{key}"
-
-
 def _declared(found: Mapping[str, str], part: Part | None) -> dict[str, str]:
     return {**found, **(part.labels if part is not None else {})}
 
@@ -196,7 +191,7 @@ def _show(
     part: Part, spec: dict[str, Any], metadata: dict[str, Any], notes: dict[str, str]
 ) -> None:
     """Show one part of the provider in place of the whole."""
-    metadata["name"] = part_name(metadata["name"], part.key)
+    metadata["name"] = parts.name_of(metadata["name"], part.key)
     metadata["labels"][labels.PART] = part.key
     spec["labels"][labels.PART] = part.key
     spec["resourceQuota"] = {"hard": quantities.render_all(part.share)}

@@ -74,7 +74,7 @@ class NodeGroup(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel")
         free: resources in all.
         largest: sizes that no pod may exceed in every resource.
         holes: of CPU, memory and devices: of how many nodes at least so much is free, the most
-            first, and so on by quarters.
+            first, and then the amounts that tell the most of what is free.
         key: of a node that is told by itself; empty for a group. It needs no sizes and no holes.
         features: that all of them declare, of those that are :data:`CARRIED`.
     """
@@ -97,11 +97,14 @@ class FreeCapacity(msgspec.Struct, frozen=True, omit_defaults=True, rename="came
         autoscales: whether nodes are added where pods find no place.
         counted: the requests of the pods of one virtual node of the consumer's that all of this is
             free beside.
+        parts: the number of such pods on each virtual node of a part of the provider, by its key;
+            None of a provider that does not count them.
     """
 
     groups: tuple[NodeGroup, ...] = ()
     autoscales: bool = False
     counted: dict[str, str] = {}
+    parts: dict[str, int] | None = None
 
 
 def free_node(node: Mapping[str, Any], used: Mapping[str, int]) -> FreeNode | None:
@@ -177,12 +180,19 @@ def tell_each(nodes: Sequence[FreeNode], shown: Sequence[str], *, autoscales: bo
     return text if 0 < len(text) <= LONGEST else tell(nodes, shown, autoscales=autoscales)
 
 
-def for_node(text: str, counted: Mapping[str, int]) -> str:
-    """The annotation of one slice: that of all nodes, and the requests of its own pods in it."""
-    found = read(text) if counted else None
+def for_slice(text: str, counted: Mapping[str, int], parts: Mapping[str, int] | None = None) -> str:
+    """The annotation of one slice: that of all nodes, and which of its own pods are in it.
+
+    Args:
+        text: as of :func:`tell`.
+        counted: as of :class:`FreeCapacity`, of the virtual node that has the slice's name.
+        parts: the same.
+    """
+    found = read(text) if counted or parts is not None else None
     if found is None:
         return text
-    own = msgspec.structs.replace(found, counted=quantities.render_all(counted))
+    known = None if parts is None else dict(sorted(parts.items())[: 2 * MOST_GROUPS])
+    own = msgspec.structs.replace(found, counted=quantities.render_all(counted), parts=known)
     whole = msgspec.json.encode(own).decode()
     return whole if len(whole) <= LONGEST else text
 
@@ -226,13 +236,14 @@ def read(text: str | None) -> FreeCapacity | None:
         found = msgspec.json.decode(text, type=FreeCapacity)
         quantities.parse_all(found.counted)
         for each in found.groups:
-            for amounts in (each.free, *each.largest, dict.fromkeys(each.labels, "0")):
+            holes = ({text: text for text in steps} for steps in each.holes.values())
+            for amounts in (each.free, *each.largest, *holes):
                 if min(quantities.parse_all(amounts).values(), default=0) < 0:
                     return None
     except (msgspec.MsgspecError, ConfigError):
         return None
     counts = [n for each in found.groups for h in each.holes.values() for n in h.values()]
-    counts += [each.nodes for each in found.groups]
+    counts += [each.nodes for each in found.groups] + [*(found.parts or {}).values()]
     keyed = [each.key for each in found.groups if each.key]
     sound = len(found.groups) - len(keyed) <= MOST_GROUPS and len(keyed) <= MOST_MACHINES
     sound = sound and all(map(_KEY.fullmatch, keyed)) and len(set(keyed)) == len(keyed)
@@ -251,6 +262,15 @@ def features(found: FreeCapacity | None) -> tuple[str, ...]:
     groups = () if found is None else found.groups
     declared = (CARRIED.intersection(each.features) for each in groups)
     return tuple(sorted(frozenset.intersection(*declared))) if groups else ()
+
+
+def measured(asked: Mapping[str, int]) -> Amounts:
+    """Of what a pod asks for, the resources of whose holes is told."""
+    return {name: n for name, n in asked.items() if n > 0 and _is_measured(name)}
+
+
+def _is_measured(name: str) -> bool:
+    return name in _MEASURED or capacity.is_device(name)
 
 
 def has_room(found: FreeCapacity, asked: Mapping[str, int]) -> bool:
@@ -278,7 +298,7 @@ def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]
         {
             name: _histogram([each.get(name, 0) for each in free])
             for name in kept
-            if name in _MEASURED or capacity.is_device(name)
+            if _is_measured(name)
         },
         features=_features(nodes),
     )
@@ -316,16 +336,26 @@ def _texts(amounts: Mapping[str, int]) -> dict[str, str]:
 
 
 def _histogram(amounts: list[int]) -> dict[str, int]:
-    """How many nodes have at least so much, in steps of a quarter."""
-    steps: dict[str, int] = {}
-    step = max(amounts)
-    while step > 0 and len(steps) < MOST_STEPS:
-        text = quantities.render(step)
-        steps[text] = sum(1 for each in amounts if each >= step)
-        if steps[text] == len(amounts):
+    """How many nodes have at least so much: the most, and then each time the step that says the
+    most of what these nodes have."""
+    ordered = sorted(amounts, reverse=True)
+    # The number of nodes that have at least as much: of equal ones the last.
+    reach = {amount: number for number, amount in enumerate(ordered, 1)}
+    steps = [next(iter(reach))]
+    while steps[-1] > 0 and len(steps) < MOST_STEPS:
+        gains = {amount: _gain(amount, steps, reach) for amount in reach}
+        best = max(gains, key=lambda amount: (gains[amount], amount))
+        if not gains[best]:
             break
-        step = _rounded(step // 4)
-    return steps
+        steps = sorted((*steps, best), reverse=True)
+    return {quantities.render(step): reach[step] for step in steps if step}
+
+
+def _gain(amount: int, steps: Sequence[int], reach: Mapping[int, int]) -> int:
+    """How much more a step at an amount tells, in all, of what nodes have."""
+    above = max((reach[step] for step in steps if step >= amount), default=0)
+    below = max((step for step in steps if step <= amount), default=0)
+    return (reach[amount] - above) * (amount - below)
 
 
 def _rounded(amount: int, digits: int = DIGITS) -> int:

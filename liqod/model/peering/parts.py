@@ -18,6 +18,7 @@ from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import freecapacity
 from liqod.model.peering.freecapacity import FreeCapacity, NodeGroup
+from liqod.model.peering.quota import PODS
 
 WHOLE: Final = "whole"
 GROUPS: Final = "groups"
@@ -83,6 +84,17 @@ def lasting(told: FreeCapacity | None, asked: str) -> dict[str, NodeGroup]:
     }
 
 
+def name_of(slice_name: str, key: str) -> str:
+    """The name of the virtual node that shows one part of a slice's provider."""
+    return f"{slice_name}-{key}"
+
+
+def key_in(node: str, slice_name: str) -> str:
+    """The key in the name of a virtual node; empty where it is of no part of that slice."""
+    key = node.removeprefix(name_of(slice_name, ""))
+    return key if name_of(slice_name, key) == node and len(key) == _DIGITS else ""
+
+
 def key_of(group: NodeGroup) -> str:
     """The key of a node as it is told; that of a group is of its labels and taints, and of nothing
     that changes with its pods."""
@@ -101,6 +113,7 @@ def parts(
     not_told: Mapping[str, tuple[NodeGroup, str]],
     *,
     grows: bool = False,
+    counted: Mapping[str, int] | None = None,
 ) -> tuple[Part, ...]:
     """The parts of a slice.
 
@@ -112,6 +125,7 @@ def parts(
         not_told: groups of which the provider tells nothing any more, and since when: what runs
             there stays, and nothing comes.
         grows: whether the provider adds nodes where pods wait: then what is free bounds nothing.
+        counted: the number of its pods that what is free is beside, by key; None: not told.
     """
     free = {key: quantities.parse_all(group.free) for key, group in groups.items()}
     if grows:
@@ -127,11 +141,15 @@ def parts(
             tuple(sorted(keys - set(group.labels))) if group.labels else (),
             tuple(map(_taint, group.taints)),
             shares[key] if key in shares else dict.fromkeys(granted, 0),
-            msgspec.json.encode(FreeCapacity((group,), grows)).decode(),
+            msgspec.json.encode(FreeCapacity((group,), grows, _pods(counted, key))).decode(),
             since,
         )
         for key, (group, since) in every.items()
     )
+
+
+def _pods(counted: Mapping[str, int] | None, key: str) -> dict[str, str]:
+    return {} if counted is None else {PODS: str(counted.get(key, 0))}
 
 
 def divide(

@@ -7,11 +7,12 @@ one machine has free, and the most CPU and memory that are free on a machine whi
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from liqod.apimachinery import labels
 from liqod.model.objects import quantities
+from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import capacity, freecapacity
 from liqod.model.peering.freecapacity import FreeCapacity
 
@@ -67,24 +68,26 @@ def beside(device: str) -> tuple[SizeLabel, ...]:
     )
 
 
-def size_labels(found: FreeCapacity | None) -> dict[str, str]:
+def size_labels(found: FreeCapacity | None, left: Mapping[str, int] = {}) -> dict[str, str]:
     """The labels of what a provider tells.
 
     A pod may have a place only if it asks for less than each says: what is told is rounded down, so
     these are rounded up. None where it is not told, where nodes are added, and for one machine: of
     that, what is allocatable says it exactly.
+
+    Args:
+        found: what the provider tells.
+        left: the most that one node has after pods that it does not count yet.
     """
     if found is None or found.autoscales or all(each.key for each in found.groups):
         return {}
     sizes = list(freecapacity.sizes(found))
-    most = quantities.largest(sizes)
-    if any(each.resource not in most for each in ANY):
+    if any(each.resource not in quantities.largest(sizes) for each in ANY):
         return {}
-    shown = {each.label: _above(most[each.resource], each.unit) for each in ANY}
+    shown = _above(ANY, sizes, left)
     for device in _devices(found):
-        having = quantities.largest(each for each in sizes if each.get(device, 0) > 0)
-        for each in beside(device):
-            shown[each.label] = _above(having.get(each.resource, 0), each.unit)
+        having = [each for each in sizes if each.get(device, 0) > 0]
+        shown |= _above(beside(device), having, left)
     return shown
 
 
@@ -96,5 +99,13 @@ def _devices(found: FreeCapacity) -> Iterable[str]:
     return sorted(filter(capacity.is_device, told))[:MOST_DEVICES]
 
 
-def _above(amount: int, unit: int) -> str:
-    return str(min(-(-(amount + freecapacity.scale(amount)) // unit), _MOST))
+def _above(
+    shown: Iterable[SizeLabel], sizes: Iterable[Amounts], left: Mapping[str, int]
+) -> dict[str, str]:
+    most, found = quantities.largest(sizes), {}
+    for each in shown:
+        amount = most.get(each.resource, 0)
+        amount = min(amount, left.get(each.resource, amount))
+        above = -(-(amount + freecapacity.scale(amount)) // each.unit)
+        found[each.label] = str(min(above, _MOST))
+    return found

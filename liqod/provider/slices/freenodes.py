@@ -22,8 +22,8 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
-from liqod.model.peering import freecapacity, nodesready
-from liqod.model.peering.quota import pod_cost
+from liqod.model.peering import freecapacity, nodesready, parts
+from liqod.model.peering.quota import PODS, pod_cost
 from liqod.provider.slices.readynodes import ready_nodes
 from liqod.runtime.observable import Observable
 
@@ -140,9 +140,23 @@ class FreeNodes:
         self.text.set(freecapacity.tell(found, shown, autoscales=autoscales))
         self.each.set(freecapacity.tell_each(found, shown, autoscales=autoscales))
 
-    def told(self, consumer: str, node: str) -> str:
-        """The text for one virtual node of a consumer's, with its own pods that are counted."""
-        return freecapacity.for_node(self.text.now, self._counted.get((consumer, node), {}))
+    def told(self, consumer: str, slice_name: str, *, groups: bool = False) -> str:
+        """The text for one slice of a consumer's, with its own pods that are counted.
+
+        Args:
+            consumer: its id.
+            slice_name: the name of the slice, and of the virtual node that stands for all of it.
+            groups: whether it has a virtual node for each group.
+        """
+        own = self._counted.get((consumer, slice_name), {})
+        if not groups:
+            return freecapacity.for_slice(self.text.now, own)
+        counted = {
+            key: each.get(PODS, 0) // quantities.NANO
+            for (whose, node), each in self._counted.items()
+            if whose == consumer and (key := parts.key_in(node, slice_name))
+        }
+        return freecapacity.for_slice(self.text.now, own, counted)
 
     def counted(self, consumer: str) -> dict[str, Amounts]:
         """The requests of a consumer's pods that the text is made of, by virtual node."""

@@ -148,10 +148,9 @@ class LentSlices(Controller[str]):
         tasks: list[Callable[[], Awaitable[object]]] = [self._follow_nodes, self._follow_amounts]
         tasks += [self._follow_cordons, self._follow_scaled]
         self._free: FreeNodes | None = None
+        self._lends = trio.Event()
         self._free_every = timings.free_every
-        self._placed: Watched[str] = Watched(PODS, None, PLACED, trim=trim_placed, wait=False)
         if peer.context.config.provider.show_free:
-            watches.append(self._placed)
             tasks.append(self._follow_free)
         super().__init__(
             peer,
@@ -166,9 +165,6 @@ class LentSlices(Controller[str]):
     async def prepare(self) -> None:
         """Read the readiness and the capacity of this cluster's nodes."""
         self._ready = ready_nodes(self._nodes.informer)
-        settings = self._peer.context.config.provider
-        if settings.show_free:
-            self._free = free_nodes(self._nodes.informer, self._placed.informer, settings)
 
     async def _follow_nodes(self) -> NoReturn:
         await self.whenever(self._ready.word.wait_changed, self._known_names)
@@ -186,19 +182,25 @@ class LentSlices(Controller[str]):
         await self.whenever(self._ready.machines.wait_changed, self._known_names)
 
     async def _follow_free(self) -> NoReturn:
-        """Tell what is free anew, now and then, while it changes."""
-        free = self._free
+        """Follow all pods of this cluster from the first slice of the peer on, and tell what is
+        free anew, now and then, while it changes. Of a peer that only lends it is for nobody."""
+        context = self._peer.context
         told: tuple[str, str, dict[str, Amounts]] | None = None
-        assert free is not None, "it is followed where it is shown"
-        while True:
-            await trio.sleep(self._free_every)
-            if self._placed.store.synced:
-                free.refresh(self._free_every)
-            now = free.text.now, free.each.now, free.counted(self._peer.id)
-            if free.known and now != told:
-                told = now
-                for name in self._known_names():
-                    self.queue.add(name)
+        await self._lends.wait()
+        share = context.informers.share(PODS, PLACED, trim=trim_placed, wait=False)
+        async with share as pods:
+            free = free_nodes(self._nodes.informer, pods, context.config.provider)
+            self._free = free
+            while True:
+                await trio.sleep(self._free_every)
+                if pods.store.synced:
+                    free.refresh(self._free_every)
+                now = free.text.now, free.each.now, free.counted(self._peer.id)
+                if free.known and now != told:
+                    told = now
+                    for name in self._known_names():
+                        self.queue.add(name)
+        raise AssertionError("it is followed for as long as the controller runs")
 
     def _on_slice(self, change: StoreChange) -> Iterator[str]:
         yield change.key[1]
@@ -241,6 +243,7 @@ class LentSlices(Controller[str]):
         wanted = self._slices.store.decode((namespace, name), KeptSlice)
         if wanted is None or not is_from(wanted.metadata.labels, self._peer.id):
             return None
+        self._lends.set()
         if wanted.leaving:
             await self._withdraw(wanted)
             return None
@@ -461,8 +464,9 @@ class LentSlices(Controller[str]):
             else None,
             labels.BEYOND_NODES: capacity.word(self._ready.has.now, granted) or None,
         }
-        if self._free is None or self._free.known:  # until then the last daemon's word stays
-            told[labels.FREE_CAPACITY] = self._told_free(wanted) or None
+        free = self._free
+        if not config.provider.show_free or (free is not None and free.known):
+            told[labels.FREE_CAPACITY] = self._told_free(wanted) or None  # until then it stays
         before = wanted.metadata.annotations
         changed = {key: value for key, value in told.items() if before.get(key) != value}
         version = {} if is_default(wanted) else _version(wanted.metadata)
@@ -477,12 +481,13 @@ class LentSlices(Controller[str]):
         return nodesready.adds_nodes(said, scaled=self._ready.scaled.now)
 
     def _told_free(self, wanted: ResourceSlice) -> str:
-        """The text on what is free, for a slice; its virtual node has the slice's name."""
+        """The text on what is free, for a slice."""
         if self._free is None:
             return ""
-        if parts.mode(wanted.metadata.annotations) == parts.NODES:
+        mode = parts.mode(wanted.metadata.annotations)
+        if mode == parts.NODES:
             return self._free.each.now
-        return self._free.told(self._peer.id, wanted.name)
+        return self._free.told(self._peer.id, wanted.name, groups=mode == parts.GROUPS)
 
     def _machines(self) -> tuple[dict[str, int | str], ...]:
         """The sizes of the largest machines, where consumers may know them."""

@@ -7,14 +7,22 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import NODES, PODS
-from liqod.apimachinery.labels import FREE_CAPACITY, GUEST_RULES, PART, VIRTUAL_NODE_TAINT
+from liqod.apimachinery.labels import (
+    FREE_CAPACITY,
+    GUEST_RULES,
+    LARGEST_CPU,
+    PART,
+    VIRTUAL_NODE_TAINT,
+)
 from liqod.apimachinery.labels import VIRTUAL_NODES as ASKED
+from liqod.consumer.nodes.pendingpods import SETTLES
 from liqod.consumer.timings import ConsumerTimings
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.plugins import loader
 from liqod.procedures import slicenodes
 from liqod.procedures.nodeexplaining import explain_node
+from liqod.provider.slices.freenodes import PLACED
 from liqod.provider.timings import ProviderTimings
 from liqod.resources import RESOURCE_SLICES, VIRTUAL_NODES
 from tests.simulated.borrower import Json, eventually, offload
@@ -154,6 +162,62 @@ async def test_each_machine_has_a_virtual_node_without_its_name_and_its_pods_run
         assert told["status"]["allocatable"]["cpu"] == "8"
         await ask(rome, "groups")
         await has_pools(rome, "red", "blue")
+
+
+async def told_of(rome: Member) -> str | None:
+    """The last word of milan's on what is free there."""
+    found = await rome.admin.get(RESOURCE_SLICES, "milan", AT_ROME)
+    told: str | None = found["metadata"]["annotations"].get(FREE_CAPACITY)
+    return told
+
+
+def shows(node: Json) -> tuple[str | None, str]:
+    """The largest place of a virtual node, in thousandths of a CPU, and its CPUs."""
+    return node["metadata"]["labels"].get(LARGEST_CPU), node["status"]["allocatable"]["cpu"]
+
+
+async def test_a_place_is_taken_as_soon_as_a_pod_is_sent_and_not_by_the_next_word() -> None:
+    # The next word comes before what was sent is taken to be counted.
+    async with pools(timings=ProviderTimings(free_every=SETTLES * 2 / 3)) as (rome, milan, own):
+        await milan.admin.create(PODS, fixed(own[0], "5"), "default")  # three of eight are free
+        more = {"spec": {"resources": {"cpu": "100", "memory": "1Ti"}}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", more, AT_ROME)
+        await ask(rome, "groups")
+        name = (await has_pools(rome, "red", "blue"))["red"]["metadata"]["name"]
+        await rome.until(NODES, name, None, lambda each: shows(each) == ("8100", "11"))
+        word = await told_of(rome)
+        await offload(rome.admin, "shop")
+        await rome.admin.create(PODS, pod("first", "6", "red"), "shop")
+        await rome.until(NODES, name, None, lambda each: shows(each) == ("3100", "9"))
+        await rome.until(PODS, "first", "shop", lambda each: each["status"]["phase"] == "Running")
+        await rome.admin.create(PODS, pod("second", "5", "red"), "shop")
+        await rome.admin.create(PODS, pod("small", "3", "red"), "shop")
+        await rome.until(PODS, "small", "shop", lambda each: each["status"]["phase"] == "Running")
+        assert await told_of(rome) == word
+        assert not (await rome.admin.get(PODS, "second", "shop"))["spec"].get("nodeName")
+        # Two CPUs are left, and that is what milan says next.
+        await rome.until(NODES, name, None, lambda each: shows(each) == ("2100", "11"))
+
+        async def told_anew() -> bool:
+            return await told_of(rome) != word
+
+        await eventually(told_anew, seconds=60)
+        await trio.sleep(1)  # the node has it
+        await rome.until(NODES, name, None, lambda each: shows(each) == ("2100", "11"))
+        assert not (await rome.admin.get(PODS, "second", "shop"))["spec"].get("nodeName")
+
+
+async def test_all_pods_are_followed_only_where_something_is_lent() -> None:
+    async with pools() as (rome, milan, _):
+
+        def follows(member: Member) -> bool:
+            return member.context.informers.find(PODS, PLACED) is not None
+
+        async def told() -> bool:
+            return follows(milan) and await told_of(rome) is not None
+
+        await eventually(told, seconds=60)
+        assert not follows(rome)
 
 
 async def test_a_group_that_goes_keeps_what_runs_and_its_node_goes_with_the_last_pod() -> None:

@@ -34,7 +34,7 @@ def live(node=None, facts=UP, **changes):
     node = node or virtual_node()
     value = nodeplan.new_node(node, facts, THEN)
     value["metadata"] |= {"uid": "u1", "resourceVersion": "5"}
-    applied = nodeplan.metadata_apply(node, value)
+    applied = nodeplan.metadata_apply(node, facts, value)
     assert applied is not None
     for part in ("labels", "annotations"):
         value["metadata"][part] |= applied["metadata"][part]
@@ -115,7 +115,7 @@ def test_nothing_is_written_that_is_not_different():
     value = live(node)
     assert nodeplan.status_patch(node, UP, value, NOW) is None
     assert nodeplan.spec_patch(node, UP, value) is None
-    assert nodeplan.metadata_apply(node, value) is None
+    assert nodeplan.metadata_apply(node, UP, value) is None
 
 
 def test_quantities_are_compared_by_meaning():
@@ -251,14 +251,14 @@ def test_labels_of_the_provider_cannot_make_it_another_node():
 def test_labels_are_applied_when_they_change_and_others_are_not_touched():
     value = live(virtual_node(labels={"region": "eu"}))
     value["metadata"]["labels"]["theirs"] = "x"
-    applied = nodeplan.metadata_apply(virtual_node(labels={"region": "us"}), value)
+    applied = nodeplan.metadata_apply(virtual_node(labels={"region": "us"}), UP, value)
     assert applied is not None
     assert applied["metadata"]["uid"] == "u1"
     assert applied["metadata"]["labels"]["region"] == "us"
     assert "theirs" not in applied["metadata"]["labels"]
     edited = live()
     edited["metadata"]["labels"]["kubernetes.io/os"] = "windows"
-    assert nodeplan.metadata_apply(virtual_node(), edited) is not None
+    assert nodeplan.metadata_apply(virtual_node(), UP, edited) is not None
 
 
 def test_a_peer_that_stops_telling_what_is_free_keeps_no_size_on_its_node():
@@ -271,7 +271,7 @@ def test_a_peer_that_stops_telling_what_is_free_keeps_no_size_on_its_node():
     for now in ("", "what is no word"):
         notes = ObjectMeta(name="lz", annotations={labels.FREE_CAPACITY: now} if now else {})
         silent = msgspec.structs.replace(virtual_node(), metadata=notes)
-        applied = nodeplan.metadata_apply(silent, value)
+        applied = nodeplan.metadata_apply(silent, UP, value)
         assert applied is not None
         assert not [each for each in applied["metadata"]["labels"] if "largest" in each]
 

@@ -1,12 +1,13 @@
 """The sums of the pods on a virtual node: of those that wait, and of those that are settled."""
 
+import random
 from typing import Any, cast
 
 import msgspec
 import trio
 from trio.testing import MockClock
 
-from liqod.consumer.nodes.pendingpods import SETTLES, PendingPods
+from liqod.consumer.nodes.pendingpods import MOST_SENT, SETTLES, PendingPods
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.model.objects.quantities import NANO
@@ -86,3 +87,86 @@ async def test_what_was_sent_before_anybody_counted_is_settled(autojump_clock: M
     pods = followed(feed)
     feed.tell("listed", 2)
     assert settled(pods) == 3
+
+
+def sent(pods: PendingPods) -> list[tuple[int, int]]:
+    """The CPUs of the pods that are not settled, and how many in a row are equal."""
+    pods.refresh()
+    return [(cost.get("cpu", 0) // NANO, number) for cost, number in pods.sent]
+
+
+async def test_what_was_sent_last_is_first_until_it_is_settled(autojump_clock: MockClock) -> None:
+    feed = Feed()
+    followed(feed)
+    feed.tell("old", 4)
+    pods = followed(feed)
+    assert sent(pods) == []
+    for name, cpu in (("a", 6), ("b", 2), ("c", 2)):
+        feed.tell(name, cpu)
+    assert sent(pods) == [(2, 2), (6, 1)]
+    assert (pods.placed, pods.held["cpu"]) == (4, 14 * NANO)
+    await trio.sleep(SETTLES / 2)
+    feed.tell("late", 1, "Running")
+    feed.tell("b", 2, "Pending", "Unschedulable")  # it waits, and takes no place
+    assert sent(pods) == [(1, 1), (2, 1), (6, 1)]
+    assert (pods.placed, pods.held["cpu"]) == (4, 13 * NANO)
+    feed.end("c")
+    assert sent(pods) == [(1, 1), (6, 1)]
+    await trio.sleep(SETTLES / 2)
+    assert sent(pods) == [(1, 1)]
+    feed.tell("late", 1, "Succeeded")
+    assert sent(pods) == []
+    assert (pods.placed, pods.held["cpu"]) == (2, 10 * NANO)
+
+
+async def test_of_pods_that_ask_for_nothing_no_row_is_kept_and_of_many_the_last(
+    autojump_clock: MockClock,
+) -> None:
+    feed = Feed()
+    pods = followed(feed)
+    for number in range(400):
+        feed.tell(f"none-{number}", 0)
+    assert sent(pods) == []
+    assert pods.placed == 400
+    for number in range(400):
+        feed.tell(f"web-{number}", 1 + number % 2)
+    rows = sent(pods)
+    assert len(rows) == MOST_SENT
+    assert rows[0] == (2, 1)
+
+
+async def test_sums_by_differences_are_those_of_all_pods(autojump_clock: MockClock) -> None:
+    chance, feed = random.Random(1), Feed()
+    pods = followed(feed)
+    for _ in range(300):
+        name = f"web-{chance.randrange(20)}"
+        phase, reason = chance.choice(
+            [("Pending", ""), ("Pending", "Unschedulable"), ("Running", ""), ("Failed", "")]
+        )
+        feed.tell(name, chance.randrange(4), phase, reason)
+        if chance.random() < 0.2:
+            feed.end(f"web-{chance.randrange(20)}")
+        if chance.random() < 0.5:
+            pods.refresh()
+        await trio.sleep(chance.random() * 3)
+    await trio.sleep(SETTLES)
+    pods.refresh()
+    whole = followed(feed)
+    whole.refresh()
+    for name in ("waiting", "settled", "running", "held", "placed", "stay", "sent"):
+        assert getattr(pods, name) == getattr(whole, name)
+    pods.follow(None)
+    pods.refresh()
+    assert (pods.placed, pods.held, pods.settled, pods.sent) == (0, {}, {}, ())
+
+
+async def test_that_a_pod_has_come_is_told_at_once_and_that_one_changes_is_not() -> None:
+    feed = Feed()
+    pods = followed(feed)
+    pods.refresh()
+    assert not pods.came.is_set()
+    feed.tell("web", 1)
+    assert pods.came.is_set()
+    pods.refresh()
+    feed.tell("web", 1, "Running")
+    assert not pods.came.is_set()

@@ -12,7 +12,7 @@ from liqod.model.peering.freecapacity import (
     FreeCapacity,
     FreeNode,
     features,
-    for_node,
+    for_slice,
     free_node,
     has_room,
     largest,
@@ -166,7 +166,7 @@ def test_what_was_sent_since_is_deducted_until_it_is_counted_or_settled():
         return room(found, parse_all({"cpu": settled}), waits).get("cpu")
 
     text = tell([free(number, cpu="8") for number in range(10)], ())
-    told = read(for_node(text, parse_all({"cpu": "20"})))
+    told = read(for_slice(text, parse_all({"cpu": "20"})))
     assert told is not None
     # 20 of ours are counted, and 80 are free beside them: whatever is sent beyond the 20 takes
     # from the 80.
@@ -185,9 +185,9 @@ def test_what_was_sent_since_is_deducted_until_it_is_counted_or_settled():
 
 def test_what_is_counted_is_told_where_there_is_anything_and_believed_where_it_can_be():
     text = tell([free()], ())
-    assert for_node(text, {}) == text
-    assert for_node("", parse_all({"cpu": "1"})) == ""
-    found = read(for_node(text, parse_all({"cpu": "1"})))
+    assert for_slice(text, {}) == text
+    assert for_slice("", parse_all({"cpu": "1"})) == ""
+    found = read(for_slice(text, parse_all({"cpu": "1"})))
     assert found is not None
     assert found.counted == {"cpu": "1"}
     assert read('{"groups":[],"counted":{"cpu":"nonsense"}}') is None

@@ -128,3 +128,22 @@ def test_each_part_has_its_own_group_and_the_keys_that_only_others_have() -> Non
     ]
     assert (last.share, last.not_told_since) == ({"cpu": 0}, since)
     assert msgspec.structs.replace(first, share={}).not_told_since == ""
+
+
+def test_a_part_is_told_which_of_its_pods_are_counted_where_the_provider_says_so() -> None:
+    groups = {key: NodeGroup(1, {"pool": key}, (), {"cpu": "4"}) for key in ("red", "blue")}
+
+    def counted(known: dict[str, int] | None) -> list[dict[str, str]]:
+        made = parts.parts(groups, amounts(cpu="9"), {}, {}, counted=known)
+        words = [read(each.told) for each in made]
+        return [word.counted for word in words if word is not None]
+
+    assert counted(None) == [{}, {}]
+    assert counted({"red": 3, "gone": 2}) == [{"pods": "3"}, {"pods": "0"}]
+
+
+def test_the_key_of_a_part_is_in_the_name_of_its_node() -> None:
+    key = "0a1b2c3d"
+    assert parts.key_in(parts.name_of("milan", key), "milan") == key
+    for other in ("milan", "milan-", "milan-2", f"turin-{key}", f"milan-2-{key}", key):
+        assert parts.key_in(other, "milan") == ""

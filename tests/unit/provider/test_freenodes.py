@@ -158,3 +158,34 @@ async def test_each_slice_is_told_of_its_own_pods_that_are_counted(
     assert free_cpu(found) == "6"
     assert told("rome", "milan") == {}
     assert found.counted("rome").keys() == {"milan-2"}
+
+
+async def test_a_slice_of_groups_is_told_the_pods_of_each_that_are_counted(
+    autojump_clock: MockClock,
+) -> None:
+    nodes, pods = Feed(), Feed()
+    settings = ProviderSettings(show_free=True)
+    found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", pods), settings)
+
+    def told(consumer: str = "rome") -> dict[str, int] | None:
+        capacity = read(found.told(consumer, "milan", groups=True))
+        return None if capacity is None else capacity.parts
+
+    nodes.tell("one", node("8"))
+    for number, name in enumerate(("milan-0a1b2c3d", "milan-0a1b2c3d", "milan-ffffffff", "milan")):
+        pods.tell(f"web-{number}", guest_pod("1", name))
+    pods.tell("other", guest_pod("1", "turin-0a1b2c3d"))
+    found.refresh(5)
+    assert told() == {"0a1b2c3d": 2, "ffffffff": 1}
+    assert told("turin") == {}
+    whole = read(found.told("rome", "milan"))
+    assert whole is not None
+    assert whole.parts is None
+    # No consumer has a word made long by the names of nodes that it claims to have.
+    for number in range(1000):
+        pods.tell(f"many-{number}", guest_pod("1m", f"milan-{number:08x}"))
+    await trio.sleep(5)
+    found.refresh(5)
+    many = told()
+    assert many is not None
+    assert len(many) == 16
