@@ -147,6 +147,7 @@ class NodeController(Controller[str]):
         context, link, network = self._peer.context, self._peer.link, self._peer.network
         asked = link.reason != IDLE
         tunnel = self._peer.settings.pod_network == "tunnel"
+        self._pods.refresh()  # a share may have what has begun to run since
         return nodeplan.NodeState(
             up=link.up and not link.degradations.blind and asked,
             reason=link.why if asked else "there is no identity for the peer yet",

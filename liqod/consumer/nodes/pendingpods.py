@@ -151,7 +151,8 @@ class PendingPods:
     def refresh(self) -> None:
         """Compute the sums anew; only pods that have changed since the last time are read."""
         changed, self._changed = self._changed, set()
-        self.came = trio.Event()
+        if self.came.is_set():
+            self.came = trio.Event()
         now, settled = trio.current_time(), []
         for key, sent in self._sent.items():
             if now - sent < SETTLES:
@@ -195,14 +196,14 @@ class PendingPods:
             pod = self._pods.get(key)
             if pod is None or pod.waits:
                 continue
-            cost = freecapacity.measured(pod.cost)
+            cost = {name: pod.cost[name] for name in freecapacity.measured(pod.cost)}
             if rows and rows[-1][0] == cost:
                 rows[-1] = cost, rows[-1][1] + 1
             elif len(rows) == MOST_SENT:
                 break
             else:
                 rows.append((cost, 1))
-        return rows if any(cost for cost, _ in rows) else []
+        return rows if any(any(cost.values()) for cost, _ in rows) else []
 
     def _note(self, key: Key) -> None:
         known = key in self._pods or key in self._changed

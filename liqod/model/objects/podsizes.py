@@ -17,8 +17,11 @@ from liqod.model.peering import capacity, sizelabels
 from liqod.model.peering.quota import pod_cost
 from liqod.model.peering.sizelabels import SizeLabel
 
-MOST_DEVICES: Final = 2
-"""Devices of a pod that are compared, by their names: each doubles the alternatives."""
+MOST_DEVICES: Final = 4
+"""Devices of a pod that are compared, by their names."""
+_MOST_UNTOLD: Final = 2
+"""Of so many devices that a node says nothing of none is compared: else each device more would
+double the alternatives."""
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 
 Sizes = dict[SizeLabel, int]
@@ -59,20 +62,18 @@ def terms(asked: Mapping[SizeLabel, int]) -> list[Json]:
     """
     if not asked:
         return []
-
     devices = dict.fromkeys(each.device for each in asked if each.device)
     made: list[Json] = []
-    for count in range(len(devices), -1, -1):
-        for told in combinations(devices, count):
+    for count in range(min(len(devices), _MOST_UNTOLD) + 1):
+        for untold in combinations(devices, count):
+            told = () if count == _MOST_UNTOLD else devices.keys() - untold
             larger = [
                 {"key": each.label, "operator": "Gt", "values": [str(amount)]}
                 for each, amount in asked.items()
                 if not each.device or each.device in told
             ]
-            untold = [
-                _lacks(sizelabels.beside(each)[0].label) for each in devices if each not in told
-            ]
-            made.append({"matchExpressions": [*larger, *untold]})
+            lacking = [_lacks(sizelabels.beside(each)[0].label) for each in untold]
+            made.append({"matchExpressions": [*larger, *lacking]})
     return [*made, {"matchExpressions": [_lacks(labels.LARGEST_CPU)]}]
 
 

@@ -191,8 +191,11 @@ def for_slice(text: str, counted: Mapping[str, int], parts: Mapping[str, int] | 
     found = read(text) if counted or parts is not None else None
     if found is None:
         return text
-    known = None if parts is None else dict(sorted(parts.items())[: 2 * MOST_GROUPS])
-    own = msgspec.structs.replace(found, counted=quantities.render_all(counted), parts=known)
+    own = msgspec.structs.replace(
+        found,
+        counted=quantities.render_all(counted),
+        parts=None if parts is None else dict(parts),
+    )
     whole = msgspec.json.encode(own).decode()
     return whole if len(whole) <= LONGEST else text
 
@@ -264,13 +267,9 @@ def features(found: FreeCapacity | None) -> tuple[str, ...]:
     return tuple(sorted(frozenset.intersection(*declared))) if groups else ()
 
 
-def measured(asked: Mapping[str, int]) -> Amounts:
-    """Of what a pod asks for, the resources of whose holes is told."""
-    return {name: n for name, n in asked.items() if n > 0 and _is_measured(name)}
-
-
-def _is_measured(name: str) -> bool:
-    return name in _MEASURED or capacity.is_device(name)
+def measured(names: Iterable[str]) -> list[str]:
+    """The resources of whose holes is told."""
+    return [name for name in names if name in _MEASURED or capacity.is_device(name)]
 
 
 def has_room(found: FreeCapacity, asked: Mapping[str, int]) -> bool:
@@ -295,11 +294,7 @@ def _group(marks: dict[str, str], taints: tuple[str, ...], nodes: list[FreeNode]
         taints,
         _texts({name: _rounded(amount, DIGITS + 1) for name, amount in kept.items()}),
         tuple(_texts(each) for each in capacity.fewer(found, LARGEST_SIZES)),
-        {
-            name: _histogram([each.get(name, 0) for each in free])
-            for name in kept
-            if _is_measured(name)
-        },
+        {name: _histogram([each.get(name, 0) for each in free]) for name in measured(kept)},
         features=_features(nodes),
     )
 

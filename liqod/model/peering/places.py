@@ -15,7 +15,8 @@ import msgspec
 
 from liqod.model.objects import quantities
 from liqod.model.objects.quantities import Amounts
-from liqod.model.peering.freecapacity import FreeCapacity
+from liqod.model.peering import freecapacity
+from liqod.model.peering.freecapacity import FreeCapacity, NodeGroup
 from liqod.model.peering.quota import PODS
 
 Places = Mapping[int, int]
@@ -65,7 +66,11 @@ def left(found: FreeCapacity | None, sent: Sent, placed: int) -> Left | None:
 
 def are_told(found: FreeCapacity | None) -> bool:
     """True if a provider tells of places, and adds no nodes by itself."""
-    return found is not None and not found.autoscales and any(each.holes for each in found.groups)
+    return (
+        found is not None
+        and not found.autoscales
+        and any(each.key or each.holes for each in found.groups)
+    )
 
 
 def _last(sent: Sent, number: int) -> list[tuple[Mapping[str, int], int]]:
@@ -80,10 +85,10 @@ def _last(sent: Sent, number: int) -> list[tuple[Mapping[str, int], int]]:
 
 
 def _told(found: FreeCapacity) -> dict[str, dict[int, int]]:
-    """The places of all groups, by resource; of a machine that is told by itself there are none."""
+    """The places of all groups, by resource; a machine that is told by itself is one."""
     told: dict[str, dict[int, int]] = {}
     for each in found.groups:
-        for name, steps in each.holes.items():
+        for name, steps in _holes(each).items():
             places, known = told.setdefault(name, {}), 0
             sizes = sorted(((quantities.parse(text), n) for text, n in steps.items()), reverse=True)
             for size, number in sizes:
@@ -91,6 +96,12 @@ def _told(found: FreeCapacity) -> dict[str, dict[int, int]]:
                     places[size] = places.get(size, 0) + number - known
                     known = number
     return told
+
+
+def _holes(group: NodeGroup) -> Mapping[str, Mapping[str, int]]:
+    if not group.key:
+        return group.holes
+    return {name: {group.free[name]: 1} for name in freecapacity.measured(group.free)}
 
 
 def without(places: Places, pods: Iterable[tuple[int, int]]) -> dict[int, int]:

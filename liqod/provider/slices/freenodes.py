@@ -140,23 +140,25 @@ class FreeNodes:
         self.text.set(freecapacity.tell(found, shown, autoscales=autoscales))
         self.each.set(freecapacity.tell_each(found, shown, autoscales=autoscales))
 
-    def told(self, consumer: str, slice_name: str, *, groups: bool = False) -> str:
+    def told(self, consumer: str, slice_name: str, mode: str = parts.WHOLE) -> str:
         """The text for one slice of a consumer's, with its own pods that are counted.
 
         Args:
             consumer: its id.
             slice_name: the name of the slice, and of the virtual node that stands for all of it.
-            groups: whether it has a virtual node for each group.
+            mode: the virtual nodes that it asks for.
         """
         own = self._counted.get((consumer, slice_name), {})
-        if not groups:
+        if mode == parts.WHOLE:
             return freecapacity.for_slice(self.text.now, own)
         counted = {
             key: each.get(PODS, 0) // quantities.NANO
             for (whose, node), each in self._counted.items()
             if whose == consumer and (key := parts.key_in(node, slice_name))
         }
-        return freecapacity.for_slice(self.text.now, own, counted)
+        most = dict(sorted(counted.items())[: parts.MOST_PARTS[mode]])
+        text = self.each.now if mode == parts.NODES else self.text.now
+        return freecapacity.for_slice(text, own, most)
 
     def counted(self, consumer: str) -> dict[str, Amounts]:
         """The requests of a consumer's pods that the text is made of, by virtual node."""

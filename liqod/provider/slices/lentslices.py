@@ -485,9 +485,7 @@ class LentSlices(Controller[str]):
         if self._free is None:
             return ""
         mode = parts.mode(wanted.metadata.annotations)
-        if mode == parts.NODES:
-            return self._free.each.now
-        return self._free.told(self._peer.id, wanted.name, groups=mode == parts.GROUPS)
+        return self._free.told(self._peer.id, wanted.name, mode)
 
     def _machines(self) -> tuple[dict[str, int | str], ...]:
         """The sizes of the largest machines, where consumers may know them."""

@@ -207,6 +207,37 @@ async def test_a_place_is_taken_as_soon_as_a_pod_is_sent_and_not_by_the_next_wor
         assert not (await rome.admin.get(PODS, "second", "shop"))["spec"].get("nodeName")
 
 
+async def test_a_machine_has_no_pod_more_while_the_word_on_it_is_older_than_what_runs() -> None:
+    async with pools(timings=ProviderTimings(free_every=SETTLES * 2 / 3)) as (rome, _, _):
+        more = {"spec": {"resources": {"cpu": "100", "memory": "1Ti"}}}
+        await rome.admin.patch(RESOURCE_SLICES, "milan", more, AT_ROME)
+        await ask(rome, "nodes")
+
+        async def told() -> list[Json] | None:
+            where = Selection(labels=f"liqo.io/type=virtual-node,{PART},pool=blue")
+            return await rome.admin.list(NODES, where) or None
+
+        [blue] = await eventually(told, seconds=60)
+        await offload(rome.admin, "shop")
+        word = await told_of(rome)
+        await rome.admin.create(PODS, pod("first", "4", "blue"), "shop")
+        await rome.until(PODS, "first", "shop", lambda each: each["status"]["phase"] == "Running")
+        await trio.sleep(3 * SOON.parts_every)  # what runs is in the share of the node now
+        for name in ("second", "third"):
+            await rome.admin.create(PODS, pod(name, "4", "blue"), "shop")
+        await trio.sleep(3)
+        assert await told_of(rome) == word
+        found = await rome.admin.list(PODS, Selection("shop"))
+        placed = [each["spec"].get("nodeName") for each in found]
+        assert placed.count(blue["metadata"]["name"]) == 2
+        await trio.sleep(SETTLES)
+        assert await told_of(rome) != word
+        found = await rome.admin.list(PODS, Selection("shop"))
+        assert [each["spec"].get("nodeName") for each in found].count(None) == 1
+        now = await rome.admin.get(NODES, blue["metadata"]["name"])
+        assert now["status"]["allocatable"]["cpu"] == "8"
+
+
 async def test_all_pods_are_followed_only_where_something_is_lent() -> None:
     async with pools() as (rome, milan, _):
 

@@ -46,6 +46,25 @@ def test_what_was_sent_since_takes_places_until_it_is_counted(part: bool, counts
     assert shown(new) == ("12", "4100")
 
 
+def test_a_machine_shows_no_more_than_it_has_though_its_share_counts_what_has_just_begun() -> None:
+    # The share is what runs, and what was free: here the same four CPUs.
+    group = {"nodes": 1, "free": {"cpu": "8", "memory": "50G"}, "key": "0a1b2c3d"}
+    text = msgspec.json.encode({"groups": [group], "counted": {"pods": "0"}}).decode()
+    notes = {labels.FREE_CAPACITY: text, labels.WAITING_GIVES_WAY: "true"}
+    meta = ObjectMeta(name="lz", annotations=notes, labels={labels.PART: "0a1b2c3d"})
+    node = msgspec.structs.replace(virtual_node(), metadata=meta)
+
+    def cpus(facts: NodeState) -> str:
+        found: str = live(node, facts)["status"]["allocatable"]["cpu"]
+        return found
+
+    four = {"cpu": 4 * 10**9}
+    assert cpus(UP) == "20"
+    sent = msgspec.structs.replace(UP, held=four, placed=1, sent=((four, 1),))
+    assert cpus(sent) == "8"
+    assert cpus(msgspec.structs.replace(sent, sent=())) == "20"
+
+
 def test_a_node_of_which_nothing_is_told_has_no_places():
     assert not nodeplan.has_places(virtual_node())
     assert not nodeplan.has_places(None)

@@ -73,11 +73,20 @@ def test_a_pod_takes_its_place_until_it_is_counted() -> None:
 
 
 def test_nothing_is_taken_where_no_places_are_told_or_nodes_are_added() -> None:
-    machines = read(tell_each([FreeNode({}, (), parse_all({"cpu": "8"}), "0a1b2c3d")], ()))
-    for found in (None, FreeCapacity(), machines, told(8, autoscales=True)):
+    for found in (None, FreeCapacity(), told(8, autoscales=True)):
         assert not places.are_told(found)
         assert left(found, sent(2), 1) is None
     assert places.are_told(told(8))
+
+
+def test_a_machine_that_is_told_by_itself_is_one_place() -> None:
+    free = parse_all({"cpu": "8", "example.com/gpu": "0"})
+    found = read(tell_each([FreeNode({}, (), free, "0a1b2c3d")], ()))
+    assert places.are_told(found)
+    assert cpus(left(found, sent(2, 3), 2)) == (3, 3)
+    assert cpus(left(found, sent(3), 1)) == (5, 5)
+    gone = left(found, [(parse_all({"example.com/gpu": "1"}), 1)], 1)
+    assert gone == Left({"example.com/gpu": 0}, {"example.com/gpu": 0})
 
 
 def test_of_a_resource_that_nobody_asks_for_nothing_is_taken() -> None:

@@ -63,6 +63,42 @@ def test_a_device_of_which_none_is_free_has_no_place_and_one_that_is_not_told_is
     assert goes({}, gpu="1", nic="1")
 
 
+MORE = ("a.com/fpga", "b.com/nic", "c.com/ssd", "d.com/gpu")
+
+
+@pytest.mark.parametrize("number", [3, 4])
+@pytest.mark.parametrize("scarce", range(4))
+def test_each_of_four_devices_of_a_pod_is_compared(number: int, scarce: int) -> None:
+    devices = MORE[:number]
+    size = {"cpu": "16", "memory": "64Gi", **dict.fromkeys(devices, "2")}
+    ample = shown(machine(**size), machine(**size))
+    assert goes(ample, cpu="8", **dict.fromkeys(devices, "2"))
+    if scarce < number:
+        assert not goes(ample, cpu="8", **{**dict.fromkeys(devices, "2"), devices[scarce]: "3"})
+        # One that is not told of keeps no pod away, and the others are compared all the same.
+        untold = {
+            key: n for key, n in ample.items() if devices[scarce].replace("/", "_") not in key
+        }
+        assert goes(untold, cpu="8", **dict.fromkeys(devices, "2"))
+        other = devices[scarce - 1]
+        assert not goes(untold, cpu="8", **{**dict.fromkeys(devices, "2"), other: "3"})
+
+
+def test_the_alternatives_of_a_pod_with_many_devices_are_few() -> None:
+    made = asks(cpu="1", **{f"a.b/d{n}": "1" for n in range(50)})
+    [term] = [made["spec"]["affinity"]["nodeAffinity"][podsizes._REQUIRED]["nodeSelectorTerms"]]
+    assert len(term) == 1 + 4 + 6 + 1
+
+
+def test_what_was_sent_since_takes_from_the_labels_of_devices_as_well() -> None:
+    found = read(tell([machine(cpu="8", memory="8Gi", gpu="4")] * 2, ()))
+    sent = size_labels(found, parse_all({"cpu": "3", GPU: "1"}))
+    keys = [each.label for each in (*sizelabels.ANY, *beside(GPU))]
+    assert [size_labels(found)[key] for key in keys][0::3] == ["8100", "8100"]
+    assert [sent[key] for key in keys if "memory" not in key] == ["3100", "2", "3100"]
+    assert not goes(sent, cpu="1", gpu="2")
+
+
 def test_a_pod_that_may_stay_goes_to_machines_here_whatever_it_asks_for():
     made = asks("LocalAndRemote", cpu="8", gpu="1", nic="1")
     assert unselected(made["spec"], NodeFacts("here")) is None

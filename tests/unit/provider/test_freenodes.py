@@ -160,15 +160,16 @@ async def test_each_slice_is_told_of_its_own_pods_that_are_counted(
     assert found.counted("rome").keys() == {"milan-2"}
 
 
-async def test_a_slice_of_groups_is_told_the_pods_of_each_that_are_counted(
-    autojump_clock: MockClock,
+@pytest.mark.parametrize(("mode", "most"), [("groups", 16), ("nodes", 128)])
+async def test_a_slice_of_parts_is_told_the_pods_of_each_that_are_counted(
+    autojump_clock: MockClock, mode: str, most: int
 ) -> None:
     nodes, pods = Feed(), Feed()
     settings = ProviderSettings(show_free=True)
     found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", pods), settings)
 
     def told(consumer: str = "rome") -> dict[str, int] | None:
-        capacity = read(found.told(consumer, "milan", groups=True))
+        capacity = read(found.told(consumer, "milan", mode))
         return None if capacity is None else capacity.parts
 
     nodes.tell("one", node("8"))
@@ -188,4 +189,4 @@ async def test_a_slice_of_groups_is_told_the_pods_of_each_that_are_counted(
     found.refresh(5)
     many = told()
     assert many is not None
-    assert len(many) == 16
+    assert len(many) == most
