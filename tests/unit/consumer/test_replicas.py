@@ -82,6 +82,27 @@ def test_local_notes_and_ownership_stay_at_home():
     assert "finalizers" not in made["metadata"]
 
 
+FREE = "liqod.io/free-capacity"
+
+
+@pytest.mark.parametrize(
+    ("said", "noted"),
+    [('{"groups":[]}', '{"groups":[]}'), (None, None), ("x" * 16385, "forged")],
+    ids=["told", "nothing", "too-long"],
+)
+def test_what_is_free_counts_as_the_provider_s_own_object_says_it_and_not_as_one_writes_it_here(
+    said, noted
+):
+    source, there = load("consumer", "resourceslices"), load("provider", "resourceslices")
+    source["metadata"]["annotations"][FREE] = "forged"
+    if said is not None:
+        there["metadata"].setdefault("annotations", {})[FREE] = said
+    notes = decide(source, there).notes or {}
+    assert notes.get(FREE, "forged") == noted
+    # Nor does one of this cluster's reach the provider.
+    assert FREE not in replica_of(source, "liqo-tenant-ly", "ly")["metadata"]["annotations"]
+
+
 def mapping(*names):
     return {"desiredMapping": {name: f"{name}-rome" for name in names}}
 
