@@ -85,9 +85,10 @@ def test_each_of_four_devices_of_a_pod_is_compared(number: int, scarce: int) -> 
 
 
 def test_the_alternatives_of_a_pod_with_many_devices_are_few() -> None:
-    made = asks(cpu="1", **{f"a.b/d{n}": "1" for n in range(50)})
-    [term] = [made["spec"]["affinity"]["nodeAffinity"][podsizes._REQUIRED]["nodeSelectorTerms"]]
-    assert len(term) == 1 + 4 + 6 + 1
+    requests = {"requests": {f"a.b/d{n}": "1" for n in range(50)}}
+    body = pod(containers=[{"name": "c", "resources": requests}])
+    asked = podsizes.sizes(body, Placement("Remote", room_told=True))
+    assert len(podsizes.terms(asked)) == 1 + 4 + 6 + 1
 
 
 def test_what_was_sent_since_takes_from_the_labels_of_devices_as_well() -> None:
