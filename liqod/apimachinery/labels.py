@@ -495,4 +495,5 @@ ENDPOINT_PREFERENCE: Final = "liqod.io/endpoint-preference"
 """Annotation of a Service: the clusters whose endpoints its clients use: ``own-first``,
 ``own-only``, or percentages such as ``milan=20,turin=10``."""
 KEEP_LAST_ENDPOINTS: Final = "liqod.io/keep-last-endpoints"
-"""Annotation of a Service: true to keep endpoints of silent clusters ready where no other is."""
+"""Annotation of a Service, and of a ShadowEndpointSlice: true to keep endpoints of silent clusters
+in use where no other is ready."""

@@ -16,6 +16,7 @@ STAY_HOME = frozenset(
         labels.SKIP_REFLECTION,
         labels.ALLOW_REFLECTION,
         labels.ENDPOINT_PREFERENCE,
+        labels.KEEP_LAST_ENDPOINTS,
         labels.DIRECT_CONNECTIONS_DATA,
         labels.TRANSIT_ADDRESSES,
     }

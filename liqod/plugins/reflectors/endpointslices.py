@@ -5,8 +5,8 @@ endpoint only what means the same over there is kept. Addresses are written as t
 them; the peer translates them (:mod:`liqod.model.network.remapping`). Where none cross
 (``pod_network`` is ``none``) nothing is written. A slice that has no endpoints yet is written as it
 is; one whose endpoints all stay out is not. The Service may ask that the peer's clients use the
-endpoints there first or alone, or a share of them; it decides whether its slices follow, unless a
-slice says so itself.
+endpoints there first or alone, or a share of them, or keep those of this cluster while it is
+silent; it decides whether its slices follow, unless a slice says so itself.
 
 Endpoints at a third cluster are told where there is a way to them
 (:mod:`liqod.model.crossing.thirdclusters`): by way of this cluster among its own; directly in a
@@ -22,6 +22,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
+from liqod.model.clusterset.keeping import keeping
 from liqod.model.crossing.annotations import bool_value
 from liqod.model.crossing.fields import ENDPOINT, copied
 from liqod.model.crossing.preference import (
@@ -77,6 +78,20 @@ class _Third(NamedTuple):
     way: Way
 
 
+class _Asked(NamedTuple):
+    """The wishes of the Service that a slice is of.
+
+    Attributes:
+        preference: the endpoints that clients at the peer use.
+        direct: whether endpoints at third clusters are to be reached directly.
+        last: whether endpoints that nothing gets through to are used where no other is ready.
+    """
+
+    preference: Preference = NO_PREFERENCE
+    direct: bool = False
+    last: bool = False
+
+
 _Ways = dict[tuple[str, str], _Third]
 """The ways to endpoints at third clusters, by their node and first address."""
 
@@ -89,11 +104,12 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
         return Plan(reasons=(Reason(REFUSED, "endpoints that are names (FQDN) do not cross"),))
     found = endpoint_slice.get("endpoints") or ()
     leaving = [endpoint for endpoint in found if endpoint.get("nodeName") not in view.names.nodes]
-    asked, direct = _asked(endpoint_slice, view)
+    wishes = _asked(endpoint_slice, view)
+    asked = wishes.preference
     natives = sum(is_ready(each) for each in found if each.get("nodeName") in view.names.nodes)
     if leaving and asked.order == OWN_ONLY:
         return Plan(reasons=(Reason(NOT_TOLD, UNTOLD.format(view.names.peer), expected=True),))
-    ways = _ways(leaving, view, asked=direct)
+    ways = _ways(leaving, view, asked=wishes.direct)
     away = {key for key, each in ways.items() if each.way.problem}
     reached = [each for each in leaving if _key(each) not in away]
     leaving = told(asked, view.names.peer, natives, reached)
@@ -111,6 +127,8 @@ def outgoing(endpoint_slice: Json, view: View) -> Plan:
     owners = sorted({each.owner for each in ways.values() if each.way.direct})
     remote += [_of_third(endpoint_slice, view, owner, leaving, ways) for owner in owners]
     for each in remote:
+        if wishes.last:
+            each["metadata"]["annotations"][labels.KEEP_LAST_ENDPOINTS] = labels.TRUE
         if len(msgspec.json.encode(each)) > MAX_ENDPOINT_BYTES:
             why = f"it has more than {MAX_ENDPOINT_BYTES >> 20} MiB; make several slices of it"
             reasons.append(Reason(TOO_LARGE, f"{view.names.peer} does not read it: {why}"))
@@ -183,18 +201,20 @@ def _shadow(endpoint_slice: Json, view: View, endpoints: list[Json]) -> Json:
     return made
 
 
-def _asked(endpoint_slice: Json, view: View) -> tuple[Preference, bool]:
-    """The wish of the Service that a slice is of, and whether it asks for direct connections."""
+def _asked(endpoint_slice: Json, view: View) -> _Asked:
+    """The wishes of the Service that a slice is of."""
     name = (endpoint_slice["metadata"].get("labels") or {}).get(labels.SERVICE_NAME)
     service = view.get(SERVICES, name) if name else None
     if service is None:
-        return NO_PREFERENCE, False
-    notes = service["metadata"].get("annotations")
-    direct = bool_value(notes or {}, labels.DIRECT_CONNECTIONS) is True
+        return _Asked()
+    notes = service["metadata"].get("annotations") or {}
+    direct = bool_value(notes, labels.DIRECT_CONNECTIONS) is True
     asked = preference(notes)
     headless = (service.get("spec") or {}).get("clusterIP") == "None"
+    if not headless:
+        return _Asked(asked, direct, keeping(notes).last)
     # Names of its pods are found by what is told.
-    return (NO_PREFERENCE if headless and asked.order != OWN_ONLY else asked), direct
+    return _Asked(asked if asked.order == OWN_ONLY else NO_PREFERENCE, direct)
 
 
 def _crossed(endpoints: list[Json], view: View) -> dict[str, Remapped]:

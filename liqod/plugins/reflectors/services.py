@@ -15,6 +15,8 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SERVICES
 from liqod.model.clusterset.choosing import CHOSEN_BY_CLIENTS, INVALID, NO_ADDRESS
 from liqod.model.clusterset.exports import CLOSE
+from liqod.model.clusterset.keeping import INVALID as UNKEPT
+from liqod.model.clusterset.keeping import Keeping, keeping
 from liqod.model.crossing import fields
 from liqod.model.crossing.addresses import family
 from liqod.model.crossing.annotations import bool_value
@@ -95,7 +97,10 @@ def outgoing(service: Json, view: View) -> Plan:
         kept["trafficDistribution"] = CLOSE[0]
     return Plan(
         remote=(manifest(SERVICES, meta["name"], service, view, spec=kept),),
-        reasons=tuple(_preferred(asked, headless=headless)),
+        reasons=(
+            *_preferred(asked, headless=headless),
+            *_kept(keeping(meta.get("annotations") or {}), headless=headless),
+        ),
     )
 
 
@@ -109,6 +114,15 @@ def _preferred(asked: Preference, *, headless: bool) -> Iterator[Reason]:
         yield Reason(NO_ADDRESS, said)
     elif asked.asked:
         yield Reason(AT_PEERS, HERE, expected=True)
+
+
+def _kept(wish: Keeping, *, headless: bool) -> Iterator[Reason]:
+    """A wish to keep endpoints that cannot be fulfilled at peers."""
+    said = f"the annotation {labels.KEEP_LAST_ENDPOINTS} is not followed"
+    if wish.problem:
+        yield Reason(UNKEPT, f"{said}: {wish.problem}")
+    elif headless and wish.last:
+        yield Reason(NO_ADDRESS, f"{said}: {CHOSEN_BY_CLIENTS}")
 
 
 def _has_both(ranges: PeerRanges | None) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.model.clusterset.keeping import keeping
 from liqod.resources import ShadowEndpointSlice
 
 Json = dict[str, Any]
@@ -41,7 +42,9 @@ Cross = Callable[[str], Reached]
 
 _RELAYED = ("hostname", "zone", "hints")
 _REMOTE = "Remote"
-_READ_HERE: Final = frozenset({labels.DIRECT_CONNECTIONS_DATA, labels.TRANSIT_ADDRESSES})
+_READ_HERE: Final = frozenset(
+    {labels.DIRECT_CONNECTIONS_DATA, labels.TRANSIT_ADDRESSES, labels.KEEP_LAST_ENDPOINTS}
+)
 """Annotations that say how the slice is to be read."""
 MOST: Final = 10
 """Addresses of an endpoint that are read: each takes time, and kube-proxy uses the first."""
@@ -54,11 +57,13 @@ class Translated(msgspec.Struct, frozen=True):
         manifest: the EndpointSlice.
         refused: the reasons, by address that was left out.
         left_out: the reasons of those that are left out as the operators have it.
+        kept: the silent clusters whose endpoints are used where no other is ready.
     """
 
     manifest: Json
     refused: dict[str, str] = {}
     left_out: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
 
 
 def translate(shadow: ShadowEndpointSlice, cross: Cross) -> Translated:
@@ -70,11 +75,16 @@ def translate(shadow: ShadowEndpointSlice, cross: Cross) -> Translated:
     """
     refused: dict[str, str] = {}
     left_out: set[str] = set()
+    kept: set[str] = set()
+    last = keeping(shadow.metadata.annotations).last
     endpoints: list[Json] = []
     for endpoint in shadow.spec.template.endpoints or ():
         found = _allowed(endpoint.get("addresses"), cross, refused, left_out)
         if found:
-            endpoints.append(_endpoint(endpoint, found))
+            made = _endpoint(endpoint, found, last=last)
+            endpoints.append(made)
+            if made["conditions"]["serving"]:
+                kept.update(each.node for each in found if not each.up)
     template = shadow.spec.template
     metadata = shadow.metadata
     manifest: Json = {
@@ -104,7 +114,7 @@ def translate(shadow: ShadowEndpointSlice, cross: Cross) -> Translated:
         "endpoints": endpoints,
         "ports": [msgspec.to_builtins(port) for port in template.ports],
     }
-    return Translated(manifest, refused, frozenset(left_out))
+    return Translated(manifest, refused, frozenset(left_out), frozenset(kept))
 
 
 def _allowed(
@@ -125,12 +135,14 @@ def _allowed(
     return found
 
 
-def _endpoint(endpoint: Json, found: list[Reached]) -> Json:
+def _endpoint(endpoint: Json, found: list[Reached], *, last: bool) -> Json:
     conditions, up = endpoint.get("conditions"), all(each.up for each in found)
-    ready = conditions.get("ready", True) if isinstance(conditions, dict) else True
+    told = not isinstance(conditions, dict) or conditions.get("ready", True) is not False
+    # kube-proxy uses endpoints that serve and terminate where no other of the Service is ready.
+    kept = True if last and told and not up else None
     made: Json = {
         "addresses": [each.address for each in found],
-        "conditions": {"ready": up and ready is not False},
+        "conditions": {"ready": up and told, "serving": kept, "terminating": kept},
         "nodeName": found[0].node,
     }
     made |= {name: endpoint[name] for name in _RELAYED if endpoint.get(name) is not None}

@@ -48,6 +48,8 @@ TOO_LARGE: Final = "TooLarge"
 STAYS: Final = "what was made of it stays as it was"
 LEFT_OUT: Final = "EndpointsLeftOut"
 """Reason of an Event about a ShadowEndpointSlice with endpoints that are left out as meant."""
+KEPT: Final = "EndpointsKept"
+"""Reason of an Event about a ShadowEndpointSlice whose endpoints are used though it is silent."""
 _UNZONED: Final = "without a zone"
 LAG: Final = 1.0
 """Seconds until the next check of an object that the store will show in a moment."""
@@ -243,7 +245,10 @@ class ShadowEndpointSlices(Controller[Key]):
         refused = (f"{address}: {why}" for address, why in sorted(translated.refused.items()))
         self._report(key, "; ".join(refused))
         far = unfollowed(translated.manifest["endpoints"], unzoned=self._unzoned)
-        told = {LEFT_OUT: "; ".join(sorted(translated.left_out)), NO_ZONE: far}
+        silent = ", ".join(sorted(translated.kept))
+        kept = f"nothing gets through to {silent}; clients try it where no other endpoint is ready"
+        left_out = "; ".join(sorted(translated.left_out))
+        told = {LEFT_OUT: left_out, NO_ZONE: far, KEPT: kept if silent else ""}
         await self._tell(key, shadow, told)
         return None
 

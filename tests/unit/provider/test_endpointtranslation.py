@@ -3,9 +3,11 @@
 from typing import Any
 
 import msgspec
+import pytest
 
 from liqod.provider.workloads.endpointtranslation import Reached, translate
 from liqod.resources import ShadowEndpointSlice
+from tests.unit.model.clusterset.proxying import used
 
 
 def shadow(*endpoints: Any, **more: Any) -> ShadowEndpointSlice:
@@ -40,6 +42,10 @@ def down(address: str) -> Reached:
     return Reached(address, "rome", up=False)
 
 
+KEEP = "liqod.io/keep-last-endpoints"
+READY = {"ready": True, "serving": None, "terminating": None}
+SILENT = {"ready": False, "serving": None, "terminating": None}
+USED_LAST = {"ready": False, "serving": True, "terminating": True}
 TARGET = {"kind": "RemotePod", "name": "web-1", "namespace": "shop"}
 
 
@@ -56,7 +62,7 @@ def test_an_endpoint_is_relayed_under_the_consumers_name():
     assert made.manifest["endpoints"] == [
         {
             "addresses": ["10.200.0.1"],
-            "conditions": {"ready": True},
+            "conditions": READY,
             "nodeName": "rome",
             "hostname": "web-0",
             "hints": None,
@@ -77,9 +83,41 @@ def test_addresses_of_this_cluster_are_left_out_by_name():
 def test_nothing_is_ready_where_the_consumer_does_not_answer():
     endpoints = {"addresses": ["10.200.0.1"]}, {"addresses": ["10.200.0.2"], "conditions": "no"}
     made = translate(shadow(*endpoints), down)
-    assert [one["conditions"] for one in made.manifest["endpoints"]] == [{"ready": False}] * 2
+    assert [one["conditions"] for one in made.manifest["endpoints"]] == [SILENT] * 2
     made = translate(shadow(*endpoints), cross)
-    assert [one["conditions"] for one in made.manifest["endpoints"]] == [{"ready": True}] * 2
+    assert [one["conditions"] for one in made.manifest["endpoints"]] == [READY] * 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"), [("true", USED_LAST), ("false", SILENT), ("yes", SILENT)]
+)
+def test_those_of_a_silent_consumer_that_were_ready_are_used_last_where_it_asks_for_it(
+    asked, wanted
+):
+    ready, unready = {"addresses": ["10.200.0.1"]}, {"addresses": ["10.200.0.2"]}
+    source = shadow(ready, {**unready, "conditions": {"ready": False}}, annotations={KEEP: asked})
+    made = translate(source, down)
+    assert [one["conditions"] for one in made.manifest["endpoints"]] == [wanted, SILENT]
+    assert made.kept == ({"rome"} if wanted == USED_LAST else set())
+    assert made.manifest["metadata"]["annotations"] == {}
+    made = translate(source, cross)
+    assert [one["conditions"] for one in made.manifest["endpoints"]] == [READY, SILENT]
+    assert made.kept == set()
+
+
+def test_clients_use_them_while_no_other_endpoint_is_ready_and_then_no_more():
+    source = shadow({"addresses": ["10.200.0.1"]}, annotations={KEEP: "true"})
+    kept = translate(source, down).manifest
+
+    def own(ready):
+        conditions = {"ready": ready, "serving": ready, "terminating": False}
+        endpoint = {"addresses": ["10.96.0.1"], "conditions": conditions}
+        return {"addressType": "IPv4", "endpoints": [endpoint]}
+
+    assert used([kept], "") == used([kept, own(ready=False)], "") == {"10.200.0.1"}
+    assert used([kept, own(ready=True)], "") == {"10.96.0.1"}
+    silent = translate(shadow({"addresses": ["10.200.0.1"]}), down).manifest
+    assert used([silent, own(ready=False)], "") == set()
 
 
 def test_no_controller_of_this_cluster_takes_it_for_its_own():
@@ -113,8 +151,8 @@ def test_each_endpoint_is_ready_and_named_by_the_cluster_that_it_is_reached_by()
     source = shadow(*({"addresses": [each]} for each in found), annotations=told)
     made = translate(source, found.__getitem__)
     assert [(each["nodeName"], each["conditions"]) for each in made.manifest["endpoints"]] == [
-        ("rome", {"ready": True}),
-        ("turin", {"ready": False}),
+        ("rome", READY),
+        ("turin", SILENT),
     ]
     assert made.left_out == {"endpoints at genoa: not permitted"}
     assert made.refused == {}

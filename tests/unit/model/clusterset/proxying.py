@@ -9,15 +9,18 @@ from typing import Any
 
 def used(manifests: Iterable[dict[str, Any]], zone: str, family: str = "IPv4") -> set[str]:
     """The addresses that the clients on a node of a zone are led to; an empty zone: of none."""
-    found = [
-        each
-        for made in manifests
-        if made["addressType"] == family
-        for each in made["endpoints"]
-        if each["conditions"]["ready"]
+    every = [
+        each for made in manifests if made["addressType"] == family for each in made["endpoints"]
     ]
+    found = [each for each in every if each["conditions"]["ready"]]
+    if not found:  # then those that serve and end, without regard to hints
+        return {
+            each["addresses"][0]
+            for each in every
+            if each["conditions"].get("serving") and each["conditions"].get("terminating")
+        }
     hints = [_zones(each) for each in found]
-    near = bool(found) and all(hints) and any(zone in each for each in hints)
+    near = all(hints) and any(zone in each for each in hints)
     return {
         each["addresses"][0]
         for each, zones in zip(found, hints, strict=True)
