@@ -19,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tests.testbed import commands, shownblocks
+from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.daemon import STOP_DEADLINE
 from tests.testbed.processes import Child, plain_environment, tail
@@ -143,7 +144,7 @@ class Terminal:
             if isinstance(step, Written):
                 (self.folder / step.name).write_text(step.text)
             elif "liqod run" in step.line:
-                self.run_daemon(step.line)
+                self.run_daemon(step.line, step.shown)
             elif not step.line.startswith(PREPARED):
                 before.get(step.line, lambda: None)()
                 said = self.type(step.line)
@@ -244,18 +245,20 @@ class Terminal:
                 running.kill()
         return said
 
-    def run_daemon(self, line: str) -> None:
-        """Start a daemon as in a terminal of its own."""
+    def run_daemon(self, line: str, shown: tuple[str, ...] = ()) -> None:
+        """Start a daemon as in a terminal of its own, and wait until it has printed these lines."""
         name = f"daemon-{len(self.daemons)}"
+        log = self.folder / f"{name}.log"
         self.daemons.append(
             Child(
                 name,
                 ["bash", "-c", f"exec env {line}"],
-                self.folder / f"{name}.log",
+                log,
                 cwd=self.folder,
                 environment=self.environment,
             )
         )
+        wait_until(f"{line}: {shown}", lambda: not missing(shown, log.read_text()), 30)
 
     def stop_daemons(self) -> None:
         """Ctrl-C in each of their terminals."""
