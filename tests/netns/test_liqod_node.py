@@ -97,7 +97,7 @@ async def test_killed_it_loses_no_packet_and_the_next_one_changes_nothing(
         index, log = link(nodes), made.agents[1].log
         for way in (signal.SIGKILL, signal.SIGTERM):
             made.agents[1].signal(way)
-            made.agents[1].wait(10)
+            made.agents[1].wait(60)
             await trio.sleep(0.2)
             size = len(since(log))
             made.start(1)
@@ -229,7 +229,7 @@ async def test_clean_takes_everything_of_it_away(nodes: Nodes) -> None:
         made.agents[1].stop()
         assert nodes.traces(1)
         cleaning = made.start(1, "--clean")
-        assert cleaning.wait(10) == 0
+        assert cleaning.wait(60) == 0
         assert nodes.traces(1) == []
 
 
