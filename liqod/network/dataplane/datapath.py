@@ -16,12 +16,13 @@ import trio
 from liqod import netlink
 from liqod.errors import NetworkError
 from liqod.network.dataplane import names as called
-from liqod.network.dataplane.kernel import capabilities, kernellinks, namespaces, nft, sysctls
+from liqod.network.dataplane.kernel import capabilities, namespaces, nft, sysctls
 from liqod.network.dataplane.kernel.apply import apply
 from liqod.network.dataplane.kernel.kernelmonitor import Monitor, Touched, receive
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange, Namespace, Owned
+from liqod.plugins.network import rtnetlink
 
 R = TypeVar("R")
 
@@ -164,7 +165,7 @@ class KernelDatapath:
         owned = PeerPlan(names, NOTHING, NOTHING).node_owned
         changes = [each.text for each in await apply(self.node, NOTHING, owned)]
         # A tunnel that was never moved inside, and whose owner is gone.
-        unmoved = partial(_delete_link, names.tunnel)
+        unmoved = partial(rtnetlink.delete, names.tunnel)
         if await namespaces.inside(self.node, unmoved):
             changes.append(f"link {names.tunnel} deleted")
         if await namespaces.delete(names.namespace):
@@ -260,14 +261,6 @@ class _Attended:
             self.rung.set()
 
 
-def _delete_link(name: str) -> bool:
-    with netlink.Netlink() as asking:
-        link = kernellinks.find(asking, name)
-        if link is not None:
-            kernellinks.delete(asking, link.index)
-        return link is not None
-
-
 async def owners() -> list[str]:
     """The ids of the clusters that have peers' networks on this machine, as far as marks have them.
 
@@ -292,7 +285,7 @@ def _marked() -> dict[str, str]:
     """Marks in the node's namespace, by the hash in the names of what carries them."""
     found = {}
     with netlink.Netlink() as asking:
-        for link in kernellinks.everyone(asking):
+        for link in rtnetlink.every(asking):
             if link.name.startswith(called.VETH_PREFIX):
                 found[link.name.removeprefix(called.VETH_PREFIX)] = link.alias
     for table, mark in nft.marks().items():

@@ -20,6 +20,7 @@ from liqod.network.dataplane.kernel.kernelmonitor import Touched, receive
 from liqod.network.dataplane.values import Namespace, Owned
 from liqod.network.overlay import ping
 from liqod.network.overlay.ping import PingResult
+from liqod.plugins.network import rtnetlink
 
 SETTLED = 0.02
 """Seconds after a disturbance in which others of the same hand are waited for."""
@@ -129,7 +130,7 @@ def _dropped() -> dict[str, int]:
 def _remove(cluster: str) -> list[str]:
     found: list[str] = []
     with Netlink() as netlink:
-        link = kernellinks.find(netlink, names.OVERLAY)
+        link = rtnetlink.find_by(netlink, names.OVERLAY)
         if link is not None and link.kind == "vxlan" and not link.alias:
             # Made by a process that was killed before it could mark the owner.
             kernellinks.delete(netlink, link.index)
@@ -146,7 +147,7 @@ def _remove(cluster: str) -> list[str]:
 
 def _mtu(address: str) -> int:
     with Netlink() as netlink:
-        for link in kernellinks.everyone(netlink):
+        for link in rtnetlink.every(netlink):
             for each in kernellinks.addresses(netlink, link):
                 if each.prefix.partition("/")[0] == address:
                     return link.mtu

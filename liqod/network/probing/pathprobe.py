@@ -23,6 +23,7 @@ from liqod.network.dataplane.names import (
 from liqod.network.dataplane.nftables import COUNTERS
 from liqod.network.probing import packettap
 from liqod.network.probing.icmp import PATIENCE, Echoes, largest_packet, other_end
+from liqod.plugins.network import rtnetlink
 from liqod.plugins.network.machineprocess import MachineProcess
 
 Unit = Literal["packets", "bytes"]
@@ -87,7 +88,7 @@ class KernelPathProbe:
 
         def look() -> str:
             with Netlink() as netlink:
-                for link in kernellinks.everyone(netlink):
+                for link in rtnetlink.every(netlink):
                     if link.name.startswith(VETH_PREFIX):
                         continue
                     for entry in sorted(kernellinks.addresses(netlink, link)):

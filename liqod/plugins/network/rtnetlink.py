@@ -19,6 +19,8 @@ from liqod.netlink import (
     NetlinkRefused,
     attributes,
     inside,
+    number,
+    pairs,
     read_number,
     read_text,
     text,
@@ -31,10 +33,15 @@ _GLOBAL = 0
 """The scope of addresses that are good beyond one link."""
 _NEW, _DELETE, _GET = 16, 17, 18
 _UP = 0x1
-_NAME, _MTU, _INFO = 3, 4, 18
+_MAC, _NAME, _MTU, _INFO, _ALIAS, _WANTED = 1, 3, 4, 18, 20, 29
+PROPERTIES, ALTERNATIVE_NAME = 52, 53
+_NO_STATISTICS = 8
 _KIND, _DATA, _COUNTERS = 1, 2, 23
 _COUNTED = struct.Struct("=QQQQ")
 """Packets and bytes, received and sent, as counters begin."""
+_ANY = _LINK.pack(0, 0, 0, 0, 0)
+_PLAIN = _ANY + number(_WANTED, _NO_STATISTICS)
+"""The head of a question for an interface, with its statistics or without them."""
 NAMESPACES = Path("/run/netns")
 """Where network namespaces have names."""
 
@@ -49,7 +56,10 @@ class Link(msgspec.Struct, frozen=True):
         up: whether it is set up.
         kind: ``wireguard``, ``vxlan``, ``tun`` …
         data: the kernel's data of the kind, as attributes.
-        received, sent: bytes.
+        received, sent: bytes; 0 where they were not asked for.
+        mac: its link-layer address.
+        alias: text that its maker has given it.
+        alternative_names: as ``ip link`` shows them.
     """
 
     index: int
@@ -60,17 +70,30 @@ class Link(msgspec.Struct, frozen=True):
     data: bytes = b""
     received: int = 0
     sent: int = 0
+    mac: str = ""
+    alias: str = ""
+    alternative_names: tuple[str, ...] = ()
 
 
 def find(name: str) -> Link | None:
-    """The interface of that name; None where there is none."""
+    """The interface of that name, with its statistics; None where there is none."""
+    with Netlink() as netlink:
+        return find_by(netlink, name, _ANY)
+
+
+def find_by(netlink: Netlink, name: str, asked: bytes = _PLAIN) -> Link | None:
+    """As :func:`find`, in the namespace of a socket."""
     try:
-        with Netlink() as netlink:
-            return read(netlink.get(_GET, _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, name)))
+        return read(netlink.get(_GET, asked + text(_NAME, name)))
     except NetlinkRefused as error:
         if error.errno == errno.ENODEV:
             return None
         raise
+
+
+def every(netlink: Netlink) -> list[Link]:
+    """Every interface of a socket's namespace, without statistics."""
+    return [read(answer) for answer in netlink.dump(_GET, _PLAIN)]
 
 
 def read(body: bytes) -> Link:
@@ -89,6 +112,13 @@ def read(body: bytes) -> Link:
         data=info.get(_DATA, b""),
         received=received,
         sent=sent,
+        mac=said.get(_MAC, b"").hex(":"),
+        alias=read_text(said.get(_ALIAS)),
+        alternative_names=tuple(
+            read_text(value)
+            for each, value in pairs(said.get(PROPERTIES, b""))
+            if each == ALTERNATIVE_NAME
+        ),
     )
 
 

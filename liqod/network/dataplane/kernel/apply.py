@@ -17,7 +17,6 @@ import msgspec
 from liqod.errors import NetworkError
 from liqod.netlink import Netlink, NetlinkRefused
 from liqod.network.dataplane.kernel import flows, kernellinks, namespaces, nft, routing, sysctls
-from liqod.network.dataplane.kernel.kernellinks import KernelLink
 from liqod.network.dataplane.values import (
     Address,
     ForeignLink,
@@ -31,6 +30,7 @@ from liqod.network.dataplane.values import (
     Veth,
     Vxlan,
 )
+from liqod.plugins.network import rtnetlink
 
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL)
 
@@ -79,7 +79,7 @@ class _Run:
         self._netlink = netlink
         self._want = want
         self._owned = owned
-        self._links: dict[str, KernelLink] = {}
+        self._links: dict[str, rtnetlink.Link] = {}
         self._absent: set[str] = set()
         self._later: set[str] = set()
         self._reached: list[str] = []
@@ -118,7 +118,7 @@ class _Run:
             made = link is None
             if made:
                 self._make(wanted)
-                link = kernellinks.find(self._netlink, wanted.name)
+                link = rtnetlink.find_by(self._netlink, wanted.name)
             if link is None:
                 self._absent.add(wanted.name)
             else:
@@ -166,11 +166,11 @@ class _Run:
         """The owner's rules."""
         have = {rule for rule in routing.rules(self._netlink) if _is_of(rule, self._owned)}
         for rule in sorted(set(self._want.rules) - have):
-            self._do(f"{_rule_text(rule)} added", partial(routing.add_rule, self._netlink, rule))
+            self._do(f"{_rule_text(rule)} added", partial(routing.set_rule, self._netlink, rule))
             if rule.to:
                 self._reached.append(rule.to)
         for rule in sorted(have - set(self._want.rules)):
-            do = partial(routing.delete_rule, self._netlink, rule)
+            do = partial(routing.set_rule, self._netlink, rule, there=False)
             # Before their targets.
             self._old.insert(0, (f"{_rule_text(rule)} deleted", do))
 
@@ -220,17 +220,17 @@ class _Run:
             if error.errno != errno.EEXIST:
                 raise
             # The other end is there alone: somebody has given this end another name or place.
-            namespaces.enter_path(path, partial(_delete_link, wanted.peer))
+            namespaces.enter_path(path, partial(rtnetlink.delete, wanted.peer))
             kernellinks.add_veth(self._netlink, wanted, self._owned.mark, other)
         finally:
             os.close(other)
 
-    def _not_others(self, link: KernelLink, wanted: Link) -> None:
+    def _not_others(self, link: rtnetlink.Link, wanted: Link) -> None:
         """One without a mark was being made when a process was killed."""
         if not isinstance(wanted, ForeignLink) and nft.is_anothers(link.alias, self._owned.mark):
             raise NetworkError(f"the interface {link.name} is of {link.alias}")
 
-    def _set_up(self, link: KernelLink, wanted: Link, made: bool) -> None:
+    def _set_up(self, link: rtnetlink.Link, wanted: Link, made: bool) -> None:
         differing: dict[str, Any] = {}
         if link.mtu != wanted.mtu:
             differing["mtu"] = wanted.mtu
@@ -261,27 +261,29 @@ class _Run:
 
     def _neighbours(self, name: str) -> None:
         have = kernellinks.neighbours(self._netlink, self._links[name])
+        set_to = partial(kernellinks.set_neighbour, self._netlink)
         want = {entry for entry in self._want.neighbours if entry.link == name}
         for entry in sorted(want - have):
-            do = partial(kernellinks.set_neighbour, self._netlink, entry, self._index(name))
+            do = partial(set_to, entry, self._index(name))
             self._do(f"neighbour {entry.address} of {name} at {entry.mac}", do)
         places = {entry.address for entry in want}
         for entry in sorted(have - want):
             if entry.address not in places:
-                do = partial(kernellinks.delete_neighbour, self._netlink, entry, self._index(name))
+                do = partial(set_to, entry, self._index(name), there=False)
                 self._old.append((f"neighbour {entry.address} of {name} deleted", do))
 
     def _forwarding(self, name: str) -> None:
         link = self._links[name]
+        set_to = partial(kernellinks.set_forwarding, self._netlink)
         have = kernellinks.forwarding(self._netlink, link) if link.kind == "vxlan" else set()
         want = {entry for entry in self._want.forwarding if entry.link == name}
         for entry in sorted(want - have):
-            do = partial(kernellinks.set_forwarding, self._netlink, entry, self._index(name))
+            do = partial(set_to, entry, self._index(name))
             self._do(f"frames for {entry.mac} leave {name} to {entry.to}", do)
         places = {entry.mac for entry in want}
         for entry in sorted(have - want):
             if entry.mac not in places:
-                do = partial(kernellinks.delete_forwarding, self._netlink, entry, self._index(name))
+                do = partial(set_to, entry, self._index(name), there=False)
                 self._old.append((f"frames for {entry.mac} leave {name} nowhere", do))
 
     def _index(self, name: str) -> int:
@@ -348,22 +350,16 @@ def _is_of(rule: Rule, owned: Owned) -> bool:
     return low <= rule.priority <= high and theirs
 
 
-def _is_another(link: KernelLink, wanted: Link) -> bool:
+def _is_another(link: rtnetlink.Link, wanted: Link) -> bool:
     """True if no change would turn this link into the wanted one."""
     match wanted:
         case Veth():
             return link.kind != "veth"
         case Vxlan():
-            return link.overlay != (wanted.vni, wanted.port, wanted.local, False)
+            as_made = (wanted.vni, wanted.port, wanted.local, False)
+            return link.kind != "vxlan" or kernellinks.overlay(link) != as_made
         case ForeignLink():
             return False
-
-
-def _delete_link(name: str) -> None:
-    with Netlink() as netlink:
-        link = kernellinks.find(netlink, name)
-        if link is not None:
-            kernellinks.delete(netlink, link.index)
 
 
 def _rule_text(rule: Rule) -> str:

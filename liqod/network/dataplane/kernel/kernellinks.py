@@ -9,8 +9,6 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-import msgspec
-
 from liqod.errors import NetworkError
 from liqod.netlink import (
     CREATE,
@@ -23,28 +21,25 @@ from liqod.netlink import (
     inside,
     nest,
     number,
-    pairs,
     read_number,
     read_text,
     text,
 )
 from liqod.network.dataplane.values import Address, Forwarding, Neighbour, Veth, Vxlan
+from liqod.plugins.network.rtnetlink import ALTERNATIVE_NAME, PROPERTIES, Link, find_by
 
 _LINK = struct.Struct("=BxHiII")
 _ADDRESS = struct.Struct("=BBBBI")
 _NEIGHBOUR = struct.Struct("=BBHiHBB")
 
-NEW_LINK, DELETE_LINK, GET_LINK, NEW_PROPERTY = 16, 17, 18, 108
+NEW_LINK, DELETE_LINK, NEW_PROPERTY = 16, 17, 108
 NEW_ADDRESS, DELETE_ADDRESS, GET_ADDRESS = 20, 21, 22
 NEW_NEIGHBOUR, DELETE_NEIGHBOUR, GET_NEIGHBOUR = 28, 29, 30
 
 # Attributes of links.
-_MAC, _NAME, _MTU, _INFO, _ALIAS, _WANTED = 1, 3, 4, 18, 20, 29
-_PROPERTIES, _ALTERNATIVE_NAME = 52, 53
-_KIND, _DATA = 1, 2
+_NAME = 3
 _NO_ADDRESSES = 1
 _VNI, _LOCAL, _LEARNING, _PORT, _LOCAL_6 = 1, 4, 7, 15, 17
-_NO_STATISTICS = 8
 UP = 1
 
 # Attributes and states of addresses and neighbours.
@@ -54,49 +49,6 @@ _NO_DETECTION = 0x02
 _TO, _LINK_ADDRESS, _BY_INDEX = 1, 2, 8
 _PERMANENT, _STATIC, _ON_DEVICE = 0x80, 0xC0, 2
 BRIDGE, INET, INET6 = 7, 2, 10
-
-
-class KernelLink(msgspec.Struct, frozen=True):
-    """A link as the kernel has it.
-
-    Attributes:
-        index: its number in its namespace.
-        name, mac, mtu, alias: as ``ip link`` shows them.
-        up: whether it is set up.
-        kind: such as ``veth``; empty for hardware and the loopback device.
-        overlay: number, port, local address and whether it learns, of a VXLAN device.
-        alternative_names: as ``ip link`` shows them.
-    """
-
-    index: int
-    name: str
-    mac: str
-    mtu: int
-    alias: str
-    up: bool
-    kind: str
-    overlay: tuple[int, int, str, bool] | None = None
-    alternative_names: tuple[str, ...] = ()
-
-
-def find(netlink: Netlink, name: str) -> KernelLink | None:
-    """The link of this name, if there is one."""
-    try:
-        answer = netlink.get(
-            GET_LINK,
-            _LINK.pack(0, 0, 0, 0, 0) + text(_NAME, name) + number(_WANTED, _NO_STATISTICS),
-        )
-    except NetlinkRefused as error:
-        if error.errno == errno.ENODEV:
-            return None
-        raise
-    return _found(answer)
-
-
-def everyone(netlink: Netlink) -> list[KernelLink]:
-    """Every link of the namespace."""
-    body = _LINK.pack(0, 0, 0, 0, 0) + number(_WANTED, _NO_STATISTICS)
-    return [_found(answer) for answer in netlink.dump(GET_LINK, body)]
 
 
 def named(body: bytes) -> tuple[int, str]:
@@ -110,7 +62,7 @@ def index(netlink: Netlink, name: str) -> int:
     Raises:
         NetworkError: there is none of that name.
     """
-    found = find(netlink, name)
+    found = find_by(netlink, name)
     if found is None:
         raise NetworkError(f"there is no interface {name}")
     return found.index
@@ -140,7 +92,7 @@ def set_up(
 
 def add_name(netlink: Netlink, number_of: int, name: str) -> None:
     """Gives a link an alternative name."""
-    body = _LINK.pack(0, 0, number_of, 0, 0) + nest(_PROPERTIES, text(_ALTERNATIVE_NAME, name))
+    body = _LINK.pack(0, 0, number_of, 0, 0) + nest(PROPERTIES, text(ALTERNATIVE_NAME, name))
     netlink.request(NEW_PROPERTY, CREATE | EXCLUSIVE, body)
 
 
@@ -169,7 +121,7 @@ def delete(netlink: Netlink, number_of: int) -> None:
     netlink.change(DELETE_LINK, 0, index=number_of)
 
 
-def addresses(netlink: Netlink, link: KernelLink) -> set[Address]:
+def addresses(netlink: Netlink, link: Link) -> set[Address]:
     """The addresses of a link, but those that the kernel gave it."""
     found = set()
     for answer in netlink.dump(GET_ADDRESS, _ADDRESS.pack(0, 0, 0, 0, link.index)):
@@ -196,7 +148,7 @@ def delete_address(netlink: Netlink, address: Address, number_of: int) -> None:
             raise
 
 
-def neighbours(netlink: Netlink, link: KernelLink) -> set[Neighbour]:
+def neighbours(netlink: Netlink, link: Link) -> set[Neighbour]:
     """The permanent neighbours of a link, which are never resolved."""
     found = set()
     for family in (INET, INET6):
@@ -207,21 +159,25 @@ def neighbours(netlink: Netlink, link: KernelLink) -> set[Neighbour]:
             said = attributes(answer, _NEIGHBOUR.size)
             if number_of == link.index and state & _PERMANENT and _TO in said:
                 address = str(ipaddress.ip_address(said[_TO]))
-                found.add(Neighbour(link.name, address, _readable(said.get(_LINK_ADDRESS))))
+                found.add(Neighbour(link.name, address, said.get(_LINK_ADDRESS, b"").hex(":")))
     return found
 
 
-def set_neighbour(netlink: Netlink, neighbour: Neighbour, number_of: int) -> None:
-    """Sets the link-layer address of a neighbour, in place of the former one."""
-    _neighbour(netlink, NEW_NEIGHBOUR, CREATE | REPLACE, neighbour, number_of)
+def set_neighbour(
+    netlink: Netlink, wanted: Neighbour, number_of: int, *, there: bool = True
+) -> None:
+    """Sets the link-layer address of a neighbour, in place of the former one, or forgets it."""
+    netlink.change(
+        *_set(there),
+        ("NDA_DST", wanted.address),
+        ("NDA_LLADDR", wanted.mac),
+        family=_family(ipaddress.ip_address(wanted.address)),
+        ifindex=number_of,
+        state=_PERMANENT,
+    )
 
 
-def delete_neighbour(netlink: Netlink, neighbour: Neighbour, number_of: int) -> None:
-    """Forgets a neighbour."""
-    _neighbour(netlink, DELETE_NEIGHBOUR, 0, neighbour, number_of)
-
-
-def forwarding(netlink: Netlink, link: KernelLink) -> set[Forwarding]:
+def forwarding(netlink: Netlink, link: Link) -> set[Forwarding]:
     """Where an overlay device sends frames."""
     found = set()
     body = _NEIGHBOUR.pack(BRIDGE, 0, 0, link.index, 0, 0, 0)
@@ -230,23 +186,33 @@ def forwarding(netlink: Netlink, link: KernelLink) -> set[Forwarding]:
         said = attributes(answer, _NEIGHBOUR.size)
         if number_of == link.index and _TO in said and _LINK_ADDRESS in said:
             to = str(ipaddress.ip_address(said[_TO]))
-            found.add(Forwarding(link.name, _readable(said[_LINK_ADDRESS]), to))
+            found.add(Forwarding(link.name, said[_LINK_ADDRESS].hex(":"), to))
     return found
 
 
-def set_forwarding(netlink: Netlink, entry: Forwarding, number_of: int) -> None:
-    """Sends frames for a link-layer address to one node, in place of another."""
-    _entry(netlink, NEW_NEIGHBOUR, CREATE | REPLACE, entry, number_of)
+def set_forwarding(
+    netlink: Netlink, entry: Forwarding, number_of: int, *, there: bool = True
+) -> None:
+    """Sends frames for a link-layer address to one node, in place of another, or nowhere."""
+    netlink.change(
+        *_set(there),
+        ("NDA_LLADDR", entry.mac),
+        ("NDA_DST", entry.to),
+        family=BRIDGE,
+        ifindex=number_of,
+        state=_STATIC,
+        flags=_ON_DEVICE,
+    )
 
 
-def delete_forwarding(netlink: Netlink, entry: Forwarding, number_of: int) -> None:
-    """Sends frames for a link-layer address nowhere."""
-    _entry(netlink, DELETE_NEIGHBOUR, 0, entry, number_of)
+def _set(there: bool) -> tuple[int, int]:
+    """Kind and flags of a request that sets a neighbour, or deletes it."""
+    return (NEW_NEIGHBOUR, CREATE | REPLACE) if there else (DELETE_NEIGHBOUR, 0)
 
 
-def by_name(netlink: Netlink, wanted: Iterable[str]) -> dict[str, KernelLink]:
+def by_name(netlink: Netlink, wanted: Iterable[str]) -> dict[str, Link]:
     """Those of the links that there are."""
-    found = ((name, find(netlink, name)) for name in wanted)
+    found = ((name, find_by(netlink, name)) for name in wanted)
     return {name: link for name, link in found if link is not None}
 
 
@@ -270,29 +236,9 @@ def _unaddressed() -> Attribute:
     return "IFLA_AF_SPEC", inside(("AF_INET6", mode))
 
 
-def _found(answer: bytes) -> KernelLink:
-    _, _, number_of, flags, _ = _LINK.unpack_from(answer)
-    said = attributes(answer, _LINK.size)
-    info = attributes(said.get(_INFO, b""))
-    kind = read_text(info.get(_KIND))
-    return KernelLink(
-        number_of,
-        read_text(said.get(_NAME)),
-        _readable(said.get(_MAC)),
-        read_number(said.get(_MTU)),
-        read_text(said.get(_ALIAS)),
-        bool(flags & UP),
-        kind,
-        _overlay(attributes(info.get(_DATA, b""))) if kind == "vxlan" else None,
-        tuple(
-            read_text(value)
-            for each, value in pairs(said.get(_PROPERTIES, b""))
-            if each == _ALTERNATIVE_NAME
-        ),
-    )
-
-
-def _overlay(data: dict[int, bytes]) -> tuple[int, int, str, bool]:
+def overlay(link: Link) -> tuple[int, int, str, bool]:
+    """Number, port and local address of a VXLAN device, and whether it learns."""
+    data = attributes(link.data)
     local = data.get(_LOCAL, data.get(_LOCAL_6, b""))
     return (
         read_number(data.get(_VNI)),
@@ -323,32 +269,3 @@ def _family(of: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
 
 def _scope(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> int:
     return 253 if address.version == 6 and address.is_link_local else 0
-
-
-def _neighbour(netlink: Netlink, kind: int, flags: int, wanted: Neighbour, number_of: int) -> None:
-    netlink.change(
-        kind,
-        flags,
-        ("NDA_DST", wanted.address),
-        ("NDA_LLADDR", wanted.mac),
-        family=_family(ipaddress.ip_address(wanted.address)),
-        ifindex=number_of,
-        state=_PERMANENT,
-    )
-
-
-def _entry(netlink: Netlink, kind: int, flags: int, entry: Forwarding, number_of: int) -> None:
-    netlink.change(
-        kind,
-        flags,
-        ("NDA_LLADDR", entry.mac),
-        ("NDA_DST", entry.to),
-        family=BRIDGE,
-        ifindex=number_of,
-        state=_STATIC,
-        flags=_ON_DEVICE,
-    )
-
-
-def _readable(mac: bytes | None) -> str:
-    return ":".join(f"{byte:02x}" for byte in mac or b"")

@@ -18,6 +18,7 @@ from liqod import netlink
 from liqod.errors import NetworkError
 from liqod.network.dataplane.kernel import kernellinks, namespaces, routing, ruleset
 from liqod.network.dataplane.values import Owned
+from liqod.plugins.network import rtnetlink
 
 # Groups of the kernel's: links, neighbours, then addresses, routes and rules of both families, and
 # what sysctls say of forwarding and the check of sources.
@@ -81,7 +82,7 @@ class Monitor:
         except OSError as error:
             raise NetworkError(f"cannot listen to netlink: {error}") from error
         with netlink.Netlink() as asking:
-            opened._names = {link.index: link.name for link in kernellinks.everyone(asking)}
+            opened._names = {link.index: link.name for link in rtnetlink.every(asking)}
         return opened
 
     def close(self) -> None:

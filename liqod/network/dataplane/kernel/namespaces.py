@@ -21,6 +21,7 @@ from liqod.errors import NetworkError
 from liqod.netlink import Netlink, NetlinkRefused
 from liqod.network.dataplane.kernel import kernellinks, mounts
 from liqod.network.dataplane.kernel.mounts import call, mount
+from liqod.plugins.network import rtnetlink
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ async def mark(name: str) -> str:
 
     def look() -> str:
         with Netlink() as netlink:
-            found = kernellinks.find(netlink, "lo")
+            found = rtnetlink.find_by(netlink, "lo")
             return found.alias if found is not None else ""
 
     return await inside(name, look)
@@ -118,7 +119,7 @@ async def note_backend(name: str, backend: str) -> None:
 
     def note() -> None:
         with Netlink() as netlink:
-            found = kernellinks.find(netlink, "lo")
+            found = rtnetlink.find_by(netlink, "lo")
             if found is not None and BACKEND + backend not in found.alternative_names:
                 with suppress(NetlinkRefused):
                     kernellinks.add_name(netlink, found.index, BACKEND + backend)
@@ -135,7 +136,7 @@ async def backends(name: str) -> frozenset[str] | None:
 
     def look() -> frozenset[str] | None:
         with Netlink() as netlink:
-            found = kernellinks.find(netlink, "lo")
+            found = rtnetlink.find_by(netlink, "lo")
         every = found.alternative_names if found is not None else ()
         noted = (each.removeprefix(BACKEND) for each in every if each.startswith(BACKEND))
         return frozenset(noted) or None

@@ -138,14 +138,27 @@ def rules(netlink: Netlink) -> list[Rule]:
     return found
 
 
-def add_rule(netlink: Netlink, rule: Rule) -> None:
-    """Writes a rule, which is not there yet."""
-    _change_rule(netlink, NEW_RULE, CREATE | EXCLUSIVE, rule, ("FRA_PROTOCOL", PROTOCOL))
-
-
-def delete_rule(netlink: Netlink, rule: Rule) -> None:
-    """Takes a rule away."""
-    _change_rule(netlink, DELETE_RULE, 0, rule)
+def set_rule(netlink: Netlink, rule: Rule, *, there: bool = True) -> None:
+    """Writes a rule, which is not there yet, or takes it away."""
+    to = ipaddress.ip_network(rule.to) if rule.to else None
+    source = ipaddress.ip_network(rule.source) if rule.source else None
+    wanted: list[Attribute] = [("FRA_TABLE", rule.table), ("FRA_PRIORITY", rule.priority)]
+    if there:
+        wanted.append(("FRA_PROTOCOL", PROTOCOL))
+    if to:
+        wanted.append(("FRA_DST", str(to.network_address)))
+    if source:
+        wanted.append(("FRA_SRC", str(source.network_address)))
+    if rule.incoming:
+        wanted.append(("FRA_IIFNAME", rule.incoming))
+    netlink.change(
+        *((NEW_RULE, CREATE | EXCLUSIVE) if there else (DELETE_RULE, 0)),
+        *wanted,
+        family=INET if rule.family == 4 else INET6,
+        dst_len=to.prefixlen if to else 0,
+        src_len=source.prefixlen if source else 0,
+        action=_LOOK,
+    )
 
 
 def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
@@ -181,29 +194,6 @@ def _path(
 
 def _head(to: ipaddress.IPv4Network | ipaddress.IPv6Network) -> dict[str, int]:
     return {"family": INET if to.version == 4 else INET6, "dst_len": to.prefixlen}
-
-
-def _change_rule(netlink: Netlink, kind: int, flags: int, rule: Rule, *more: Attribute) -> None:
-    to = ipaddress.ip_network(rule.to) if rule.to else None
-    source = ipaddress.ip_network(rule.source) if rule.source else None
-    wanted: list[Attribute] = [
-        ("FRA_TABLE", rule.table), ("FRA_PRIORITY", rule.priority), *more
-    ]  # fmt: skip
-    if to:
-        wanted.append(("FRA_DST", str(to.network_address)))
-    if source:
-        wanted.append(("FRA_SRC", str(source.network_address)))
-    if rule.incoming:
-        wanted.append(("FRA_IIFNAME", rule.incoming))
-    netlink.change(
-        kind,
-        flags,
-        *wanted,
-        family=INET if rule.family == 4 else INET6,
-        dst_len=to.prefixlen if to else 0,
-        src_len=source.prefixlen if source else 0,
-        action=_LOOK,
-    )
 
 
 def _prefix(address: bytes | None, length: int) -> str:
