@@ -25,6 +25,8 @@ SHOWN = (
     *("How to", "Get liqod", "Peer", "Reference", "Background"),
 )
 """What the first page leads to, in the order in which a newcomer needs it."""
+SEARCH = ("*/search.js", "*/workers/search.*.js")
+"""Of the site's search, which pages do not need to be drawn."""
 HEADINGS = """
 JSON.stringify([...document.querySelectorAll("article :is(h1, h2, h3, h4, h5, h6)")]
   .map(each => Number(each.tagName[1])))
@@ -150,6 +152,9 @@ def test_the_search_finds_a_word_without_a_server(folder: Path, browser: Browser
 def test_no_page_is_wider_than_a_small_screen_and_headings_have_an_order(
     folder: Path, browser: Browser
 ) -> None:
+    # Each page would read the index of all of them, which takes as long as all else of it.
+    browser.call("Network.enable")
+    browser.call("Network.setBlockedURLs", urls=SEARCH)
     browser.call(
         "Emulation.setDeviceMetricsOverride",
         width=NARROW,
@@ -169,6 +174,8 @@ def test_no_page_is_wider_than_a_small_screen_and_headings_have_an_order(
             assert all(below <= above + 1 for above, below in steps), (page, levels)
     finally:
         browser.call("Emulation.clearDeviceMetricsOverride")
+        browser.call("Network.setBlockedURLs", urls=[])
+        browser.call("Network.disable")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
