@@ -1,4 +1,7 @@
-"""Real Helm upgrades a release that has `liqod node` in the namespace of liqod, and goes back."""
+"""Real Helm upgrades a release of an older chart, definitions and all, and goes back.
+
+The older one has `liqod node` in the namespace of liqod, and definitions of the revision before.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,12 @@ from pathlib import Path
 import pytest
 
 from deploy.chart import CHART
+from liqod.apimachinery.labels import CRD_REVISION as REVISION
+from liqod.kube.definitions import name_of
+from liqod.resources import CRD_REVISION
+from liqod.resources import DEFINITIONS as KINDS
 from tests.cluster.test_chart import DEPLOYMENT, NODES, Helm
-from tests.cluster.test_install import fresh
+from tests.cluster.test_install import DEFINITIONS, fresh
 from tests.testbed import former, inventory, programs
 from tests.testbed.errors import Unavailable
 from tests.testbed.federation import Member
@@ -18,8 +25,10 @@ from tests.testbed.fixtures import give_up
 
 pytestmark = [pytest.mark.cluster, pytest.mark.release]
 
-COMMIT = "f018b776~1"
-"""The last one whose chart has `liqod node` there."""
+COMMIT = "f518440d~1"
+"""The last one whose definitions are of the revision before."""
+NOW = dict.fromkeys([name_of(each.resource.KIND) for each in KINDS], str(CRD_REVISION))
+"""The revisions of our definitions, by their names."""
 FORMER_NODES = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-node"
 PLACE = "/api/v1/namespaces/liqo-nodes"
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/liqod-restricted-pods"
@@ -55,13 +64,26 @@ def is_in_former_namespace(member: Member) -> bool:
     return member.api.exists(FORMER_NODES) and not member.api.exists(NODES)
 
 
-def test_liqod_node_goes_to_its_namespace_and_back(helm: Helm, older: Path, member: Member) -> None:
+def definitions(member: Member) -> dict[str, str]:
+    """The revision of each definition of ours, by its name."""
+    found = member.api.get(DEFINITIONS)["items"]
+    marks = {each["metadata"]["name"]: each["metadata"].get("annotations", {}) for each in found}
+    return {name: noted[REVISION] for name, noted in marks.items() if REVISION in noted}
+
+
+def test_definitions_are_upgraded_and_liqod_node_goes_to_its_namespace_and_back(
+    helm: Helm, older: Path, member: Member
+) -> None:
     before = member.inventory()
     known = ("--set", "clusterID=genoa")
     helm.at(member, "install", "liqod", str(older), *known, "--create-namespace")
     assert is_in_former_namespace(member)
+    former_ones = definitions(member)
+    assert set(former_ones.values()) == {str(CRD_REVISION - 1)}
+    assert former_ones.keys() < NOW.keys()
 
     helm.at(member, "upgrade", "liqod", str(CHART), *known)
+    assert definitions(member) == NOW
     assert not member.api.exists(FORMER_NODES)
     assert not member.api.exists("/api/v1/namespaces/liqo/configmaps/liqod-node")
     assert member.api.exists(NODES)
@@ -73,8 +95,10 @@ def test_liqod_node_goes_to_its_namespace_and_back(helm: Helm, older: Path, memb
     member.comes_to(DEPLOYMENT, lambda one: one["spec"]["replicas"] == 1)
     assert is_in_former_namespace(member)
     assert not member.api.exists(POLICY), "it would refuse the former pods"
+    assert definitions(member).keys() == NOW.keys(), "with one of them all its objects would go"
 
     helm.at(member, "upgrade", "liqod", str(CHART), *known)
+    assert definitions(member) == NOW
     assert member.api.exists(NODES)
     assert not member.api.exists(FORMER_NODES)
     helm.at(member, "uninstall", "liqod", "--no-hooks")
