@@ -206,8 +206,13 @@ async def _require(client: Client, namespace: str, timings: CommandTimings) -> N
 
 
 async def how_to_start(client: Client, namespace: str) -> str:
-    """How to have it run: as it ran when it led last, or as it was installed."""
-    return whereabouts.start(await _whereabouts(client, namespace), namespace)
+    """How to have it run: as it ran when it led last, or as it was installed; and why its pod does
+    not, where it has one."""
+    from liqod.install.rollout import hindrance  # brings manifests, which most verbs do without
+
+    found = await _whereabouts(client, namespace)
+    why = await hindrance(client, namespace) if found.pod else ""
+    return whereabouts.start(found, namespace, why)
 
 
 async def elsewhere(kubeconfig: Path | None, context: str, verb: str) -> str:

@@ -111,6 +111,16 @@ async def wait_rolled_out(client: Client, namespace: str, progress: Progress) ->
     await poll_until(rolled_out, longest_pause=POLL)
 
 
+async def hindrance(client: Client, namespace: str) -> str:
+    """The reason why the daemon's replicas are not ready, in the words of the cluster; empty where
+    they are, or none can be read."""
+    try:
+        live = await client.get(DEPLOYMENTS, NAME, namespace)
+    except LiqodError:
+        return ""
+    return "" if is_rolled_out(live) else await why_not_rolled_out(client, live)
+
+
 def is_rolled_out(deployment: Json) -> bool:
     """True if all replicas are of the newest template and available."""
     status = deployment.get("status", {})

@@ -43,15 +43,17 @@ def read(annotations: dict[str, str]) -> Whereabouts:
         return Whereabouts()
 
 
-def start(found: Whereabouts, namespace: str) -> str:
+def start(found: Whereabouts, namespace: str, why: str = "") -> str:
     """The step that starts the daemon again.
 
     Args:
         found: how it ran when it led last.
         namespace: liqod's own.
+        why: the reason why its pod is not ready; empty where none is known.
     """
     if found.pod:
-        return f"see `kubectl -n {namespace} rollout status deployment {DEPLOYMENT}`"
+        step = f"see `kubectl -n {namespace} rollout status deployment {DEPLOYMENT}`"
+        return f"{step} ({why})" if why else step
     if found.unit:
         return f"`systemctl start {found.unit}` on {found.host}"
     return f"start `liqod run` on {found.host}" if found.host else "start `liqod run`"

@@ -7,11 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from liqod import install
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import CUSTOM_RESOURCES, EVENTS, LEASES, NAMESPACES
+from liqod.apimachinery.kinds import (
+    CUSTOM_RESOURCES,
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+)
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.kube import recorder as kube_events
 from liqod.kube import times
+from liqod.kube.client import Client
+from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.definitions import name_of
 from liqod.model.view import whereabouts
 from liqod.resources import TENANTS
@@ -183,6 +193,27 @@ async def test_a_cluster_without_liqod_is_told_so(tmp_path: Path):
         assert ended.status == 1
         named = "no cluster id in the namespace liqo → run `liqod install --cluster-id NAME`"
         assert f"the installation fails: {named}" in ended.out
+
+
+async def test_why_the_daemons_pod_does_not_run_is_said_with_what_starts_it(tmp_path: Path):
+    """Also where Helm has installed it, and nobody waits for it."""
+    path = tmp_path / "oslo.kubeconfig"
+    options = install.Options(cluster_id="oslo", in_cluster=True)
+    async with EmbeddedCluster("oslo") as cluster, Client(from_kubeconfig(cluster.kubeconfig)) as c:
+        path.write_text(cluster.kubeconfig)
+        await install.install(c, options, lambda _: None)
+        deployment = await c.get(DEPLOYMENTS, whereabouts.DEPLOYMENT, "liqo")
+        pod = deployment["spec"]["template"]
+        named = {**pod, "metadata": {**pod["metadata"], "name": "liqod-7"}}
+        await c.create(PODS, named, "liqo")
+        state = {"waiting": {"reason": "StartError", "message": "exec liqod: exec format error"}}
+        held = {"containerStatuses": [{"name": "liqod", "state": state}]}
+        await c.patch(PODS, "liqod-7", {"status": held}, "liqo", subresource="status")
+        said = "liqod-7: StartError: exec liqod: exec format error; the image is not for this node"
+        for words in (("doctor",), ("status",), ("offload", "namespace", "default")):
+            ended = await command(*words, "--kubeconfig", str(path))
+            assert ended.status == 1
+            assert f"rollout status deployment liqod` ({said}" in ended.out + ended.err, words
 
 
 @pytest.mark.long

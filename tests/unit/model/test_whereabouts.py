@@ -44,6 +44,14 @@ def test_what_fits_how_it_runs_is_said(found: Whereabouts, how: str, where: str)
     assert daemon_step(found, "liqo", "events") == where
 
 
+def test_why_its_pod_is_not_ready_is_said_along_with_the_step():
+    said = start(Whereabouts(pod=True), "liqo", "liqod-7: ErrImagePull: no such host")
+    assert said == (
+        "see `kubectl -n liqo rollout status deployment liqod` (liqod-7: ErrImagePull: no such "
+        "host)"
+    )
+
+
 @pytest.mark.parametrize("text", ["", "nonsense", "[]", '{"host": 7}'])
 def test_what_cannot_be_read_says_nothing(text: str):
     assert read({labels.RUNS_AT: text}) == Whereabouts()
