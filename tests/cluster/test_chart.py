@@ -383,6 +383,10 @@ def configuration(member: Member) -> str:
 def test_a_release_comes_changes_goes_back_and_goes(helm: Helm, member: Member) -> None:
     before = member.inventory()
     named = (str(CHART), "--set", "clusterID=genoa")
+    asked = ("--create-namespace", "--set", "monitoring.serviceMonitor=true")
+    said = helm.at(member, "install", "liqod", *named, *asked, check=False)
+    assert 'no matches for kind "ServiceMonitor"' in said
+    inventory.wait_for(member.api, before, 60)
     helm.at(member, "install", "liqod", *named, "--create-namespace")
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 1
     assert member.api.exists(NODES)
