@@ -18,9 +18,9 @@ ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
 TYPED: Final = frozenset(
     (
-        *("cd", "export", "helm", "journalctl", "kubectl", "liqoctl", "liqod", "make", "openssl"),
-        *("pip", "pipx", "podman", "python", "python3", "rm", "sha256sum", "skopeo", "sudo"),
-        *("systemctl", "tar", "mkdir"),
+        *("cd", "export", "helm", "journalctl", "kubectl", "liqoctl", "liqod", "make", "man"),
+        *("mkdir", "openssl", "pip", "pipx", "podman", "python", "python3", "rm", "sha256sum"),
+        *("skopeo", "sudo", "systemctl", "tar"),
     )
 )
 """Programs by which a block is known to be one of commands."""

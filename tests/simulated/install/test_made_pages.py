@@ -63,7 +63,7 @@ def test_the_demo_goes_on_until_it_is_ended(terminal: Terminal) -> None:
     terminal.glance(page.line, "rome: its daemon is up")
 
 
-@pytest.mark.usefixtures("packagers")
+@pytest.mark.usefixtures("packagers", "readers")
 def test_wheels_are_installed_as_their_page_says(terminal: Terminal) -> None:
     home = Path(terminal.environment["HOME"])
     terminal.section(shownblocks.commands("how-to/wheels", ""))
@@ -74,6 +74,9 @@ def test_wheels_are_installed_as_their_page_says(terminal: Terminal) -> None:
 
     terminal.environment["PATH"] = f"{home}/.local/bin:{terminal.environment['PATH']}"
     assert terminal.type("liqod --version") == f"liqod {__version__}\n"
+    assert terminal.type("kubectl-liqod --version") == f"liqod {__version__}\n"
+    for said in terminal.section(shownblocks.commands("how-to/wheels", "Man pages")):
+        assert f"liqod {__version__}" in said
     terminal.section(shownblocks.commands("how-to/wheels", "The demo", only="pipx"), VERSION)
     [demo] = shownblocks.commands("how-to/wheels", "The demo", only="liqod demo")
     terminal.glance(demo.line, "rome: its daemon is up")
