@@ -1,4 +1,4 @@
-"""A gateway that Debian's package runs: its upgrade costs no packet, its purge leaves nothing.
+"""Debian's package on a gateway: no end of its programs costs a packet, a purge leaves nothing.
 
 The gateway is a machine of Debian's with systemd as PID 1, in the network namespace of rome's node.
 Both API servers are embedded, and each node has a doorway to them.
@@ -27,16 +27,26 @@ from tests.netns.flows import flowing
 from tests.netns.lab import Cluster, Lab, Pod, run
 from tests.netns.test_floods import has_ranges
 from tests.simulated.borrower import eventually
-from tests.simulated.install.test_deb import UNIT, leads, until
+from tests.simulated.install.test_deb import NODE, UNIT, WATCHED, leads, until
 from tests.simulated.processes import Site, sites
 from tests.testbed.daemon import toml
 from tests.testbed.debian import NEWER, Debian, Machine, booted
 from tests.testbed.netns import Networks, doorway, state
 
-pytestmark = [pytest.mark.netns, pytest.mark.release, pytest.mark.usefixtures("networks")]
+pytestmark = [
+    *(pytest.mark.netns, pytest.mark.release, pytest.mark.timeout(1200)),
+    pytest.mark.usefixtures("networks"),
+]
 
 PROGRAM = "/usr/local/bin/wireguard"
 GATEWAY = "/usr/share/doc/liqod/examples/liqod-gateway.conf"
+PID = "PID"
+WAYS = {
+    ("kill", "-KILL", PID): "killed",
+    ("kill", "-STOP", PID): "watchdog",
+    ("systemctl", "reload-or-restart", NODE): "stopping on SIGTERM",
+}
+"""Commands that end `liqod node`, whose process is in the place of a word, and what is logged."""
 DROP_IN = "/etc/systemd/system/liqod-node.service.d/gateway.conf"
 
 
@@ -129,9 +139,25 @@ def begin(machine: Machine, debian: Debian, rome: Site, wireguard: str) -> None:
     (folder / "node.kubeconfig").write_text(rome.daemon.kubeconfig.read_text())
     (folder / "liqod.toml").write_text(toml(settings(1, PROGRAM)))
     machine.run("install", "-D", "-m", "0644", GATEWAY, DROP_IN)
+    (machine.root / "etc/systemd/system/liqod-node.service.d/test.conf").write_text(WATCHED)
     machine.run("systemctl", "daemon-reload")
     machine.run("systemctl", "start", "liqod-node")
     machine.run("systemctl", "start", UNIT)
+
+
+def is_begun_anew(machine: Machine, process: str) -> bool:
+    """True if `liqod node` is ready, as another process than one before."""
+    seen = machine.properties(NODE, "ActiveState", "MainPID")
+    return seen["ActiveState"] == "active" and seen["MainPID"] not in (process, "0")
+
+
+async def begins_anew(machine: Machine, *words: str) -> None:
+    """Has a command end `liqod node`; systemd starts it again."""
+    process = machine.shows(NODE, "MainPID")
+    await trio.to_thread.run_sync(
+        machine.run, *(process if each == PID else each for each in words)
+    )
+    await until(machine, partial(is_begun_anew, machine, process))
 
 
 def left(machine: Machine) -> list[str]:
@@ -153,9 +179,11 @@ async def test_an_upgrade_costs_no_packet_and_a_purge_leaves_nothing(
         await both.rome.liqod("peer", "--remote-kubeconfig", str(user))
         async with flowing(both.pods[1], await both.alias()) as flow:
             began, process = time.monotonic(), machine.shows(UNIT, "MainPID")
-            newer = ("dpkg", "--install", f"/packages/{debian.newer.name}")
-            await trio.to_thread.run_sync(machine.run, *newer)
+            await begins_anew(machine, "dpkg", "--install", f"/packages/{debian.newer.name}")
             await until(machine, partial(leads, machine, process))
+            for way, said in WAYS.items():
+                await begins_anew(machine, *way)
+                assert said in machine.log(NODE)
             await trio.sleep(2.0)
             await flow.loses_none(began)
         assert NEWER in machine.run("dpkg-query", "--show", "--showformat=${Version}", "liqod")
