@@ -44,7 +44,7 @@ from liqod.install import (
 )
 from liqod.model import ids
 from liqod.provider.policies import admission
-from liqod.resources import exchanges, multicluster
+from liqod.resources import about, exchanges, multicluster
 from liqod.resources.crdmanifests import make_crd
 
 Manifest = dict[str, Any]
@@ -105,6 +105,7 @@ KINDS: Final[dict[str, Kind]] = {
         DAEMON_SETS,
         POD_DISRUPTION_BUDGETS,
         SERVICES,
+        about.CLUSTER_PROPERTIES,
         *gatewaytemplates.KINDS,
     )
 }
@@ -133,6 +134,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         dns_server: whether a DNS server of its own serves them; None keeps that as it is.
         dns_image: that one's, of CoreDNS; empty for the one that the cluster has.
         dns_account: the ServiceAccount of CoreDNS, where it gets the rights for that.
+        clusterset: the id of the set that the cluster is in, to be its property with the
+            cluster's id; empty keeps what there is.
         plugins: what is granted for reflectors of packages (:mod:`liqod.install.plugingrants`).
         kubeconfig: whether a kubeconfig for a daemon outside is made with it.
         clock: whether a clock that differs from the API server's is a reason to refuse.
@@ -155,6 +158,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dns_server: bool | None = None
     dns_image: str = ""
     dns_account: str = ""
+    clusterset: str = ""
     plugins: tuple[Manifest, ...] = ()
     kubeconfig: bool = False
     clock: bool = True
@@ -192,6 +196,7 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         *(namespace(each, "privileged") for each in nodes),
         *crds,
         *(map(make_crd, SHARED_KINDS) if options.services else ()),
+        *([make_crd(about.DEFINITION)] if options.clusterset else ()),
         cluster_id(options),
         service_account(options.namespace),
         *(service_account(each, noderights.ACCOUNT) for each in (options.namespace, *nodes)),
@@ -219,6 +224,8 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
         made += dnsserver.manifests(options.namespace, options.dns_image or dnsserver.IMAGE)
     if options.dns_account:
         made += rights.coredns(options.dns_account)
+    if options.clusterset:
+        made += properties(options.cluster_id, options.clusterset)
     made += options.plugins
     if not options.in_cluster:
         made.append(workload.stand_in(options.namespace, options.server))
@@ -229,9 +236,10 @@ def manifests(options: Options, crds: list[Manifest]) -> list[Manifest]:
 def printable(options: Options, crds: list[Manifest]) -> list[Manifest]:
     """Manifests that kubectl applies at once: :func:`manifests` but objects of kinds they define.
 
-    Those are the gateways' templates, which nothing but Liqo's own tools looks for.
+    Those are the gateways' templates, which nothing but Liqo's own tools looks for, and
+    ClusterProperties.
     """
-    defined = {kind.name for kind in gatewaytemplates.KINDS}
+    defined = {kind.name for kind in (*gatewaytemplates.KINDS, about.CLUSTER_PROPERTIES)}
     return [each for each in manifests(options, crds) if each["kind"] not in defined]
 
 
@@ -309,6 +317,20 @@ def cluster_id(options: Options) -> Manifest:
         },
         "data": {labels.CLUSTER_ID_FIELD: ids.check_cluster_id(options.cluster_id)},
     }
+
+
+def properties(cluster: str, clusterset: str) -> list[Manifest]:
+    """The ClusterProperties that say which cluster this is, and of which set."""
+    kind = about.CLUSTER_PROPERTIES
+    return [
+        {
+            "apiVersion": kind.api_version,
+            "kind": kind.name,
+            "metadata": {"name": name},
+            "spec": {"value": value},
+        }
+        for name, value in ((about.CLUSTER, cluster), (about.CLUSTER_SET, clusterset))
+    ]
 
 
 def service_account(namespace: str, name: str = rights.SERVICE_ACCOUNT) -> Manifest:

@@ -23,7 +23,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden
-from liqod.install import clustersetdns, installerrights, rights
+from liqod.install import clusterproperties, clustersetdns, installerrights, rights
 from liqod.install.installerrights import InstallerRight
 from liqod.install.manifests import HELM, OF_LIQO, OF_LIQOD, SELECTOR, Manifest, Options
 from liqod.kube import times
@@ -42,7 +42,9 @@ RELEASE: Final = "meta.helm.sh/release-name"
 RESERVED: Final = ("default", *SYSTEM)
 """Namespaces that no uninstallation could delete."""
 
-Reason = Literal["version", "rights", "liqo", "helm", "installed", "namespace", "clock", "dns"]
+Reason = Literal[
+    "version", "rights", "liqo", "helm", "installed", "namespace", "clock", "dns", "property"
+]
 
 
 class InstallRefusal(msgspec.Struct, frozen=True):
@@ -99,6 +101,7 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
         places = [options.namespace, options.nodes_namespace]
         found.append(await _of_place(client, *filter(None, places)))
         found.append(await _of_dns(client) if options.services_dns else None)
+        found.append(await _of_properties(client, options) if options.clusterset else None)
     refusals = [each for each in found if each is not None]
     if refusals:
         raise InstallRefused(refusals)
@@ -181,6 +184,13 @@ async def _of_dns(client: Client) -> InstallRefusal | None:
     except clustersetdns.DnsRefused as error:
         return InstallRefusal("dns", error.problem, error.remedy)
     return None
+
+
+async def _of_properties(client: Client, options: Options) -> InstallRefusal | None:
+    """The refusal where properties of the cluster are another program's."""
+    problem = await clusterproperties.problem(client, options)
+    remedy = "leave that to it, and --clusterset out, or end it there first"
+    return InstallRefusal("property", problem, remedy) if problem else None
 
 
 async def _beside_liqo(client: Client) -> InstallRefusal | None:

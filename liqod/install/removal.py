@@ -38,7 +38,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, NotFound
 from liqod.identity import signingrequests
-from liqod.install import clustersetdns, refusals, rights
+from liqod.install import clusterproperties, clustersetdns, refusals, rights
 from liqod.install.manifests import OF_LIQOD, SELECTOR
 from liqod.install.overlayremoval import overlay_down
 from liqod.install.verbs import POLL
@@ -118,6 +118,7 @@ async def uninstall(
     progress("looking for peers")
     await refuse(client, forget=forget)
     await clustersetdns.take_back(client, progress, purge=purge)
+    await clusterproperties.take_back(client)
     progress("stopping the daemon")
     await _delete_all(client, DEPLOYMENTS, SELECTOR, namespace)
     await daemon_stopped(client, namespace, progress)

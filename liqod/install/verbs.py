@@ -29,7 +29,15 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import original_id
 from liqod.errors import ConfigError, NotFound, TransientError
-from liqod.install import clustersetdns, dnsserver, gateway, refusals, rights, workload
+from liqod.install import (
+    clusterproperties,
+    clustersetdns,
+    dnsserver,
+    gateway,
+    refusals,
+    rights,
+    workload,
+)
 from liqod.install.manifests import (
     KINDS,
     MANAGED,
@@ -46,7 +54,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.objects.conditions import is_status
 from liqod.model.objects.patches import contained
-from liqod.resources import CRD_REVISION, DEFINITIONS, exchanges, multicluster, networking
+from liqod.resources import CRD_REVISION, DEFINITIONS, about, exchanges, multicluster, networking
 from liqod.resources.base import Definition
 from liqod.resources.crdmanifests import crd_manifests, merge_crd
 from liqod.runtime.gather import gather
@@ -78,6 +86,7 @@ PHASES: Final = {
     "DaemonSet": "daemon",
     "PodDisruptionBudget": "daemon",
     "Service": "daemon",
+    "ClusterProperty": "properties of the cluster",
 }
 """The names of steps of an installation, by the kind that is applied."""
 
@@ -127,7 +136,8 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
             ]
             # Its labels are those of the pods that run there.
             wanted = [one for one in wanted if one["kind"] != NAMESPACES.name]
-    later = [one for one in wanted if one["apiVersion"].startswith(networking.GROUP)]
+    groups = (networking.GROUP, about.GROUP)
+    later = [one for one in wanted if one["apiVersion"].startswith(groups)]
     for manifest in wanted:
         if manifest not in later:
             progress(f"apply the {PHASES[manifest['kind']]}")
@@ -135,7 +145,9 @@ async def install(client: Client, options: Options, progress: Progress) -> str:
                 await _end_former_nodes(client, options.namespace, progress)
             await _apply(client, manifest)
     progress("waiting for the API server to serve the custom resources")
-    await _served(client, (*DEFINITIONS, *([exchanges.DEFINITION] if known.services else [])))
+    asked_for = [exchanges.DEFINITION] if known.services else []
+    asked_for += [about.DEFINITION] if known.clusterset else []
+    await _served(client, (*DEFINITIONS, *asked_for))
     for manifest in later:
         await _apply(client, manifest)
     if options.services_dns:
@@ -240,6 +252,12 @@ async def _apply(client: Client, manifest: Manifest) -> None:
         if live is not None:
             return
         manifest = await _carried_over(client, manifest)
+    if live is not None and kind is about.CLUSTER_PROPERTIES:
+        said = clusterproperties.conflict(manifest, live)
+        if said:
+            raise ConfigError(f"{said}: it stays")
+        if not clusterproperties.is_ours(live):
+            return
     if live is not None and live["metadata"].get("deletionTimestamp"):
         raise ConfigError(
             f"{kind.name} {metadata['name']} is being deleted: try again when it has gone"
@@ -263,7 +281,8 @@ async def _apply_crd(client: Client, manifest: Manifest) -> None:
         await client.create(CUSTOM_RESOURCES, manifest)
         return
     marks = live["metadata"].get("labels") or {}
-    if manifest["spec"]["group"] == multicluster.GROUP and not MANAGED.items() <= marks.items():
+    others = (multicluster.GROUP, about.GROUP)
+    if manifest["spec"]["group"] in others and not MANAGED.items() <= marks.items():
         return  # another program has installed the API
     merged = merge_crd(live, manifest)
     metadata = {key: merged["metadata"][key] for key in ("labels", "annotations")}

@@ -175,6 +175,7 @@ class Definition(msgspec.Struct, frozen=True):
         status: whether ``status`` is a sub-resource.
         required: required fields of the object itself, such as ``spec``.
         labels: labels of the CRD itself.
+        annotations: annotations of the CRD itself.
         also: further versions that are served, with the same schema.
         category: the word by which ``kubectl get`` lists it with others.
     """
@@ -185,5 +186,6 @@ class Definition(msgspec.Struct, frozen=True):
     status: bool = True
     required: tuple[str, ...] = ()
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     also: tuple[str, ...] = ()
     category: str = "liqo"

@@ -170,7 +170,7 @@ def make_crd(definition: Definition) -> Manifest:
     others = [{**version, "name": each, "storage": False} for each in definition.also]
     metadata: dict[str, Any] = {
         "name": f"{kind.plural}.{kind.group}",
-        "annotations": {labels.CRD_REVISION: str(CRD_REVISION)},
+        "annotations": {labels.CRD_REVISION: str(CRD_REVISION), **definition.annotations},
     }
     if definition.labels:
         metadata["labels"] = dict(definition.labels)

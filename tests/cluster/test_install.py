@@ -75,6 +75,13 @@ def test_all_of_it_can_be_taken_out_again(member: Member) -> None:
     member.install()
     installed = member.inventory()
     assert member.names(DEFINITIONS)
+    member.liqod("install", "--clusterset", "europe")
+    properties = "/apis/about.k8s.io/v1alpha1/clusterproperties"
+    said = {
+        each["metadata"]["name"]: each["spec"]["value"]
+        for each in member.api.get(properties)["items"]
+    }
+    assert said == {"cluster.clusterset.k8s.io": "genoa", "clusterset.k8s.io": "europe"}
     # The daemon makes its own keys, Lease and webhook with its own rights.
     member.daemon.start()
     assert member.daemon.stop() < 10

@@ -21,6 +21,7 @@ from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.model.clusterset.corefile import ZONE
+from liqod.model.ids import is_dns_subdomain
 from liqod.plugins.checks.services import names
 from liqod.plugins.diagnosis import ClusterFacts
 from liqod.procedures import askingnames, sharedservices
@@ -88,6 +89,13 @@ DnsServer = Annotated[
         show_default="as it is",
     ),
 ]
+Clusterset = Annotated[
+    str,
+    typer.Option(
+        help="The id of the set of clusters: it and this cluster's become ClusterProperties.",
+        show_default="as it is",
+    ),
+]
 DnsImage = Annotated[
     str,
     typer.Option(help="The image of CoreDNS for that.", show_default="the cluster's own"),
@@ -143,6 +151,7 @@ async def install(
     services_dns: ServicesDns = None,
     dns_server: DnsServer = None,
     dns_image: DnsImage = "",
+    clusterset: Clusterset = "",
     replicas: Annotated[int, typer.Option(help="How many, in the cluster.", min=1)] = 1,
     advertise: Advertise = "",
     cluster_profiles: ClusterProfiles = False,
@@ -183,10 +192,13 @@ async def install(
     for clusters whose DNS server somebody else keeps: have that one forward clusterset.local to the
     address that is printed. An upgrade keeps them.
 
+    With --clusterset some programs of a set find the ClusterProperties that they need. Those of
+    another program stay. An upgrade keeps them, and `liqod uninstall` takes them away.
+
     With --in-cluster -o yaml only the manifests are printed that a daemon in the cluster adds to
     an installation: workloads, their namespaces and policy. With --dry-run -o yaml all of them are,
-    but the gateways' templates that liqoctl looks for. kubectl takes those only once their kinds
-    are there.
+    but ClusterProperties and the gateways' templates that liqoctl looks for. kubectl takes those
+    only once their kinds are there.
 
     With --cluster-profiles the daemon gets the rights of the discovery plugin `clusterprofile`, in
     the ClusterRole liqod-clusterprofiles; an upgrade keeps them, and `liqod uninstall` takes them.
@@ -217,6 +229,7 @@ async def install(
         services_dns=services_dns,
         dns_server=dns_server,
         dns_image=dns_image,
+        clusterset=clusterset,
         plugins=_granted(plugin or (), lend or ()),
         kubeconfig=write_kubeconfig is not None,
         clock=not any_clock,
@@ -227,9 +240,7 @@ async def install(
     if dry_run or (in_cluster and frame.output != "text"):
         await _print(frame, options, whole=dry_run)
         return
-    _allow(frame, options)
-    if options.plugins:
-        frame.confirm(f"grants {'; '.join(plugingrants.shown(options.plugins))}", yes=yes)
+    _allow(frame, options, yes=yes)
     found = await credentials.load(frame.kubeconfig, frame.context or None)
     async with Client(found, user_agent=AGENT) as client:
         wanted = await _addressed(client, options, found.ca) if in_cluster else options
@@ -243,21 +254,33 @@ async def install(
             files.write_private(write_kubeconfig, data)
         if services_dns or dns_server:
             terminal.note(await _names(client, name, liqo_namespace))
+    _tell(frame, name, write_kubeconfig)
+
+
+def _tell(frame: Frame, name: str, kubeconfig: Path | None) -> None:
+    """Say what is installed, and the next step."""
     if frame.show({"clusterID": name}):
         return
     frame.print_text(f"liqod is installed in the cluster {name}")
-    if write_kubeconfig is not None:
-        frame.print_text(f"next: LIQOD_KUBECONFIG={write_kubeconfig} liqod run")
+    if kubeconfig is not None:
+        frame.print_text(f"next: LIQOD_KUBECONFIG={kubeconfig} liqod run")
 
 
-def _allow(frame: Frame, options: Options) -> None:
-    """Take the time that DNS servers need to come up. Raises Misuse."""
+def _allow(frame: Frame, options: Options, *, yes: bool) -> None:
+    """Take the time that DNS servers need to come up, and ask where plugins are granted something.
+
+    Raises Misuse.
+    """
+    if options.clusterset and not is_dns_subdomain(options.clusterset):
+        raise Misuse(f"--clusterset: {options.clusterset!r} is no DNS subdomain")
     if options.dns_image and options.dns_server is not True:
         raise Misuse("--dns-image goes with --dns-server")
     more = clustersetdns.ROLLED_WITHIN if options.services_dns is not None else 0.0
     more += dnsserver.COMES_WITHIN if options.dns_server else 0.0
     if more:
         frame.allow(frame.timeout + more)
+    if options.plugins:
+        frame.confirm(f"grants {'; '.join(plugingrants.shown(options.plugins))}", yes=yes)
 
 
 async def _names(client: Client, cluster_id: str, namespace: str) -> str:
