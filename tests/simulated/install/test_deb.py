@@ -13,6 +13,7 @@ from typing import NamedTuple
 import pytest
 import trio
 
+from liqod import __version__
 from liqod.apimachinery.kinds import NODES
 from tests.simulated.processes import sites
 from tests.testbed import shownblocks
@@ -205,11 +206,17 @@ async def restart_by(machine: Machine, signal: str, said: str) -> None:
 
 
 async def upgrade(machine: Machine, debian: Debian) -> None:
-    """The daemon runs on until the newer one takes its place; its configuration stays."""
-    process = machine.shows(UNIT, "MainPID")
+    """The daemon runs on until the newer one takes its place, also by an upgrade that was broken
+    off and is done again; and until the older one does. Its configuration stays."""
     ours = (machine.root / "etc/liqod/liqod.toml").read_text()
-    newer = f"/packages/{debian.newer.name}"
-    await trio.to_thread.run_sync(machine.run, "dpkg", "--install", newer)
-    await until(machine, partial(leads, machine, process))
-    assert (machine.root / "etc/liqod/liqod.toml").read_text() == ours
-    assert NEWER in machine.run("dpkg-query", "--show", "--showformat=${Version}", "liqod")
+    older, newer = (f"/packages/{each.name}" for each in (debian.package, debian.newer))
+    process = machine.shows(UNIT, "MainPID")
+    await trio.to_thread.run_sync(machine.run, "dpkg", "--unpack", newer)
+    assert machine.shows(UNIT, "MainPID") == process
+    for package, version in ((newer, NEWER), (older, __version__)):
+        process = machine.shows(UNIT, "MainPID")
+        await trio.to_thread.run_sync(machine.run, "dpkg", "--install", package)
+        await until(machine, partial(leads, machine, process))
+        assert (machine.root / "etc/liqod/liqod.toml").read_text() == ours
+        told = machine.run("dpkg-query", "--show", "--showformat=${Status} ${Version}", "liqod")
+        assert told.startswith(f"install ok installed {version}")
