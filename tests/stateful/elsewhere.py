@@ -27,6 +27,22 @@ ELSEWHERE = {
         "simulated/clusterset/test_failures.py",
         "test_what_is_gone_with_its_definition_is_back_after_it",
     ),
+    f"{OUT_OF_REACH}: one of these definitions is missing as the daemon starts": (
+        "simulated/clusterset/test_failures.py",
+        "test_a_definition_that_is_missing_as_the_daemon_starts_ends_no_export_at_a_peer",
+    ),
+    f"{OUT_OF_REACH}: a Service that is exported is deleted, and made again": (
+        "simulated/clusterset/test_failures.py",
+        "test_a_service_that_is_deleted_and_made_again_is_exported_again",
+    ),
+    f"{OUT_OF_REACH}: a peer is away while Services are exported, or exports end": (
+        "simulated/clusterset/test_failures.py",
+        "test_while_a_peer_is_away_this_clusters_own_exports_come_and_go",
+    ),
+    f"{OUT_OF_REACH}: a peering ends while Services are exported": (
+        "simulated/clusterset/test_sharing.py",
+        "test_unpeering_withdraws_what_the_peer_exports_and_nothing_else",
+    ),
     "Changes of a pod that runs: of several ephemeral containers one is refused": (
         "simulated/reflection/test_pod_changes.py",
         "test_a_debugger_that_is_refused_keeps_no_other_away",
@@ -140,6 +156,21 @@ ELSEWHERE = {
     " look": (
         "simulated/network/test_unanswered_looks.py",
         "test_a_new_program_that_cannot_look_at_first_is_asked_again",
+    ),
+    f"{GATEWAY}: its node is lost, cordoned or drained, where others stand by, while pods of one"
+    " peer call those of another [by way of this cluster]"
+    "(network.md#when-two-peers-are-not-joined-with-each-other)": (
+        "netns/test_transit_failover.py",
+        "test_calls_by_way_of_a_hub_go_on_by_its_next_gateway",
+    ),
+    f"{GATEWAY}: `liqod tunnel` ends while its program is of a later release than the `liqod node`"
+    " that runs": (
+        "unit/plugins/network/test_machineprocess_releases.py",
+        "test_one_of_a_later_release_goes_on_where_it_does_these_requests",
+    ),
+    f"{GATEWAY}: `liqod node` is begun anew in a later release": (
+        "unit/plugins/network/test_machineprocess_releases.py",
+        "test_one_of_an_older_release_is_replaced_also_where_it_only_probes",
     ),
     f"{GATEWAY}: a backend of tunnels does not answer what this machine lacks for it": (
         "simulated/network/test_unanswered_looks.py",
