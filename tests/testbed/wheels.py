@@ -134,7 +134,8 @@ def _copy(folder: Path) -> None:
 
 
 def _pip(wanted: Installation) -> Sequence[str]:
-    return (str(wanted.programs / "python"), "-m", "pip", "--disable-pip-version-check")
+    # Isolated: what PYTHONPATH names would count as installed.
+    return (str(wanted.programs / "python"), "-I", "-m", "pip", "--disable-pip-version-check")
 
 
 def _install(wanted: Installation, pattern: str) -> None:

@@ -121,7 +121,7 @@ def test_bash_completes(installation: Installation, tmp_path: Path):
         source <(liqod completion bash)
         COMP_WORDS=(liqod unp) COMP_CWORD=1
         defined=($(complete -p liqod))
-        while [ "${defined[0]}" != -F ]; do defined=("${defined[@]:1}"); done
+        while [ "${defined[0]--F}" != -F ]; do defined=("${defined[@]:1}"); done
         ${defined[1]} liqod
         echo "${COMPREPLY[@]}"
     """
