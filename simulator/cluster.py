@@ -76,6 +76,7 @@ class EmbeddedCluster:
         start_delay: seconds from a pod's binding to its being ready.
         pod_cidr: where pods' addresses come from.
         service_cidr: where cluster IPs come from.
+        service_cidr6: where those of IPv6 do; empty in a cluster of one family.
         port: the port to listen on; 0 for any free one, then kept for restarts.
         history: changes kept per kind for watches that start in the past.
         lease_every: seconds between the renewals of its nodes' Leases.
@@ -99,6 +100,7 @@ class EmbeddedCluster:
         start_delay: float = 0.2,
         pod_cidr: str = "10.244.0.0/16",
         service_cidr: str = "10.96.0.0/16",
+        service_cidr6: str = "",
         host: str = "127.0.0.1",
         port: int = 0,
         history: int = HISTORY,
@@ -121,7 +123,12 @@ class EmbeddedCluster:
         self._server_pair = (
             state.server if state else certificates.make_server(self.ca, hosts, now=begins)
         )
-        self.registry = Registry(Storage(history), Catalog(builtins.ALL), service_cidr=service_cidr)
+        self.registry = Registry(
+            Storage(history),
+            Catalog(builtins.ALL),
+            service_cidr=service_cidr,
+            service_cidr6=service_cidr6,
+        )
         self.api = ApiServer(self.registry, self.faults, self._log)
         if state:
             self.api.authenticator.secret = state.secret

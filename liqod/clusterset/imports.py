@@ -202,7 +202,7 @@ class Imports(Controller[Key]):
         self, key: Key, merged: Merged, known: Heard
     ) -> tuple[float | None, PermanentError | None]:
         """Have the objects of an import; when to look again, and why its Service is refused."""
-        families = self._own.families()
+        families = self._families(key)
         raw = self._imports.store.get(key)
         live = self._imports.store.decode(key, ServiceImport)
         ips = self._ips(key, merged) or (live.spec.ips if live is not None else ())
@@ -218,12 +218,12 @@ class Imports(Controller[Key]):
         owner = owned_by(self._kinds.imports, meta)
         refused: PermanentError | None = None
         try:
-            await self._serve(key, merged, owner, ips)
+            await self._serve(key, merged, families, owner, ips)
         except PermanentError as error:
             refused = error  # clients of the address that there is still need its endpoints
         choice = self._choose(key, merged, known)
         reached, last = self._reach.of(key, choice.exports, known.kept)
-        count, again = await self._place(key, merged, known, choice, reached, owner)
+        count, again = await self._place(key, merged, known, choice, reached, families, owner)
         said = str(refused) if refused is not None else ""
         asked = choice.verdict.condition() if choice.verdict is not None else None
         also = [each for each in (asked, last) if each is not None]
@@ -235,18 +235,23 @@ class Imports(Controller[Key]):
 
     def _ips(self, key: Key, merged: Merged) -> tuple[str, ...]:
         """The addresses of the derived Service; none where there is none."""
-        raw = self._own.service((key[0], derived_name(key)))
-        if raw is None or merged.headless:
-            return ()
-        spec = msgspec.json.decode(raw, type=_Addressed).spec
-        return tuple(each for each in spec.cluster_ips if each != "None")
+        return () if merged.headless else self._own.addresses((key[0], derived_name(key)))
+
+    def _families(self, key: Key) -> list[str]:
+        networks = self._context.addressing.service_cidrs
+        return self._own.families(networks, self._own.addresses((key[0], derived_name(key))))
 
     async def _serve(
-        self, key: Key, merged: Merged, owner: dict[str, Any], ips: tuple[str, ...]
+        self,
+        key: Key,
+        merged: Merged,
+        families: list[str],
+        owner: dict[str, Any],
+        ips: tuple[str, ...],
     ) -> None:
         """Have the Service that has the import's address, or none where it has no address."""
         raw = self._own.service((key[0], derived_name(key)))
-        wanted = derived_service(merged, self._own.families(), owner, ips)
+        wanted = derived_service(merged, families, owner, ips)
         if wanted is not None:
             await ensure(self._client, SERVICES, wanted, live=raw, recreate=True)
         elif raw is not None:
@@ -271,10 +276,10 @@ class Imports(Controller[Key]):
         known: Heard,
         choice: Choice,
         reach: dict[str, bool | None],
+        families: list[str],
         owner: dict[str, Any],
     ) -> tuple[int, float | None]:
         """Have the EndpointSlices; their number, and when to look at them again."""
-        families = self._own.families()
         kept = set() if choice.alone else set(known.kept)
         wanted: dict[str, dict[str, Any]] = {}
         there = self._reach.slices(key)
@@ -371,14 +376,6 @@ class Imports(Controller[Key]):
         self._context.hub.publish(
             ServiceImported(namespace=key[0], name=key[1], refused="; ".join(told))
         )
-
-
-class _Addresses(msgspec.Struct, rename="camel"):
-    cluster_ips: tuple[str, ...] = msgspec.field(name="clusterIPs", default=())
-
-
-class _Addressed(msgspec.Struct):
-    spec: _Addresses = msgspec.field(default_factory=_Addresses)
 
 
 def _is_tenant(found: Partial) -> Iterator[str]:

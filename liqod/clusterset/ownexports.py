@@ -1,5 +1,6 @@
 """This cluster's own exports, read from its ServiceExports, Services and EndpointSlices."""
 
+import ipaddress
 from collections.abc import Callable, Iterable
 from typing import Final, Generic
 
@@ -13,6 +14,7 @@ from liqod.kube.queue import K
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.exports import (
+    FAMILIES,
     EndpointSlice,
     Export,
     Refusal,
@@ -20,6 +22,7 @@ from liqod.model.clusterset.exports import (
     is_reflected,
     own_export,
 )
+from liqod.model.crossing.addresses import family
 from liqod.resources.multicluster import SERVICE_NAME, SOURCE_CLUSTER, ServiceExport
 
 APART: Final = 0.1
@@ -94,10 +97,25 @@ class OwnExports(Generic[K]):
         found = (store.decode(each, EndpointSlice) for each in slices)
         return own_export(export, service, [each for each in found if each], self._cluster)
 
-    def families(self) -> list[str]:
-        """The IP families of the API server's own Service, which are this cluster's first ones."""
+    def families(self, networks: Iterable[str], held: Iterable[str]) -> list[str]:
+        """The IP families of this cluster's Services.
+
+        Args:
+            networks: its service networks, as far as they are known. The API server's own Service,
+                which shows the first family alone, does for the rest.
+            held: addresses that an import has: so it keeps them whatever is not known.
+        """
         found = self._services.store.decode(("default", "kubernetes"), Service)
-        return list((found.spec.ip_families if found is not None else None) or ("IPv4",))
+        first = (found.spec.ip_families if found is not None else None) or ("IPv4",)
+        known = {f"IPv{ipaddress.ip_network(each).version}" for each in networks}
+        known.update(first, map(family, held))
+        return [each for each in FAMILIES if each in known]
+
+    def addresses(self, key: Key) -> tuple[str, ...]:
+        """The cluster IPs of a Service; none where there is no such Service, or it is headless."""
+        raw = self.service(key)
+        spec = msgspec.json.decode(raw, type=_Addressed).spec if raw is not None else _Addresses()
+        return tuple(each for each in spec.cluster_ips if each != "None")
 
     def service(self, key: Key) -> bytes | None:
         """A Service, as it was read."""
@@ -125,6 +143,14 @@ class OwnExports(Generic[K]):
             marks = msgspec.json.decode(body, type=Partial).metadata.labels
             if SOURCE_CLUSTER not in marks:
                 yield self._keys((change.key[0], marks.get(labels.SERVICE_NAME, "")))
+
+
+class _Addresses(msgspec.Struct):
+    cluster_ips: tuple[str, ...] = msgspec.field(name="clusterIPs", default=())
+
+
+class _Addressed(msgspec.Struct):
+    spec: _Addresses = msgspec.field(default_factory=_Addresses)
 
 
 def _label(change: StoreChange, label: str) -> str:

@@ -20,7 +20,12 @@ class Surroundings(Protocol):
         """A stored object."""
         ...
 
-    def allocate_address(self, wanted: str = "") -> str:
+    @property
+    def families(self) -> list[str]:
+        """The address families of the cluster, the first one first."""
+        ...
+
+    def allocate_address(self, family: str, wanted: str = "") -> str:
         """A free cluster IP, or the wanted one. Raises ApiError if it is taken or outside."""
         ...
 

@@ -1,10 +1,11 @@
 """Services and EndpointSlices: addresses, node ports, defaults, and what never changes."""
 
+import itertools
 from typing import Any
 
 from simulator.catalog import Resource
 from simulator.kinds.base import Strategy, Surroundings, default, section
-from simulator.wire.failures import Cause, immutable, required, wrong
+from simulator.wire.failures import ApiError, Cause, immutable, required, wrong
 
 Json = dict[str, Any]
 
@@ -12,7 +13,7 @@ _EXPOSED = ("NodePort", "LoadBalancer")
 
 
 class ServiceStrategy(Strategy):
-    """Services of one address family, with addresses and node ports given by the cluster."""
+    """Services, with addresses and node ports given by the cluster."""
 
     def defaults(self, obj: Json) -> None:
         """As the base class says."""
@@ -84,6 +85,12 @@ class ServiceStrategy(Strategy):
                 detail = "must be between 1 and 65535, inclusive"
                 causes.append(wrong(f"spec.ports[{index}].port", number, detail))
         before = (old or {}).get("spec") or {}
+        families = spec.get("ipFamilies") or []
+        if families[:1] != (before.get("ipFamilies") or families)[:1]:
+            causes.append(wrong("spec.ipFamilies[0]", families, "may not change once set"))
+        if spec.get("ipFamilyPolicy") == "SingleStack" and len(families) > 1:
+            detail = "when multiple ipFamilies are specified, it must be one of both families"
+            causes.append(wrong("spec.ipFamilyPolicy", "SingleStack", detail))
         external = "ExternalName" in (spec["type"], before.get("type"))
         if (
             before.get("clusterIP")
@@ -110,11 +117,7 @@ def _allocate(spec: Json, around: Surroundings, before: Json | None = None) -> N
         for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             spec.pop(field, None)
     else:
-        wanted = spec.get("clusterIP") or next(iter(spec.get("clusterIPs") or ()), "")
-        if wanted not in ("None", held.get("clusterIP") or None):
-            wanted = around.allocate_address(wanted)
-        spec["clusterIP"] = wanted
-        spec["clusterIPs"] = [wanted]
+        _allocate_addresses(spec, around, held)
     exposed = spec["type"] == "NodePort" or (
         spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts")
     )
@@ -123,6 +126,40 @@ def _allocate(spec: Json, around: Surroundings, before: Json | None = None) -> N
         for port in spec.get("ports") or ():
             if not port.get("nodePort") or port["nodePort"] not in known:
                 port["nodePort"] = around.allocate_port(port.get("nodePort") or 0)
+
+
+def _allocate_addresses(spec: Json, around: Surroundings, held: Json) -> None:
+    """Give an address of each family; those that the service has stay."""
+    told = spec.get("clusterIPs") or [""]
+    wanted = [spec.get("clusterIP") or told[0], *told[1:]]
+    if wanted[0] == "None":
+        spec |= {"clusterIP": "None", "clusterIPs": ["None"]}
+        return
+    families = _families(spec, around)
+    known = held.get("clusterIPs") or ()
+    given = [
+        address if address in known else around.allocate_address(family, address)
+        for family, address in itertools.zip_longest(
+            families, wanted[: len(families)], fillvalue=""
+        )
+    ]
+    spec |= {"clusterIP": given[0], "clusterIPs": given, "ipFamilies": families}
+
+
+def _families(spec: Json, around: Surroundings) -> list[str]:
+    """The families of a service, as its policy has it.
+
+    Raises:
+        ApiError: 422, the cluster lacks one.
+    """
+    named = spec["ipFamilies"]
+    rest = [each for each in around.families if each not in named]
+    families = [*named, *rest] if spec["ipFamilyPolicy"] != "SingleStack" else named
+    lacks = [each for each in families if each not in around.families]
+    if lacks or (spec["ipFamilyPolicy"] == "RequireDualStack" and len(families) < 2):
+        said = f"spec.ipFamilies: Invalid value: {families}: not configured on this cluster"
+        raise ApiError(422, "Invalid", said)
+    return families
 
 
 class EndpointSliceStrategy(Strategy):

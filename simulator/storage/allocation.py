@@ -15,24 +15,32 @@ class Allocations:
     Args:
         storage: whose Services are followed.
         cidr: where cluster IPs come from.
+        second: where those of the second family do; empty in a cluster of one.
     """
 
-    def __init__(self, storage: Storage, cidr: str) -> None:
-        self._network = ipaddress.IPv4Network(cidr)
+    def __init__(self, storage: Storage, cidr: str, second: str = "") -> None:
+        networks = [ipaddress.ip_network(each) for each in (cidr, second) if each]
+        self._networks = {f"IPv{each.version}": each for each in networks}
         self._addresses: set[str] = set()
         self._ports: set[int] = set()
         storage.of("services").listeners.append(self._note_service)
 
     def first(self) -> str:
         """The cluster IP of the ``kubernetes`` Service."""
-        return str(self._network[1])
+        return str(self._networks[self.families[0]][1])
 
-    def address(self, wanted: str = "") -> str:
+    @property
+    def families(self) -> list[str]:
+        """The address families of the cluster, the first one first."""
+        return list(self._networks)
+
+    def address(self, family: str, wanted: str = "") -> str:
         """A free cluster IP, or the wanted one; it is held once the service is stored."""
+        network = self._networks[family]
         if wanted:
             why = ""
             try:
-                inside = ipaddress.IPv4Address(wanted) in self._network
+                inside = ipaddress.ip_address(wanted) in network
             except ValueError:
                 inside, why = False, "must be a valid IP address"
             if not inside or wanted in self._addresses:
@@ -45,8 +53,8 @@ class Allocations:
                 )
             return wanted
         # The first addresses are left to those who ask for one by name, as the real server does.
-        for offset in range(20, self._network.num_addresses - 1):
-            address = str(self._network[offset])
+        for offset in range(20, network.num_addresses - 1):
+            address = str(network[offset])
             if address not in self._addresses:
                 return address
         raise ApiError(500, "InternalError", "failed to allocate a serviceIP: range is full")
@@ -80,7 +88,7 @@ class _Port(msgspec.Struct, rename="camel"):
 
 
 class _ServiceSpec(msgspec.Struct, rename="camel"):
-    cluster_ip: str = msgspec.field(name="clusterIP", default="")
+    cluster_ips: tuple[str, ...] = msgspec.field(name="clusterIPs", default=())
     ports: list[_Port] | None = None
 
 
@@ -91,5 +99,5 @@ class _Service(msgspec.Struct):
 def _held(item: Item) -> tuple[set[str], set[int]]:
     """The addresses and node ports that a service holds."""
     spec = msgspec.json.decode(item.raw, type=_Service).spec
-    addresses = {spec.cluster_ip} - {"", "None"}
+    addresses = {*spec.cluster_ips} - {"", "None"}
     return addresses, {port.node_port for port in spec.ports or () if port.node_port}

@@ -36,14 +36,20 @@ class Registry:
         storage: where objects are.
         catalog: which kinds there are.
         service_cidr: where cluster IPs come from.
+        service_cidr6: where those of IPv6 do; empty in a cluster of one family.
     """
 
     def __init__(
-        self, storage: Storage, catalog: Catalog, *, service_cidr: str = "10.96.0.0/16"
+        self,
+        storage: Storage,
+        catalog: Catalog,
+        *,
+        service_cidr: str = "10.96.0.0/16",
+        service_cidr6: str = "",
     ) -> None:
         self.storage = storage
         self.catalog = catalog
-        self.allocations = Allocations(storage, service_cidr)
+        self.allocations = Allocations(storage, service_cidr, service_cidr6)
 
     # What strategies may ask:
 
@@ -51,9 +57,14 @@ class Registry:
         """A stored object, or None."""
         return self.storage.of(qualified).get(namespace, name)
 
-    def allocate_address(self, wanted: str = "") -> str:
+    @property
+    def families(self) -> list[str]:
+        """The address families of the cluster, the first one first."""
+        return self.allocations.families
+
+    def allocate_address(self, family: str, wanted: str = "") -> str:
         """As :meth:`simulator.storage.allocation.Allocations.address`."""
-        return self.allocations.address(wanted)
+        return self.allocations.address(family, wanted)
 
     def allocate_port(self, wanted: int = 0) -> int:
         """As :meth:`simulator.storage.allocation.Allocations.port`."""

@@ -38,6 +38,8 @@ pytestmark = pytest.mark.cluster
 
 SERVICES = core("shop", "services")
 SLICES = slices("shop")
+OWNER = core("shop", "configmaps", "kube-root-ca.crt")
+MERGE_PATCH = "application/merge-patch+json"
 
 
 WIDEST = export(
@@ -65,6 +67,7 @@ def plane() -> Iterator[ControlPlane]:
     try:
         start_all([found])
         found.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "shop"}})
+        wait_until("an object for references", lambda: found.api.exists(OWNER), 60)
         yield found
     finally:
         found.destroy()
@@ -86,7 +89,7 @@ def kinds(plane: ControlPlane) -> None:
 
 def owner(plane: ControlPlane) -> dict[str, Any]:
     """A reference to an object that is there: what has no owner is collected."""
-    found = plane.api.get(core("shop", "configmaps", "kube-root-ca.crt"))
+    found = plane.api.get(OWNER)
     meta = {key: found["metadata"][key] for key in ("name", "uid")}
     return {"apiVersion": "v1", "kind": "ConfigMap", **meta}
 
@@ -123,6 +126,27 @@ def test_an_import_keeps_its_address_when_its_service_is_made_again(plane: Contr
     again = plane.api.call("POST", SERVICES, derived_service(made, BOTH, reference, ips))
     assert len(ips) == 2
     assert again["spec"]["clusterIPs"] == ips
+
+
+def test_an_import_of_one_family_gets_the_other_one_and_keeps_its_address(
+    plane: ControlPlane,
+) -> None:
+    """Also where its Service is made again in between."""
+    made = merged(export(name="both", families=BOTH[::-1]))
+    reference = owner(plane)
+    first = plane.api.call("POST", SERVICES, derived_service(made, ("IPv4",), reference))
+    ips = first["spec"]["clusterIPs"]
+    assert len(ips) == 1
+    wanted = derived_service(made, BOTH, reference, ips)
+    path = f"{SERVICES}/{first['metadata']['name']}"
+    patched = plane.api.call("PATCH", path, wanted, content=MERGE_PATCH)
+    plane.api.call("DELETE", path)
+    again = plane.api.call("POST", SERVICES, wanted)
+    for found in (patched, again):
+        assert found["spec"]["clusterIPs"][0] == ips[0]
+        assert found["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
+        assert len(found["spec"]["clusterIPs"]) == 2
+    plane.api.call("DELETE", path)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

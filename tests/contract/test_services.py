@@ -72,6 +72,10 @@ async def test_service(api):
     bare = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": spec}
     kept = await api.call("PUT", api.path(SERVICES, "s"), bare)
     assert kept.body["spec"]["clusterIP"] == address
+    second = {"spec": {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}}
+    answer = await api.call("PATCH", api.path(SERVICES, "s"), second, content=MERGE)
+    assert answer.status == 422
+    assert "not configured on this cluster" in answer.message
     exposed = await api.call(
         "PATCH", api.path(SERVICES, "s"), {"spec": {"type": "NodePort"}}, content=MERGE
     )

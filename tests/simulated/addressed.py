@@ -117,7 +117,9 @@ def condition(found: dict[str, Any]) -> dict[str, Any]:
 @asynccontextmanager
 async def rome(settings: str = SETTINGS) -> AsyncIterator[Rome]:
     async with (
-        EmbeddedCluster("rome", state=await installed("rome")) as server,
+        EmbeddedCluster(
+            "rome", service_cidr6="fd00:96::/112", state=await installed("rome")
+        ) as server,
         Client(from_kubeconfig(server.kubeconfig)) as client,
         trio.open_nursery() as nursery,
     ):

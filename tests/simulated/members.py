@@ -18,7 +18,7 @@ import trio.testing
 from liqod import config
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, PODS, SECRETS, Kind
-from liqod.cluster.context import ApiEndpoint, ClusterContext
+from liqod.cluster.context import Addressing, ApiEndpoint, ClusterContext
 from liqod.cluster.memorylimits import informers
 from liqod.clusterset import imports
 from liqod.clusterset.sharing import Sharing
@@ -210,6 +210,7 @@ class Member:
             config=settings,
             hub=Hub(),
             endpoint=ApiEndpoint(server, self.cluster.ca.certificate),
+            addressing=Addressing(service_cidrs=settings.cluster.service_cidrs),
             kubelet_port=12345,
         )
 
@@ -282,12 +283,17 @@ async def member(
     port: int = 0,
     nodes: int = 0,
     services: bool = False,
+    service_cidr6: str = "",
     **more: Any,
 ) -> AsyncIterator[Member]:
     """A cluster with liqod installed and its daemon's components running."""
     async with (
         EmbeddedCluster(
-            name, port=port, nodes=nodes, state=await installed(name, services=services)
+            name,
+            port=port,
+            nodes=nodes,
+            service_cidr6=service_cidr6,
+            state=await installed(name, services=services),
         ) as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
         served(name, cluster, admin, nursery, **more) as made,

@@ -87,7 +87,7 @@ def import_manifest(
     spec: Json = {
         "type": oldest.type,
         "ports": [_port(each) for each in merged.ports],
-        "ipFamilies": usable(merged, families),
+        "ipFamilies": ordered(merged, families, ips),
         "internalTrafficPolicy": oldest.internal_traffic_policy,
         **_affinity(merged),
     }
@@ -105,7 +105,7 @@ def import_manifest(
 
 
 def derived_service(
-    merged: Merged, families: Collection[str], owner: Json, ips: Iterable[str] = ()
+    merged: Merged, families: Collection[str], owner: Json, ips: Sequence[str] = ()
 ) -> Json | None:
     """The Service that has the address of an import; None for one that has none.
 
@@ -115,7 +115,7 @@ def derived_service(
         owner: the reference to the ServiceImport (:func:`owned_by`).
         ips: the addresses that the import has already, which clients know.
     """
-    usable_here = usable(merged, families)
+    usable_here = ordered(merged, families, ips)
     if merged.headless or not usable_here:
         return None
     oldest = merged.oldest
@@ -131,7 +131,7 @@ def derived_service(
         spec["trafficDistribution"] = oldest.traffic_distribution
     by_family = {family(each): each for each in ips}
     known = [by_family[each] for each in usable_here if each in by_family]
-    if len(known) == len(usable_here):
+    if known:
         spec |= {"clusterIP": known[0], "clusterIPs": known}
     metadata = {
         "name": derived_name(oldest.key),
@@ -146,6 +146,14 @@ def derived_service(
 def usable(merged: Merged, families: Collection[str]) -> list[str]:
     """The IP families of an import in a cluster that has these, the first one first."""
     return [each for each in merged.oldest.families if each in families]
+
+
+def ordered(merged: Merged, families: Collection[str], ips: Iterable[str]) -> list[str]:
+    """The IP families of an import, those of the addresses that it has first: a Service's first
+    family never changes, and a second one is added behind it."""
+    here = usable(merged, families)
+    held = [each for each in map(family, ips) if each in here]
+    return list(dict.fromkeys([*held, *here]))
 
 
 def owned_by(kind: Kind, meta: ObjectMeta) -> Json:

@@ -14,6 +14,8 @@ from liqod.resources.multicluster import DEFINITIONS, SERVICE_EXPORTS, SERVICE_I
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.clusterset.sets import (
     IMPORTS,
+    SHARING,
+    backends,
     both,
     export,
     imported,
@@ -22,7 +24,7 @@ from tests.simulated.clusterset.sets import (
     sharing,
     until_backends,
 )
-from tests.simulated.members import AT_MILAN, Member
+from tests.simulated.members import AT_MILAN, Member, members
 
 pytestmark = pytest.mark.long
 FROM_ROME = {"rome": {"10.71.0.1": True}}
@@ -81,6 +83,49 @@ async def test_a_family_that_a_cluster_lacks_is_said_and_nothing_is_made_of_it()
         await milan.until(IMPORTS, "web", "shop", is_refused)
         await until_backends(milan, {})
         assert await services(milan) == []
+
+
+async def test_a_cluster_of_both_families_has_both_of_an_import_and_keeps_the_first_address():
+    settings = SHARING.replace('"10.72.0.0/16"', '"10.72.0.0/16", "fd00:71::/64"')
+    more = {"services": True, "settings": settings, "service_cidr6": "fd00:96::/112"}
+    async with members("rome", "milan", **more) as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1", ipFamilyPolicy="PreferDualStack")
+        await rome.admin.create(
+            ENDPOINT_SLICES,
+            {
+                "metadata": {"name": "web-6", "labels": {"kubernetes.io/service-name": "web"}},
+                "addressType": "IPv6",
+                "endpoints": [{"addresses": ["fd00:71::1"], "conditions": {"ready": True}}],
+                "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            },
+            "shop",
+        )
+        # Its service networks are not known: it may have the first family alone.
+        await until_backends(milan, FROM_ROME)
+        before = (await imported(milan, "rome"))["spec"]
+        assert before["ipFamilies"] == ["IPv4"]
+        await milan.stop()
+        milan.settings += '[cluster]\nservice_cidrs = ["10.96.0.0/16", "fd00:96::/112"]\n'
+        await milan.start()
+        every = {"rome": {"10.71.0.1": True, "fd00:71::1": True}}
+        await until_backends(milan, every)
+
+        def has_both(found: Json) -> bool:
+            return len(found["spec"]["ips"]) == 2
+
+        spec = (await milan.until(IMPORTS, "web", "shop", has_both))["spec"]
+        assert spec["ips"][0] == before["ips"][0]
+        assert spec["ipFamilies"] == ["IPv4", "IPv6"]
+        (derived,) = await milan.admin.list(SERVICES, Selection("shop"))
+        assert derived["spec"]["clusterIPs"] == spec["ips"]
+        await milan.stop()
+        milan.settings = settings
+        await milan.start()
+        await export(rome, "10.71.0.2", name="api")
+        await imported(milan, "rome", name="api")
+        assert await backends(milan) == every  # what is not known takes no address away
+        assert (await imported(milan, "rome"))["spec"] == spec
 
 
 async def test_kinds_that_are_older_take_what_they_know_and_are_written_once():

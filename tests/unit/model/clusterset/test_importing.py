@@ -194,15 +194,33 @@ def test_the_address_of_an_import_is_that_of_a_service_without_a_selector():
 
 
 def test_a_derived_service_that_is_made_again_has_the_addresses_that_clients_know():
-    made = merged(export(families=BOTH[::-1]))
+    made = merged(export(families=BOTH))
     service = derived_service(made, BOTH, OWNER, ["10.96.0.9", "fd00::9"])
     assert service is not None
-    assert service["spec"]["clusterIP"] == "fd00::9"
-    assert service["spec"]["clusterIPs"] == ["fd00::9", "10.96.0.9"]
-    # One address of two tells of another time.
+    assert service["spec"]["clusterIP"] == "10.96.0.9"
+    assert service["spec"]["clusterIPs"] == ["10.96.0.9", "fd00::9"]
+
+
+@pytest.mark.parametrize("exported", [BOTH, BOTH[::-1]], ids=["IPv4-first", "IPv6-first"])
+def test_an_import_that_gets_a_second_family_keeps_its_address_as_the_first(exported):
+    """The first family of a Service never changes."""
+    made = merged(export(families=exported))
+    service = derived_service(made, BOTH, OWNER, ["10.96.0.9"])
+    assert service is not None
+    assert service["spec"]["clusterIPs"] == ["10.96.0.9"]
+    assert service["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
+    assert service["spec"]["ipFamilyPolicy"] == "RequireDualStack"
+    manifest = import_manifest(made, BOTH, ["10.96.0.9", "fd00::9"])
+    assert manifest["spec"]["ips"] == ["10.96.0.9", "fd00::9"]
+    assert manifest["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
+
+
+def test_an_import_of_another_family_than_before_has_none_of_its_addresses():
+    made = merged(export(families=("IPv6",)))
     service = derived_service(made, BOTH, OWNER, ["10.96.0.9"])
     assert service is not None
     assert "clusterIP" not in service["spec"]
+    assert service["spec"]["ipFamilies"] == ["IPv6"]
 
 
 @pytest.mark.parametrize(
