@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from tests.testbed.errors import TestbedError, Unavailable
@@ -59,6 +60,7 @@ class Machine:
         for folder_of_daemons in ("/run", "/var/lib", "/var/log"):
             self.run("mount", "-t", "tmpfs", "tmpfs", folder_of_daemons)
         self.index, self.interface = self._connect()
+        self._link = _link(self.interface)
         self.address = f"198.18.{self.index}.2"
         self.gateway = f"198.18.{self.index}.1"
         self.address6 = f"{NETWORK6}:{self.index:x}::2"
@@ -149,9 +151,21 @@ class Machine:
     def destroy(self) -> None:
         """Kills every process inside; the kernel takes down the rest."""
         self._init.kill()
-        # A program that is only in the network would keep it, and the link, alive.
-        if Path(f"/sys/class/net/{self.interface}").exists():
-            run("ip", "link", "delete", self.interface)
+        # A program that is only in the network would keep it, and the link, alive. Else the kernel
+        # takes it away at any moment, and another machine may get its name.
+        with suppress(TestbedError):
+            if _link(self.interface) == self._link:
+                run("ip", "link", "delete", self.interface)
+        if _link(self.interface) == self._link:
+            raise TestbedError(f"{self.interface} stays")
+
+
+def _link(interface: str) -> int:
+    """The kernel's index of a link, which no later one gets; 0 where there is none."""
+    try:
+        return int(Path(f"/sys/class/net/{interface}/ifindex").read_text())
+    except OSError:
+        return 0
 
 
 def make_cgroups(name: str) -> None:
