@@ -8,7 +8,8 @@ import pytest
 import trio
 
 from liqod.sharedport import DAEMON
-from tests.unit.sharedports import Served, answer, daemon, free_port, node, tunnels
+from tests.testbed.processes import free_ports
+from tests.unit.sharedports import Served, answer, daemon, node, tunnels
 
 pytestmark = pytest.mark.netns
 
@@ -24,7 +25,7 @@ async def mark(came: trio.socket.SocketType) -> None:
 
 @pytest.mark.parametrize("first", ["daemon", "tunnels"])
 async def test_what_is_handed_on_has_the_mark_of_whose_it_is(first: str):
-    port = free_port()
+    [port] = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="liqod-") as made:
         folder = Path(made)
         served = Served(folder, port, mark=MARK)
@@ -43,7 +44,7 @@ async def test_what_is_handed_on_has_the_mark_of_whose_it_is(first: str):
 
 
 async def test_a_server_that_stood_by_marks_the_port_that_was_opened_for_the_daemon():
-    port = free_port()
+    [port] = free_ports(1)
     with tempfile.TemporaryDirectory(prefix="liqod-") as made:
         folder = Path(made)
         served = Served(folder, port, mark=MARK)

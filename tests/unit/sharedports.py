@@ -50,7 +50,7 @@ def hello(name: str | None) -> bytes:
 
 async def answer(port: int, name: str) -> str:
     """The server that takes a connection to a name; empty where it is closed."""
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         stream = await trio.open_tcp_stream("127.0.0.1", port)
         async with stream:
             await stream.send_all(hello(name))
@@ -85,14 +85,6 @@ async def answers_as(whose: str, came: trio.socket.SocketType) -> None:
         await came.send(whose.encode())
 
 
-def free_port() -> int:
-    """One that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        found: int = probe.getsockname()[1]
-        return found
-
-
 class Served:
     """A server of a tunnel in a process that is this one.
 
@@ -121,7 +113,7 @@ class Served:
         how = context("client", self.client.identity, self.client.peer)
         named = f"{self.client.name}.milan.example"
         session = TunnelSession("client", how, named, stream, stream.socket, "x")
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             await session.open()
         session.discard()
 

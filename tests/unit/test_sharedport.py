@@ -23,6 +23,7 @@ from liqod.runtime import account
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.sharedport import DAEMON, TAKEN
 from simulator.waiting import eventually
+from tests.testbed.processes import free_ports
 from tests.unit.handshake.listeners import EXPECTED, MILAN, FakeHost, dialler, greeter
 from tests.unit.sharedports import (
     NOBODY,
@@ -32,7 +33,6 @@ from tests.unit.sharedports import (
     answers_as,
     daemon,
     free,
-    free_port,
     node,
     tunnels,
 )
@@ -46,7 +46,7 @@ def folder() -> Iterator[Path]:
 
 
 async def test_the_daemon_is_handed_its_calls_while_tunnels_are_served(folder: Path) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     served = Served(folder, port)
     async with tunnels(folder), node(folder, port):
         async with daemon(folder):
@@ -71,7 +71,7 @@ async def test_the_daemon_is_handed_its_calls_while_tunnels_are_served(folder: P
 
 
 async def test_nobody_listens_where_neither_tunnels_nor_a_daemon_are_called(folder: Path) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     async with tunnels(folder), node(folder, port):
         async with daemon(folder):
             assert await answer(port, "www.example.org") == ""
@@ -87,7 +87,7 @@ async def test_nobody_listens_where_neither_tunnels_nor_a_daemon_are_called(fold
 
 
 async def test_no_connection_is_refused_while_tunnels_come_and_go(folder: Path) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     served = Served(folder, port)
     refused, over = 0, False
 
@@ -114,7 +114,7 @@ async def test_no_connection_is_refused_while_tunnels_come_and_go(folder: Path) 
 async def test_the_newest_daemon_is_handed_the_calls_and_one_before_it_no_more(
     folder: Path,
 ) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     async with tunnels(folder), node(folder, port):
         before = await machinesocketdial.calls(folder)
         async with before, daemon(folder):
@@ -124,7 +124,7 @@ async def test_the_newest_daemon_is_handed_the_calls_and_one_before_it_no_more(
 async def test_another_cluster_s_daemon_is_told_why_and_is_handed_them_when_they_are_free(
     folder: Path,
 ) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     refused = rf"TCP port {port}: the daemon of the cluster 'rome' is called there: .*\[handshake\]"
     async with (
         tunnels(folder),
@@ -141,7 +141,7 @@ async def test_another_cluster_s_daemon_is_told_why_and_is_handed_them_when_they
 
 
 async def test_daemons_meet_at_a_port_that_tunnels_have(folder: Path) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     listener = PeerListener(MILAN, FakeHost(), {"api": greeter})
     served = Served(folder, port)
     async with tunnels(folder), node(folder, port), trio.open_nursery() as nursery:
@@ -155,7 +155,7 @@ async def test_daemons_meet_at_a_port_that_tunnels_have(folder: Path) -> None:
 
 
 async def test_a_meeting_goes_on_where_nothing_is_handed_over_any_more(folder: Path) -> None:
-    port = free_port()
+    [port] = free_ports(1)
     listener = PeerListener(MILAN, FakeHost(), {"api": greeter})
     over = trio.Event()
 
@@ -180,7 +180,7 @@ async def test_a_meeting_goes_on_where_nothing_is_handed_over_any_more(folder: P
 async def test_the_daemon_learns_why_nothing_is_handed_over(folder: Path) -> None:
     with pytest.raises(NetworkError, match=r"no liqod node answers at .*calls\.sock"):
         await machinesocketdial.calls(folder)
-    port = free_port()
+    [port] = free_ports(1)
     async with tunnels(folder), node(folder, port):
         with (
             socket.create_server(("", port)),
@@ -224,7 +224,7 @@ async def test_what_is_no_agreement_is_none(folder: Path, said: bytes, why: str)
 async def test_the_daemon_shows_who_is_refused_where_the_tunnels_have_the_port(
     folder: Path,
 ) -> None:
-    port, places = free_port(), ConnectionLimiter(16)
+    [port], places = free_ports(1), ConnectionLimiter(16)
     async with tunnels(folder), node(folder, port), daemon(folder, places):
         of_one = account.derived(account.TUNNEL_SHARES)[account.SHARED].of_one
         with ExitStack() as stack:

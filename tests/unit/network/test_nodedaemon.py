@@ -13,7 +13,7 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.node import NodeDaemon
 from liqod.runtime.account import PROXY, Account
 from tests.testbed.daemon import toml
-from tests.unit.sharedports import free_port
+from tests.testbed.processes import free_ports
 
 
 async def test_a_kubeconfig_that_cannot_be_read_ends_no_tunnel(
@@ -57,7 +57,7 @@ async def test_its_metrics_say_how_full_each_face_is_and_who_was_refused(
 
     monkeypatch.setattr(MachineProgram, "run", run)
     monkeypatch.setattr(node, "MachineProgram", noted)
-    port = free_port()
+    [port] = free_ports(1)
     settings = config.parse(
         toml(
             {
