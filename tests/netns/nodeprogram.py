@@ -37,6 +37,9 @@ class NodeProgram:
         wireguard: the program of WireGuard.
         folder: for its socket, configuration and log.
         daemon: the user of its daemon; empty for this one.
+
+    Attributes:
+        program: how Python is to find it: this version, unless a test says otherwise.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class NodeProgram:
         }
         (folder / "node.toml").write_text(toml(tables))
         self.dial = partial(machinesocketdial.dial, folder / "machine")
+        self.program: tuple[str, ...] = former.PROGRAM
         self.child: Child | None = None
 
     def start(self) -> None:
@@ -67,7 +71,7 @@ class NodeProgram:
         words = (*config, *place, "--health-port", "0")
         self.child = Child(
             f"liqod node of {self.node}",
-            [sys.executable, *former.PROGRAM, "node", *words],
+            [sys.executable, *self.program, "node", *words],
             self._log,
             environment=former.environment(former.ROOT),
         )

@@ -169,8 +169,18 @@ ELSEWHERE = {
         "test_one_of_a_later_release_goes_on_where_it_does_these_requests",
     ),
     f"{GATEWAY}: `liqod node` is begun anew in a later release": (
-        "unit/plugins/network/test_machineprocess_releases.py",
-        "test_one_of_an_older_release_is_replaced_also_where_it_only_probes",
+        "netns/test_releases.py",
+        "test_each_part_is_upgraded_alone_and_all_go_back_to_the_version_before",
+    ),
+    f"{GATEWAY}: the daemon is begun anew in another release, or `liqod node` in an older one, "
+    "on a host": (
+        "netns/test_releases.py",
+        "test_each_part_is_upgraded_alone_and_all_go_back_to_the_version_before",
+    ),
+    f"{GATEWAY}: a gateway on a host [goes back](../how-to/upgrades.md#back) to the version before,"
+    " which has no `liqod tunnel`": (
+        "netns/test_releases.py",
+        "test_each_part_is_upgraded_alone_and_all_go_back_to_the_version_before",
     ),
     f"{GATEWAY}: a backend of tunnels does not answer what this machine lacks for it": (
         "simulated/network/test_unanswered_looks.py",

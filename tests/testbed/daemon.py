@@ -36,6 +36,7 @@ class Daemon:
         program: how Python is to find it: this version, unless a test says otherwise.
         enter: the command that starts it elsewhere, in a machine's namespaces.
         packages: the folder in which another version is.
+        python: the interpreter.
         files: that it may have open at the most, at first and ever; None: as many as the test.
         machine: its machine's `liqod node`, which outlives it, where networks are joined.
         has_agent: whether another starts that.
@@ -60,6 +61,7 @@ class Daemon:
         self.has_agent = False
         self.machine_health = 0
         self.program: tuple[str, ...] = ("-m", "liqod")
+        self.python = sys.executable
         self.enter: tuple[str, ...] = ()
         self.packages: Path | None = None
         self.files: int | None = None
@@ -97,7 +99,7 @@ class Daemon:
             f"{self.name}/liqod",
             [
                 *self._entering(),
-                sys.executable,
+                self.python,
                 *self.program,
                 "run",
                 "--verbose",

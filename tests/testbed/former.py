@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
+import venv
 from functools import partial
 from pathlib import Path
 
@@ -36,6 +38,23 @@ def _extract(folder: Path) -> None:
         raise Unavailable(f"git has no {COMMIT}: {done.stderr.decode().strip()}")
     subprocess.run(["tar", "--extract", "--directory", str(scratch)], input=done.stdout, check=True)
     scratch.rename(folder)
+
+
+def python(folder: Path, environment: Path) -> Path:
+    """Makes an environment of which that version is, and nothing of this one; its interpreter.
+
+    Programs that it begins are of that version, too, also where they are begun without what is in
+    variables.
+
+    Args:
+        folder: of its packages.
+        environment: the environment's folder.
+    """
+    venv.create(environment, symlinks=True)
+    packages = sysconfig.get_path("purelib", vars={"base": str(environment)})
+    found = f"{folder}\n{sysconfig.get_path('purelib')}\n"
+    Path(packages, "former.pth").write_text(found)
+    return environment / "bin" / "python"
 
 
 def command(folder: Path, *words: str) -> str:

@@ -35,6 +35,7 @@ LONGEST = (
     "node/peered/test_unpeering.py",
     "netns/test_faults.py",
     "netns/test_parts.py",
+    "netns/test_releases.py",
     "cluster/test_chart.py",
     "netns/test_fallback.py",
     "netns/test_machine_pages.py",
