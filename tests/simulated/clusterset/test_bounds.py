@@ -4,13 +4,17 @@ import msgspec
 import pytest
 import trio
 
-from liqod.apimachinery.kinds import ENDPOINT_SLICES
+from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
+from liqod.apimachinery.meta import Partial
 from liqod.clusterset import exchanges
 from liqod.clusterset.exchanges import Exchanges
-from liqod.resources.exchanges import SERVICE_EXCHANGES
+from liqod.kube.selection import Selection
+from liqod.resources.exchanges import MOST_EXPORTS, MOST_NAMESPACES, SERVICE_EXCHANGES
+from liqod.resources.multicluster import SOURCE_CLUSTER
 from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
+    EXPORTS,
     IMPORTS,
     backends,
     both,
@@ -21,7 +25,7 @@ from tests.simulated.clusterset.sets import (
     sharing,
     until_backends,
 )
-from tests.simulated.members import AT_MILAN, AT_ROME
+from tests.simulated.members import AT_MILAN, AT_ROME, Member
 
 pytestmark = pytest.mark.long
 
@@ -120,3 +124,77 @@ async def test_an_export_that_is_dated_back_later_takes_nothing_over():
         await until_backends(milan, {"rome": {"10.71.0.9": True}, "milan": {"10.72.0.1": True}})
         found = await imported(milan, "milan", "rome")
         assert found["spec"]["sessionAffinity"] == "None"
+
+
+async def export_in(who: Member, namespace: str, number: int) -> None:
+    """A Service with two EndpointSlices, and its ServiceExport."""
+    name = f"web-{number:03}"
+    ports = [{"name": "http", "port": 80, "protocol": "TCP"}]
+    await who.admin.create(
+        SERVICES, {"metadata": {"name": name}, "spec": {"ports": ports}}, namespace
+    )
+    for part in "ab":
+        marks = {"name": f"{name}-{part}", "labels": {"kubernetes.io/service-name": name}}
+        address = f"10.71.{'ab'.index(part)}.{1 + number % 250}"
+        endpoints = [{"addresses": [address], "conditions": {"ready": True}}]
+        made = {"metadata": marks, "addressType": "IPv4", "endpoints": endpoints, "ports": ports}
+        await who.admin.create(ENDPOINT_SLICES, made, namespace)
+    await who.admin.create(EXPORTS, {"metadata": {"name": name}}, namespace)
+
+
+async def until_told(rome: Member, milan: Member, told: int, beyond: int) -> None:
+    """Wait until so many exports say that the peer knows them, which has these with all of their
+    slices, and so many that they are beyond a bound."""
+
+    async def look() -> bool:
+        await trio.sleep(2)  # all of them are read each time
+        said = [
+            each["reason"]
+            for one in await rome.admin.list(EXPORTS)
+            for each in one.get("status", {}).get("conditions", ())
+            if each["type"] == "Ready"
+        ]
+        imports = await milan.admin.list(IMPORTS, decode=Partial)
+        slices = await milan.admin.list(ENDPOINT_SLICES, Selection(labels=SOURCE_CLUSTER))
+        found = (said.count("Exported"), said.count("Failed"), len(imports), len(slices))
+        return found == (told, beyond, told, 2 * told)
+
+    await eventually(look, seconds=120)
+
+
+async def test_of_more_exports_than_a_peer_is_told_each_says_which_it_is_and_none_is_lost():
+    """More in one namespace, and more namespaces, than the bounds are."""
+    others = [f"more-{number:02}" for number in range(MOST_NAMESPACES)]
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        async with trio.open_nursery() as nursery:
+            for number in range(MOST_EXPORTS + 4):
+                nursery.start_soon(export_in, rome, "shop", number)
+        await until_told(rome, milan, MOST_EXPORTS, 4)
+        for namespace in others:
+            await share(milan, "rome", namespace)
+            await share(rome, "milan", namespace)
+            await export_in(rome, namespace, 0)
+        told = MOST_EXPORTS + MOST_NAMESPACES - 1
+        await until_told(rome, milan, told, 4 + 1)
+
+        async def versions() -> dict[str, str]:
+            found = await milan.admin.list(SERVICE_EXCHANGES, decode=Partial)
+            return {each.metadata.name: each.metadata.resource_version for each in found}
+
+        before = await versions()
+        assert len(before) == MOST_NAMESPACES
+        for who in (rome, milan):
+            await who.stop()
+            await who.start()
+        await trio.sleep(10)
+        assert await versions() == before
+        await until_told(rome, milan, told, 4 + 1)
+
+        # What ends makes room for what was beyond.
+        for number in range(3):
+            await rome.admin.delete(EXPORTS, f"web-{number:03}", "shop")
+        await until_told(rome, milan, told, 1 + 1)
+        chosen = {each.removesuffix(".milan") for each in before} & set(others)
+        await share(rome, "turin", min(chosen))
+        await until_told(rome, milan, told, 1)
