@@ -47,9 +47,11 @@ few seconds, and would be believed never again where it does not count such a po
 
 
 class _Counted(NamedTuple):
-    """A pod on the node: its requests, and whether it waits at the peer, or runs."""
+    """A pod on the node: its requests, those that a peer tells room for, and whether it waits at
+    the peer, or runs."""
 
     cost: Amounts
+    measured: Amounts
     waits: bool
     runs: bool
 
@@ -196,13 +198,12 @@ class PendingPods:
             pod = self._pods.get(key)
             if pod is None or pod.waits:
                 continue
-            cost = {name: pod.cost[name] for name in freecapacity.measured(pod.cost)}
-            if rows and rows[-1][0] == cost:
-                rows[-1] = cost, rows[-1][1] + 1
+            if rows and rows[-1][0] == pod.measured:
+                rows[-1] = pod.measured, rows[-1][1] + 1
             elif len(rows) == MOST_SENT:
                 break
             else:
-                rows.append((cost, 1))
+                rows.append((pod.measured, 1))
         return rows if any(any(cost.values()) for cost, _ in rows) else []
 
     def _note(self, key: Key) -> None:
@@ -221,8 +222,9 @@ class PendingPods:
             pod = _waiting.decode(informer.store.get(key) or b"{}")
             now = pod.status
             if now.phase not in TERMINAL:
-                waits = waits_there(now.phase, now.reason)
-                return _Counted(pod_cost(pod.spec), waits, now.phase == "Running")
+                cost, waits = pod_cost(pod.spec), waits_there(now.phase, now.reason)
+                measured = {name: cost[name] for name in freecapacity.measured(cost)}
+                return _Counted(cost, measured, waits, now.phase == "Running")
         return None
 
 
