@@ -79,7 +79,7 @@ class Parts(NamedTuple):
 
 
 class Layers(NamedTuple):
-    """The layers of both images, as tar archives.
+    """The layers of both images.
 
     Attributes:
         common: those that both have.
@@ -87,8 +87,8 @@ class Layers(NamedTuple):
             the others once.
     """
 
-    common: Sequence[bytes]
-    network: bytes
+    common: Sequence[oci.Layer]
+    network: oci.Layer
 
 
 def make(target: Path, architecture: str = "", *plugins: str) -> list[Path]:
@@ -146,8 +146,8 @@ def layers(parts: Parts, epoch: int) -> Layers:
     with tempfile.TemporaryDirectory(prefix="liqod-python-") as name:
         compiler = Compiler(Path(name), _python(), PYTHON)
 
-        def packed(files: Mapping[str, Content], empty: Mapping[str, int] | None = None) -> bytes:
-            return tar({**files, **compiler.compiled(files)}, epoch, empty)
+        def packed(files: Files, empty: Mapping[str, int] | None = None) -> oci.Layer:
+            return oci.layer(tar({**files, **compiler.compiled(files)}, epoch, empty))
 
         above = [packed(_environment(parts.locked)), packed(_own(parts.own))]
         if parts.plugins:

@@ -19,6 +19,18 @@ LEVEL: Final = 6
 Blobs = dict[str, Content]
 
 
+class Layer(NamedTuple):
+    """A layer as images have it: pressed once, however many have it.
+
+    Attributes:
+        data: the tar archive, pressed by gzip.
+        unpacked: the SHA-256 of the archive before.
+    """
+
+    data: bytes
+    unpacked: str
+
+
 class Image(NamedTuple):
     """The layers of an image, and what it says of itself.
 
@@ -26,7 +38,7 @@ class Image(NamedTuple):
         name: with its tag; engines that load it call it so.
         architecture: the machine, by Go's name, which is Debian's for those that there are here.
         epoch: its date, in seconds since 1970.
-        layers: tar archives, the lowest one first.
+        layers: the lowest one first.
         config: what a container of it runs, as whom, and where.
         labels: its annotations, too.
     """
@@ -34,9 +46,14 @@ class Image(NamedTuple):
     name: str
     architecture: str
     epoch: int
-    layers: Sequence[bytes]
+    layers: Sequence[Layer]
     config: Mapping[str, Any]
     labels: Mapping[str, str]
+
+
+def layer(packed: bytes) -> Layer:
+    """The layer of a tar archive."""
+    return Layer(gzip.compress(packed, LEVEL, mtime=0), digest(packed))
 
 
 def archive(image: Image) -> bytes:
@@ -46,10 +63,7 @@ def archive(image: Image) -> bytes:
         "schemaVersion": 2,
         "mediaType": f"{MEDIA}.manifest.v1+json",
         "config": _blob(blobs, f"{MEDIA}.config.v1+json", as_json(_config(image))),
-        "layers": [
-            _blob(blobs, f"{MEDIA}.layer.v1.tar+gzip", gzip.compress(each, LEVEL, mtime=0))
-            for each in image.layers
-        ],
+        "layers": [_blob(blobs, f"{MEDIA}.layer.v1.tar+gzip", each.data) for each in image.layers],
         "annotations": dict(image.labels),
     }
     entry = _blob(blobs, f"{MEDIA}.manifest.v1+json", as_json(manifest))
@@ -75,7 +89,7 @@ def _config(image: Image) -> dict[str, Any]:
         "os": "linux",
         "created": created,
         "config": {**image.config, "Labels": dict(image.labels)},
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest(x)}" for x in image.layers]},
+        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{x.unpacked}" for x in image.layers]},
         "history": [{"created": created, "created_by": "deploy.image"} for _ in image.layers],
     }
 

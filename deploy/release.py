@@ -11,6 +11,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -150,15 +151,19 @@ def refuse(root: Path = ROOT) -> None:
 def contents(built: Built, parts: Mapping[str, Callable[[Built], Files]] = PARTS) -> Files:
     """All files of a release by their paths in it, with their sums.
 
+    The parts are made side by side: packages and images take minutes, most of it to be pressed.
+
     Raises:
         Unbuildable: a part cannot be made of what there is.
         Undownloadable: a wheel cannot be had.
     """
-    files = {
-        f"{folder}/{name}" if folder else name: data
-        for folder, make in parts.items()
-        for name, data in make(built).items()
-    }
+    with ThreadPoolExecutor(len(parts)) as pool:
+        making = {folder: pool.submit(make, built) for folder, make in parts.items()}
+        files = {
+            f"{folder}/{name}" if folder else name: data
+            for folder, made in making.items()
+            for name, data in made.result().items()
+        }
     sums = (f"{hashlib.sha256(data).hexdigest()}  {name}\n" for name, data in sorted(files.items()))
     return {**files, SUMS: "".join(sums).encode()}
 
@@ -185,6 +190,9 @@ def make(target: Path) -> Path:
         Unbuildable: something could not be built.
         Undownloadable: a wheel could not be had.
     """
+    for each in lock.TARGETS:
+        # Three parts, made side by side, would each download what is not there yet.
+        lock.wheels(each)
     with tempfile.TemporaryDirectory(prefix="liqod-release-") as name:
         folder = Path(name)
         made = wheels.make(folder)
