@@ -60,13 +60,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(share.WITHOUT_FAST_FILES, action="store_true", help=about)
 
 
-def pytest_configure() -> None:
-    """See `surroundings.forget_terminal` and `order.give_way`.
+def pytest_configure(config: pytest.Config) -> None:
+    """See `surroundings.forget_terminal`, `order.give_way` and `evidence.pytest_fixture_setup`.
 
     Ctrl-C reaches what tests start, also where a shell has put this run into the background.
     """
     surroundings.forget_terminal()
     order.give_way()
+    config.pluginmanager.register(evidence)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -107,15 +108,6 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if not session.config.option.collectonly:
         fixtures.prepare(session.items)
         garbage.spare()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_fixture_setup(
-    fixturedef: pytest.FixtureDef[object],
-) -> Generator[None, object, object]:
-    """See `evidence.owned_by`."""
-    with evidence.owned_by(fixturedef.argname):
-        return (yield)
 
 
 # Before pytest-rerunfailures, which keeps for the second try what it finds still standing.

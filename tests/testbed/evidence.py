@@ -7,8 +7,10 @@ those that its own fixtures have started, and those that it has started itself.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from typing import NamedTuple
+
+import pytest
 
 
 class Source(NamedTuple):
@@ -48,3 +50,15 @@ def owned_by(fixture: str) -> Iterator[None]:
         yield
     finally:
         _owners.pop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object],
+) -> Generator[None, object, object]:
+    """Have what is added while a fixture is set up be that fixture's.
+
+    This module is a plugin for it: no conftest below the root is asked about a session's fixtures.
+    """
+    with owned_by(fixturedef.argname):
+        return (yield)
