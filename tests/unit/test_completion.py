@@ -61,7 +61,8 @@ def test_a_plugin_of_kubectl_calls_itself_as_it_is_called(
 
 def test_the_demo_names_the_distribution_that_it_needs(tmp_path: Path):
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "liqod", "demo"],
+        # Isolated: the simulator in a folder of PYTHONPATH would run, and go on.
+        [sys.executable, "-I", "-m", "liqod", "demo"],
         capture_output=True,
         text=True,
         check=False,
