@@ -59,14 +59,16 @@ class Helm:
         self._home = home
         self.enter: tuple[str, ...] = ()
 
-    def run(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: str, check: bool = True, within: float = DEADLINE
+    ) -> subprocess.CompletedProcess[str]:
         """Runs it; raises `TestbedError` on failure."""
         answer = subprocess.run(
             [*self.enter, self._program, *arguments],
             env={**plain_environment(), "HOME": str(self._home)},
             capture_output=True,
             text=True,
-            timeout=DEADLINE,
+            timeout=within,
         )
         if check and answer.returncode:
             raise TestbedError(f"helm {' '.join(arguments)}: {answer.stderr}")
@@ -87,10 +89,12 @@ class Helm:
         named = ("--namespace", namespace, "--set", "clusterID=rome")
         return self.run("template", "liqod", str(CHART), *named, *arguments).stdout
 
-    def at(self, member: Member, *arguments: str, check: bool = True) -> str:
+    def at(
+        self, member: Member, *arguments: str, check: bool = True, within: float = DEADLINE
+    ) -> str:
         """What it prints of a cluster, as its administrator; of a failure, what that says."""
         where = ("--kubeconfig", str(member.plane.kubeconfig), "--namespace", "liqo")
-        answer = self.run(*arguments, *where, check=check)
+        answer = self.run(*arguments, *where, check=check, within=within)
         return answer.stdout if check else answer.stderr
 
 

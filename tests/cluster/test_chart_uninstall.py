@@ -37,6 +37,7 @@ from tests.testbed.processes import plain_environment
 pytestmark = [pytest.mark.cluster, pytest.mark.release]
 
 OFFLOADINGS = "/apis/offloading.liqo.io/v1beta1/namespaceoffloadings"
+JOBS = "/apis/batch/v1/namespaces/liqo/jobs"
 NETWORKS = ("configurations", "gatewayclients", "gatewayservers", "publickeies")
 AGREEMENTS = ("incomingpeerings", "invitations", "outgoingpeerings", "secrets")
 UNUSED = {(each, "delete") for each in (*NETWORKS, *AGREEMENTS)}
@@ -290,6 +291,33 @@ def test_without_a_daemon_or_the_job_peers_stay_for_the_next_release(
     rome.daemon.stop()
     assert "milan keeps its Tenant rome until" in said
     taken_out(rome)
+
+
+def test_an_image_that_cannot_be_had_holds_helm_up_for_the_jobs_time_alone(
+    newest: Helm, federation: Federation
+) -> None:
+    """To Helm and the Job's controller a pod without its image is one that nobody starts."""
+    rome = federation.members["rome"]
+    before = rome.inventory()
+    named = (str(CHART), "--set", "clusterID=rome,image=registry.invalid/liqod:1")
+    waiting = ("--create-namespace", "--wait", "--timeout", "20s")
+    said = newest.at(rome, "install", "liqod", *named, *waiting, check=False)
+    assert "INSTALLATION FAILED" in said
+    assert "resource Deployment/liqo/liqod not ready" in said
+    assert "STATUS: failed" in newest.at(rome, "status", "liqod")
+    newest.at(rome, "upgrade", "liqod", *named)
+    assert "STATUS: deployed" in newest.at(rome, "status", "liqod")
+
+    # Longer than Helm's own five minutes, in whose words it would not be the Job that failed.
+    said = newest.at(rome, "uninstall", "liqod", check=False, within=3 * DEADLINE)
+    assert "resource Job/liqo/liqod-uninstall not ready. status: Failed" in said
+    [ended] = rome.api.get(f"{JOBS}/{ACCOUNT}")["status"]["conditions"][-1:]
+    assert (ended["type"], ended["reason"]) == ("Failed", "DeadlineExceeded")
+    assert rome.api.exists(DEPLOYMENT)
+    assert ACCOUNT not in rome.names("/apis/rbac.authorization.k8s.io/v1/clusterroles")
+    newest.at(rome, "uninstall", "liqod", "--no-hooks")
+    taken_out(rome)
+    inventory.wait_for(rome.api, before, 60)
 
 
 def test_without_definitions_nothing_is_held_up(helm: Helm, federation: Federation) -> None:
