@@ -100,20 +100,35 @@ def _of(folder: Path, pattern: str, *, nodes: bool) -> Path:
     return found
 
 
+def configuration(archive: Path) -> dict[str, Any]:
+    """The configuration of an image: its machine, and what containers of it run."""
+    with tarfile.open(archive) as opened:
+        found = json.loads(_blob(opened, _manifest(opened)["config"]))
+    assert isinstance(found, dict)
+    return found
+
+
 def layers(archive: Path) -> list[bytes]:
     """The layers of an image, each a tar archive, the lowest one first."""
     with tarfile.open(archive) as opened:
+        return [gzip.decompress(_blob(opened, each)) for each in _manifest(opened)["layers"]]
 
-        def read(name: str) -> bytes:
-            file = opened.extractfile(f"./{name}")
-            assert file is not None
-            return file.read()
 
-        def blob(described: dict[str, Any]) -> bytes:
-            return read(f"blobs/{described['digest'].replace(':', '/')}")
+def _manifest(opened: tarfile.TarFile) -> dict[str, Any]:
+    (entry,) = json.loads(_member(opened, "index.json"))["manifests"]
+    found = json.loads(_blob(opened, entry))
+    assert isinstance(found, dict)
+    return found
 
-        (entry,) = json.loads(read("index.json"))["manifests"]
-        return [gzip.decompress(blob(each)) for each in json.loads(blob(entry))["layers"]]
+
+def _blob(opened: tarfile.TarFile, described: dict[str, Any]) -> bytes:
+    return _member(opened, f"blobs/{described['digest'].replace(':', '/')}")
+
+
+def _member(opened: tarfile.TarFile, name: str) -> bytes:
+    file = opened.extractfile(f"./{name}")
+    assert file is not None
+    return file.read()
 
 
 def with_curl(archive: Path) -> list[bytes]:

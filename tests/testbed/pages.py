@@ -27,7 +27,7 @@ from tests.testbed.processes import Child, plain_environment, tail
 ROOT = Path(__file__).parents[2]
 PREPARED = ("python3 -m venv", "export PATH=")
 """How commands begin that make the environment, which is there when tests run."""
-DEADLINE = 600
+DEADLINE = 1200
 CTRL_C = "\x03"
 ENDED = (0, 2, 130)
 """How commands end that a key has ended: by themselves, by make, by the signal."""
