@@ -68,6 +68,7 @@ from liqod.network.remotemachine import RemoteMachine
 from liqod.network.sweeping import NetworkGarbageCollector, sweep_once
 from liqod.network.yieldedtunnels import YieldedTunnels
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
+from liqod.peers.knownkeys import KnownKeys
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins import loader
@@ -421,6 +422,8 @@ class Daemon:
                 override_problems=problems,
                 sharing=sharing,
             )
+            keys = KnownKeys(context, tasks.neighbours)
+            nursery.start_soon(walled, "keys of clusters", keys.run)
             adverts = await advertsigner.adverts_of(context, lambda: handshake.port)
             seen = self._components.discovery = DiscoveryManager(context, self._plugins, adverts)
             pair = await cluster_keys(context.client, context.namespace)

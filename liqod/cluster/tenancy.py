@@ -3,6 +3,7 @@
 Its creation lets the peer in; the commands of both sides make it.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from liqod.apimachinery import labels
@@ -73,6 +74,15 @@ def tenant_of(namespace: Partial) -> str | None:
         return None
     peer = meta.labels.get(labels.REMOTE_CLUSTER_ID, "")
     return peer if ids.cluster_id_problem(peer) is None else None
+
+
+def former_of(marks: Mapping[str, str]) -> str:
+    """SHA-256 of the key before, while its names have rights; empty for none.
+
+    Args:
+        marks: annotations of a tenant namespace.
+    """
+    return marks.get(labels.FORMER_KEY, "").partition(" ")[0]
 
 
 async def find_tenant(client: Client, peer: str) -> ObjectMeta | None:

@@ -7,7 +7,7 @@ consumers names. Both go by the network that this cluster itself has with that o
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -91,14 +91,29 @@ class Neighbours:
 
     def __init__(self) -> None:
         self._peers: dict[str, Peer] = {}
+        self._keys: dict[str, frozenset[str]] | None = None
         self._news = Notifier()
 
     def get(self, cluster: str) -> Peer | None:
         """The peer of that id; None where none runs."""
         return self._peers.get(cluster)
 
+    def keys(self, cluster: str) -> frozenset[str] | None:
+        """The keys that a cluster of that id has proved to have here, SHA-256 in hexadecimal.
+
+        Empty for one of which none is known; None while nothing is known yet.
+        """
+        return None if self._keys is None else self._keys.get(cluster, frozenset())
+
+    def know(self, keys: Mapping[str, frozenset[str]]) -> None:
+        """Take note of the keys of some clusters, by their ids."""
+        before = self._keys
+        self._keys = {each: found for each, found in {**(before or {}), **keys}.items() if found}
+        if self._keys != before:
+            self._news.notify()
+
     async def wait_changed(self) -> None:
-        """Wait until a peer comes or goes, or its network or reachability changes."""
+        """Wait until a peer comes or goes, or its network, reachability or key changes."""
         await self._news.wait()
 
     async def follow(

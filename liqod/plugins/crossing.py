@@ -19,6 +19,7 @@ STAY_HOME = frozenset(
         labels.KEEP_LAST_ENDPOINTS,
         labels.DIRECT_CONNECTIONS_DATA,
         labels.TRANSIT_ADDRESSES,
+        labels.DIRECT_CONNECTIONS_KEYS,
     }
 )
 """Annotations that never cross: they concern this cluster's object, or this reflection."""

@@ -96,9 +96,11 @@ class ThirdEndpoints:
         if peer is None or peer.tenant_namespace != namespace:
             return ThirdCluster(cluster)
         way, ranges = peer.settings.pod_network, peer.network.ranges
-        if way != "tunnel" or ranges is None:
-            return ThirdCluster(cluster, way)
-        return ThirdCluster(cluster, way, PeerRanges(peer=ranges.peer, seen=ranges.seen))
+        keys = self._peer.neighbours.keys(cluster) or frozenset()
+        used = None
+        if way == "tunnel" and ranges is not None:
+            used = PeerRanges(peer=ranges.peer, seen=ranges.seen)
+        return ThirdCluster(cluster, way, used, keys)
 
     # What is published.
 

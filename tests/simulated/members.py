@@ -47,6 +47,7 @@ from liqod.network.orders.greeting import Generation
 from liqod.network.remotemachine import RemoteMachine
 from liqod.network.sweeping import NetworkGarbageCollector
 from liqod.ownkeycontroller import OwnKeyController, pass_keys_to
+from liqod.peers.knownkeys import KnownKeys
 from liqod.peers.peercontroller import PeerController
 from liqod.peertask import PeerTasks
 from liqod.plugins.host import PluginHost
@@ -169,6 +170,7 @@ class Member:
                     signing_requests=signing_requests,
                     sharing=sharing,
                 )
+                await nursery.start(KnownKeys(context, tasks.neighbours).run)
                 await nursery.start(PeerController(context, tasks.run, tasks.arbiter.end).run)
                 task_status.started(context)
 

@@ -10,7 +10,7 @@ two ways: it knows its own networks, and sees first when a way fails. Nobody's w
 with somebody is asked for, or believed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -26,6 +26,8 @@ MOST_OWNERS: Final = 2
 """Clusters of one address that are kept: with two it is already nobody's."""
 
 
+_SHOWN: Final = 16
+"""Digits of a key that a message has."""
 MOST_LETTERS: Final = ID_LIMIT + 1
 """Of a cluster's id that are kept, one more than an id has: the reason of each address names it."""
 
@@ -37,11 +39,13 @@ class ThirdCluster(msgspec.Struct, frozen=True):
         id: its cluster id.
         pod_network: how its pods' addresses are shown here.
         ranges: of this cluster and of it; None where they are not known or not used.
+        keys: SHA-256 of the keys that it has proved to have here; empty where none is known.
     """
 
     id: str
     pod_network: str = "none"
     ranges: PeerRanges | None = None
+    keys: frozenset[str] = frozenset()
 
 
 class Transit(NamedTuple):
@@ -190,11 +194,13 @@ class ThirdAddresses(NamedTuple):
         owners: the ids of the clusters that the consumer says have an address, by address.
         by_way: the consumer's own address that leads to one of them.
         problem: the reason why the slice cannot be read, as a clause; no address counts then.
+        keys: SHA-256 of the keys by which the consumer knows these clusters, by their ids.
     """
 
     owners: Mapping[str, frozenset[str]] = {}
     by_way: Mapping[str, str] = {}
     problem: str = ""
+    keys: Mapping[str, frozenset[str]] = {}
 
 
 def third_addresses(annotations: Mapping[str, str]) -> ThirdAddresses:
@@ -210,8 +216,11 @@ def third_addresses(annotations: Mapping[str, str]) -> ThirdAddresses:
         by_way = msgspec.json.decode(
             annotations.get(labels.TRANSIT_ADDRESSES, "{}"), type=dict[str, str]
         )
+        keys = msgspec.json.decode(
+            annotations.get(labels.DIRECT_CONNECTIONS_KEYS, "{}"), type=dict[str, frozenset[str]]
+        )
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        where = f"{labels.DIRECT_CONNECTIONS_DATA} or {labels.TRANSIT_ADDRESSES}"
+        where = f"{labels.DIRECT_CONNECTIONS_DATA}, or one beside it,"
         return ThirdAddresses(problem=f"its annotation {where} cannot be read: {error}")
     owners: dict[str, frozenset[str]] = {}
     for cluster, addresses in told.cluster_addresses.items():
@@ -220,19 +229,43 @@ def third_addresses(annotations: Mapping[str, str]) -> ThirdAddresses:
             others = owners.get(address, frozenset())
             if len(others) < MOST_OWNERS:
                 owners[address] = others | {named}
-    return ThirdAddresses(owners, by_way)
+    return ThirdAddresses(owners, by_way, keys=keys)
 
 
-def annotations_for(owner: str, ways: Mapping[str, str]) -> dict[str, Any]:
+def another_key(owner: str, told: Collection[str], known: Collection[str] | None) -> str:
+    """The reason why two clusters of one id are not the same, as a clause; empty if they may be.
+
+    Args:
+        owner: the id.
+        told: the keys by which the consumer knows it.
+        known: those by which this cluster does; None while nothing is known yet.
+    """
+    if not told:
+        return ""
+    if known is None:
+        return f"it is not known yet by which key {owner} is known here"
+    if not known or not set(told).isdisjoint(known):
+        return ""
+    theirs, own = min(told)[:_SHOWN], min(known)[:_SHOWN]
+    return f"another cluster is {owner} here: its key is {own}…, and not {theirs}…"
+
+
+def annotations_for(
+    owner: str, ways: Mapping[str, str], keys: Collection[str] = ()
+) -> dict[str, Any]:
     """The annotations of a ShadowEndpointSlice whose endpoints are all a third cluster's.
 
     Args:
         owner: the cluster.
         ways: its addresses, with that of this cluster's which leads to one, or an empty text.
+        keys: those by which this cluster knows it.
     """
     direct = msgspec.json.encode(DirectConnections({owner: sorted(ways)})).decode()
     by_way = {address: way for address, way in sorted(ways.items()) if way}
     made = {labels.DIRECT_CONNECTIONS_DATA: direct}
     if by_way:
         made[labels.TRANSIT_ADDRESSES] = msgspec.json.encode(by_way).decode()
+    if keys:
+        known = msgspec.json.encode({owner: sorted(keys)}).decode()
+        made[labels.DIRECT_CONNECTIONS_KEYS] = known
     return made

@@ -72,10 +72,12 @@ class _Third(NamedTuple):
     Attributes:
         owner: id of that cluster.
         way: the way to its first address, which is the one that proxies use.
+        keys: those by which this cluster knows it.
     """
 
     owner: str
     way: Way
+    keys: frozenset[str]
 
 
 class _Asked(NamedTuple):
@@ -147,7 +149,7 @@ def _ways(endpoints: list[Json], view: View, *, asked: bool) -> _Ways:
         if owner is not None:
             transit = view.transit(owner.id, address)
             way = offered(owner, view.names.peer, address, asked=asked, transit=transit)
-            found[node, address] = _Third(owner.id, way)
+            found[node, address] = _Third(owner.id, way, owner.keys)
     return found
 
 
@@ -168,17 +170,18 @@ def _of_third(
     endpoint_slice: Json, view: View, owner: str, leaving: list[Json], ways: _Ways
 ) -> Json:
     """The slice of the endpoints that are told as one third cluster's."""
-    endpoints, by_way = [], {}
+    endpoints, by_way, keys = [], {}, frozenset[str]()
     for endpoint in leaving:
         third = ways.get(_key(endpoint))
         if third is not None and third.owner == owner and third.way.direct:
             endpoints.append(_endpoint(endpoint, [third.way.direct], view))
             by_way[third.way.direct] = third.way.by_way
+            keys = third.keys
     made = _shadow(endpoint_slice, view, endpoints)
     name = made["metadata"]["name"]
     digest = hashlib.sha256(f"{name}/{owner}".encode()).hexdigest()[:_DIGITS]
     made["metadata"]["name"] = f"{name[: NAME_LIMIT - _DIGITS - 1].rstrip('.-')}-{digest}"
-    made["metadata"]["annotations"] |= annotations_for(owner, by_way)
+    made["metadata"]["annotations"] |= annotations_for(owner, by_way, keys)
     return made
 
 

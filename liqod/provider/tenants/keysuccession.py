@@ -20,6 +20,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import PublicKeys
+from liqod.cluster.tenancy import former_of as former_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificaterequests, keys, successions
 from liqod.identity.successions import Succession
@@ -120,17 +121,8 @@ def has_followed(tenant: Tenant, former: str) -> bool:
         return False
 
 
-def former_of(marks: Mapping[str, str]) -> str:
-    """SHA-256 of the key before, while its names have rights; empty for none.
-
-    Args:
-        marks: annotations of a tenant namespace.
-    """
-    return marks.get(labels.FORMER_KEY, "").partition(" ")[0]
-
-
 def former_in(namespace: bytes | None) -> str:
-    """The same of a tenant namespace that is given as JSON."""
+    """SHA-256 of the key before, of a tenant namespace that is given as JSON; empty for none."""
     if namespace is None:
         return ""
     return former_of(msgspec.json.decode(namespace, type=Partial).metadata.annotations)

@@ -15,6 +15,7 @@ from liqod.model.crossing.thirdclusters import (
     Chosen,
     Facts,
     ThirdAddresses,
+    another_key,
     chosen,
     permits,
     third_addresses,
@@ -75,6 +76,8 @@ class EndpointCrossing:
                 peer = self._peer.neighbours.get(owner)
                 if young if peer is None else self._is_awaited(peer, now):
                     return True
+                if young and owner in third.keys and self._peer.neighbours.keys(owner) is None:
+                    return True
         return False
 
     def cross(self, third: ThirdAddresses, live: bytes | None) -> Cross:
@@ -124,7 +127,10 @@ class EndpointCrossing:
         joined = NOT_JOINED.format(owner) if peer is None else unreachable(peer)
         direct = Remapped("", joined)
         if peer is not None and not joined:
-            direct = self._addresses.received_of(peer, address)
+            keys = self._peer.neighbours.keys(owner)
+            other = another_key(owner, third.keys.get(owner, ()), keys)
+            found = self._addresses.received_of(peer, address)
+            direct = Remapped("", other) if other else found
         lost = peer.reach.now if peer is not None else None
         by_way = None
         if told is not None and not self._addresses.unreachable():

@@ -43,7 +43,12 @@ Cross = Callable[[str], Reached]
 _RELAYED = ("hostname", "zone", "hints")
 _REMOTE = "Remote"
 _READ_HERE: Final = frozenset(
-    {labels.DIRECT_CONNECTIONS_DATA, labels.TRANSIT_ADDRESSES, labels.KEEP_LAST_ENDPOINTS}
+    {
+        labels.DIRECT_CONNECTIONS_DATA,
+        labels.TRANSIT_ADDRESSES,
+        labels.DIRECT_CONNECTIONS_KEYS,
+        labels.KEEP_LAST_ENDPOINTS,
+    }
 )
 """Annotations that say how the slice is to be read."""
 MOST: Final = 10

@@ -16,6 +16,7 @@ from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.provider.workloads import endpointcrossing
 from liqod.provider.workloads.shadowendpointslices import ShadowEndpointSlices
 from liqod.resources import SHADOW_ENDPOINT_SLICES
+from liqod.telemetry.events import EndpointsRefused
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Switch, eventually
 from tests.simulated.lender import SHOP, Lender, lender, shadow_slice
@@ -38,11 +39,11 @@ class Milan(NamedTuple):
     turin: ProviderPeer
     nursery: trio.Nursery
 
-    async def tells(self, *addresses, by_way=None, name="db-1", owner="turin", **more):
+    async def tells(self, *addresses, by_way=None, name="db-1", owner="turin", keys=(), **more):
         """Rome tells of endpoints at a third cluster."""
         made = shadow_slice(name, *addresses)
         ways = {each: (by_way or {}).get(each, "") for each in addresses}
-        made["metadata"]["annotations"] = annotations_for(owner, ways) | more
+        made["metadata"]["annotations"] = annotations_for(owner, ways, keys) | more
         await self.lender.admin.create(SHADOW_ENDPOINT_SLICES, made, SHOP)
 
     async def has(self, *wanted, name="db-1"):
@@ -67,6 +68,11 @@ class Milan(NamedTuple):
             return said[0] if len(said) == 1 else None
 
         return await eventually(look)
+
+    def refusals(self):
+        """The reasons for which endpoints were refused, as the operator is told them."""
+        told = (each.payload for each in self.lender.context.hub.history)
+        return [each.reason for each in told if isinstance(each, EndpointsRefused)]
 
     def begin(self, **more):
         """Milan's task of turin begins, with the networks joined."""
@@ -177,6 +183,34 @@ async def test_another_name_leads_nowhere(cluster, owner):
         milan.begin()
         await milan.tells("10.244.0.5", owner=owner)
         await milan.has()
+
+
+async def test_of_another_cluster_of_that_id_nothing_is_published_and_the_operator_is_told(
+    cluster,
+):
+    """Rome's turin is not milan's: its address would be another pod's here."""
+    async with lending(cluster) as milan:
+        milan.begin()
+        milan.turin.neighbours.know({"turin": frozenset({"a" * 64})})
+        await milan.tells("10.244.0.5", keys={"b" * 64})
+        await milan.tells("10.244.0.6", by_way={"10.244.0.6": "10.70.0.9"}, name="db-2", keys={"b"})
+        await milan.has()
+        await milan.has(("10.84.0.9", "rome", True), name="db-2")
+        said = f"another cluster is turin here: its key is {'a' * 16}…, and not {'b' * 16}…"
+        assert any(said in each for each in milan.refusals())
+        # Milan follows turin to another key, which is the one that rome knows.
+        milan.turin.neighbours.know({"turin": frozenset({"a" * 64, "b" * 64})})
+        await milan.has(("10.82.0.5", "turin", True))
+
+
+async def test_nothing_is_published_before_it_is_known_which_cluster_has_that_id(cluster):
+    async with lending(cluster) as milan:
+        milan.begin()
+        await milan.tells("10.244.0.5", keys={"b" * 64})
+        await trio.sleep(endpointcrossing.SETTLE / 2)
+        await milan.has()
+        milan.turin.neighbours.know({"turin": frozenset({"b" * 64})})
+        await milan.has(("10.82.0.5", "turin", True))
 
 
 async def test_an_address_that_is_said_to_be_of_two_clusters_is_of_none(cluster):

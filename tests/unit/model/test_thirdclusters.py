@@ -8,10 +8,12 @@ from liqod.model.crossing.thirdclusters import (
     MOST_OWNERS,
     Chosen,
     Facts,
+    ThirdAddresses,
     ThirdCluster,
     Transit,
     Way,
     annotations_for,
+    another_key,
     as_its_own,
     chosen,
     offered,
@@ -139,7 +141,30 @@ def test_what_one_side_writes_the_other_reads():
     assert found.owners == dict.fromkeys(("10.244.0.5", "10.244.0.6"), frozenset({"turin"}))
     assert found.by_way == {"10.244.0.6": "10.70.0.9"}
     assert "liqod.io/transit-addresses" not in annotations_for("turin", {"10.244.0.5": ""})
-    assert third_addresses({}) == ({}, {}, "")
+    assert third_addresses({}) == ThirdAddresses()
+
+
+def test_the_keys_by_which_a_third_cluster_is_known_cross_with_its_addresses():
+    found = third_addresses(annotations_for("turin", {"10.244.0.5": ""}, {"b" * 64, "a" * 64}))
+    assert found.keys == {"turin": frozenset({"a" * 64, "b" * 64})}
+    wrong = annotations_for("turin", {"10.244.0.5": ""}) | {"liqod.io/direct-connections-keys": "7"}
+    assert "cannot be read" in third_addresses(wrong).problem
+
+
+@pytest.mark.parametrize(
+    ("told", "known", "refused"),
+    [
+        (["a"], ["b"], True),
+        (["a", "b"], ["b"], False),  # one of the two has not followed yet
+        ([], ["b"], False),
+        (["a"], [], False),
+        (["a"], None, True),
+        ([], None, False),
+    ],
+    ids=["another", "one-follows", "not-told", "not-known", "not-read", "neither"],
+)
+def test_clusters_of_one_id_are_two_where_both_sides_know_other_keys(told, known, refused):
+    assert bool(another_key("turin", told, known)) == refused
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,10 @@ MEMBERS = (
 )
 
 
-def out(source, annotations=DIRECT, transits=None):
+def out(source, annotations=DIRECT, transits=None, names=JOINED):
     view = StaticView(
         endpointslices.REFLECTOR,
-        names=JOINED,
+        names=names,
         local=(service(**annotations),),
         transits=transits or {},
     )
@@ -97,6 +97,15 @@ def test_members_at_a_third_cluster_are_told_beside_this_clusters_and_by_their_n
         )
     }
     assert theirs["spec"]["template"]["ports"] == own["spec"]["template"]["ports"]
+
+
+def test_the_keys_by_which_this_cluster_knows_the_third_one_are_told():
+    """So the peer sees where another cluster has that id there."""
+    known = msgspec.structs.replace(NODES["turin"], keys=frozenset({"b", "a"}))
+    names = msgspec.structs.replace(JOINED, elsewhere={**NODES, "turin": known})
+    _, theirs = out(slice_of(MEMBERS[0], MEMBERS[2]), names=names).remote
+    told = theirs["metadata"]["annotations"]["liqod.io/direct-connections-keys"]
+    assert msgspec.json.decode(told) == {"turin": ["a", "b"]}
 
 
 def test_the_way_through_this_cluster_is_told_as_one_of_its_own_endpoints():
@@ -139,7 +148,14 @@ def test_clients_that_use_their_own_alone_are_told_of_no_third_cluster():
     assert plan.remote == ()
 
 
-@pytest.mark.parametrize("key", ["liqo.io/direct-connections-data", "liqod.io/transit-addresses"])
+@pytest.mark.parametrize(
+    "key",
+    [
+        "liqo.io/direct-connections-data",
+        "liqod.io/transit-addresses",
+        "liqod.io/direct-connections-keys",
+    ],
+)
 def test_nobody_who_writes_a_slice_here_says_whose_its_addresses_are(key):
     forged = {key: '{"clusterAddresses": {"genoa": ["10.244.0.5"]}}'}
     for remote in out(slice_of(*MEMBERS, **forged)).remote:
