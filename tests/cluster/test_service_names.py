@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,13 @@ from dns.rdatatype import RdataType
 
 from liqod.install import dnsserver
 from tests.cluster.test_shared_services import API, IMPORT, WISH, serve
+from tests.testbed import evidence
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import pod_cidr, settings
 from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.errors import Unavailable
 from tests.testbed.federation import Federation, Member
+from tests.testbed.fixtures import give_up, start_all
 from tests.testbed.processes import Child, free_ports
 from tests.testbed.workloads import core, deployments, group, slices
 from tests.unit.model.test_corefile import page_blocks, page_rights
@@ -105,12 +108,17 @@ def asked(port: int, name: str, where: str = LOOPBACK) -> tuple[str, set[str]]:
     return dns.rcode.to_text(answer.rcode()), found
 
 
-@pytest.fixture
-def rome(new_control_plane: Callable[..., ControlPlane]) -> Iterator[Member]:
-    """A cluster that exports a Service, and has the objects of CoreDNS."""
+@pytest.fixture(scope="module")
+def exporting() -> Iterator[Member]:
+    """A cluster that exports a Service, and has the objects of CoreDNS; tests take `rome`."""
+    try:
+        plane = ControlPlane("rome", Settings(pod_cidr=pod_cidr(0)))
+    except Unavailable as reason:
+        give_up(reason)
     made = Federation()
     try:
-        plane = new_control_plane("rome", Settings(pod_cidr=pod_cidr(0)))
+        start_all([plane])
+        evidence.add(plane.name, plane.logs)
         member = Member(plane, {**settings(0), "services": {"enabled": True}})
         made.members["rome"] = member
         member.install()
@@ -127,6 +135,23 @@ def rome(new_control_plane: Callable[..., ControlPlane]) -> Iterator[Member]:
         yield member
     finally:
         made.close()
+        evidence.remove(plane.name, plane.logs)
+        plane.destroy()
+
+
+@pytest.fixture
+def rome(exporting: Member) -> Iterator[Member]:
+    """That cluster, from which what the test has made is taken again."""
+    yield exporting
+    rights = zip(("clusterroles", "clusterrolebindings"), page_rights(), strict=True)
+    for path in (
+        *(f"{RBAC}/{kind}/{each['metadata']['name']}" for kind, each in rights),
+        group(API, "shop", "serviceexports", "db"),
+        core("shop", "services", "db"),
+        core("kube-system", "services", "kube-dns"),
+    ):
+        exporting.api.raw("DELETE", path)
+    exporting.patch(CONFIGURATION, {"data": {"Corefile": COREFILE}})
 
 
 def binding(role: str) -> dict[str, Any]:
