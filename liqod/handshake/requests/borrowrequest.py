@@ -342,7 +342,7 @@ class BorrowRequest(OutgoingRequest):
         await self._write(None, {"message": None, "nextTry": None}, {NOTED: YES})
 
     def _progress(self, step: str) -> None:
-        self._step = step
+        self._step = str(step)  # a Step could not be written
         self._context.hub.publish(PeeringStep(step=str(step)), self._name)
 
     async def _write_progress(self) -> None:

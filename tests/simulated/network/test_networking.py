@@ -16,6 +16,7 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.errors import ConfigError
+from liqod.handshake.requests import borrowrequest
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
@@ -147,6 +148,7 @@ async def test_of_a_lender_that_dials_the_gateway_dials_too(monkeypatch):
 async def test_who_meets_is_told_why_there_is_no_network(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
+    monkeypatch.setattr(borrowrequest, "TOLD_AFTER", 0.01)  # each step is written
     settings = ALONE.replace("[network]\nenabled = false\n", "")
     without = {"milan": lacking("missing: CAP_NET_ADMIN")}
     async with two(monkeypatch, without, settings=settings, meets=True) as (rome, milan):
