@@ -33,8 +33,15 @@ when its Lease has run out."""
 SINGLES = (*permutations(PARTS, 1), *permutations(PARTS, 2))
 ALL = tuple(permutations(PARTS, 3))
 KILLED, STOPPED, FROZEN = signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP
+ENDS = (ALL[0], ALL[-1])
+"""Of the orders of all three, those that begin and end with the daemon. Each begins as the order of
+two parts, which are all there, and nobody is left to see what the third one does."""
 FAULTS = {
-    "Consumer": [(KILLED, each) for each in (*SINGLES, *ALL[::2])],
+    "Consumer": [
+        *((KILLED, each) for each in (*SINGLES, *ALL[::2])),
+        *((STOPPED, each) for each in ENDS),
+        (FROZEN, ENDS[1]),
+    ],
     "Provider": [
         *((STOPPED, each) for each in SINGLES),
         *((FROZEN, each) for each in SINGLES),
