@@ -22,9 +22,9 @@ KUBECONFIG = """
 apiVersion: v1
 kind: Config
 current-context: none
-contexts: [{name: none, context: {cluster: none, user: none}}]
-clusters: [{name: none, cluster: {server: "https://127.0.0.1:9"}}]
-users: [{name: none, user: {token: none}}]
+contexts: [{{name: none, context: {{cluster: none, user: none}}}}]
+clusters: [{{name: none, cluster: {{server: "{server}"}}}}]
+users: [{{name: none, user: {{token: none}}}}]
 """
 
 
@@ -37,24 +37,35 @@ class NodeProgram:
         wireguard: the program of WireGuard.
         folder: for its socket, configuration and log.
         daemon: the user of its daemon; empty for this one.
+        server: URL of the API server.
+        reserved: ranges that its configuration reserves.
 
     Attributes:
         program: how Python is to find it: this version, unless a test says otherwise.
     """
 
     def __init__(
-        self, node: str, address: str, wireguard: str, folder: Path, daemon: str = ""
+        self,
+        node: str,
+        address: str,
+        wireguard: str,
+        folder: Path,
+        daemon: str = "",
+        *,
+        server: str = "https://127.0.0.1:9",
+        reserved: tuple[str, ...] = (),
     ) -> None:
         self.node, self._folder = node, folder
         self._log = folder / "node.log"
         folder.mkdir()
-        (folder / "kubeconfig").write_text(KUBECONFIG)
+        (folder / "kubeconfig").write_text(KUBECONFIG.format(server=server))
         tables = {
             "cluster": {"kubeconfig": str(folder / "kubeconfig")},
             "network": {
                 "machine": str(folder / "machine"),
                 "daemon": daemon,
                 "advertise": [address],
+                "reserved": reserved,
                 "backends": ["wireguard", "vxlan", "websocket"],
             },
             "plugins": {"settings": {"wireguard": {"program": wireguard, "kernel": False}}},

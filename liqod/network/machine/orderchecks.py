@@ -115,6 +115,12 @@ def _of_ranges(ranges: PeerRanges) -> Iterator[str]:
     for theirs in (ranges.peer, ranges.seen):
         if found := rangechecks.refuse_ranges(theirs):
             yield found
+    for claimed, aliases in (
+        (ranges.peer.pod, ranges.seen.pod),
+        (ranges.peer.external, ranges.seen.external),
+    ):
+        if len(claimed) != len(aliases):
+            yield f"{len(claimed)} ranges of the peer have {len(aliases)} aliases"
     yield from _addresses((*ranges.lent, *ranges.lent.values(), *ranges.unmasked))
     yield from filter(None, map(rangechecks.refuse_lent, ranges.lent.values()))
     yield from _of_entrances(ranges.entrances)

@@ -5,6 +5,7 @@ of them are kept, by the last orders.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, NoReturn
@@ -42,6 +43,15 @@ from liqod.runtime.supervise import Failure, Supervision, explain, leaves, walle
 
 LOOKS: Final = 2
 """Looks at the machine at a time: one that hangs keeps the next one from nothing."""
+MOST_PEERS: Final = 512
+"""Peers whose tunnels may be ordered: a daemon that is taken over orders without end."""
+AT_ONCE: Final = 64
+"""Requests of one kind that are open at a time, and ends of one peer's tunnel."""
+MANY_PEERS: Final = (
+    f"the tunnels of {MOST_PEERS} peers are ordered on this machine already: where it has not so "
+    "many, restart liqod node"
+)
+MANY_REQUESTS: Final = f"{AT_ONCE} such requests are open on this machine already"
 UNASKED: Final = 0
 """The number of an end that no daemon has requested."""
 
@@ -94,6 +104,8 @@ class TunnelService:
         self._reserved = orderchecks.ReservedAddresses()
         self._looks = trio.CapacityLimiter(LOOKS)
         self._nursery: trio.Nursery | None = None
+        self._open = Counter[type[TunnelNews]]()
+        """Numbers of the requests that are not answered yet, by the answer's kind."""
         self._waiting: list[Callable[[], Awaitable[object]]] = []
         """Requests that came before the service ran."""
 
@@ -103,10 +115,17 @@ class TunnelService:
             case TunnelOrder():
                 if problem := orderchecks.problem(order, self._reserved):
                     self._fail(order.peer, f"it is not ordered soundly: {problem}")
+                elif self._is_full_for(order.peer):
+                    self._fail(order.peer, MANY_PEERS)
                 else:
                     self._have(order)
             case EndTunnel():
-                self._of(order.peer).end(order.number)
+                if self._is_full_for(order.peer):
+                    self._send(TunnelEnded(order.number, MANY_PEERS))
+                elif len(self._of(order.peer).ends) == AT_ONCE:
+                    self._send(TunnelEnded(order.number, MANY_REQUESTS))
+                else:
+                    self._of(order.peer).end(order.number)
             case MeasureTunnel():
                 if order.peer in self._tunnels:
                     self._tunnels[order.peer].nudge()
@@ -114,11 +133,14 @@ class TunnelService:
                 self._release()
             case ReadMachine():
                 self._role.have_others(order.around.others)
-                self._start(partial(self._read, order))
+                facts = MachineFacts(problem=MANY_REQUESTS, unknown=True)
+                self._start(partial(self._read, order), MachineRead(order.number, facts))
             case FindUnknown():
-                self._start(partial(self._find, order))
+                none = UnknownFound(order.number, problem=MANY_REQUESTS)
+                self._start(partial(self._find, order), none)
             case SweepUnknown():
-                self._start(partial(self._sweep, order))
+                nothing = UnknownSwept(order.number, problem=MANY_REQUESTS)
+                self._start(partial(self._sweep, order), nothing)
 
     async def run(self) -> NoReturn:
         """Keep all of it until cancelled, which ends nothing."""
@@ -134,6 +156,9 @@ class TunnelService:
         finally:
             self._nursery = None
         raise AssertionError("a service ends by cancellation only")
+
+    def _is_full_for(self, peer: str) -> bool:
+        return peer not in self._ordered and len(self._ordered) >= MOST_PEERS
 
     def _of(self, peer: str) -> Ordered:
         """The orders for a peer's tunnel, which a task carries out."""
@@ -167,11 +192,26 @@ class TunnelService:
         for ordered in self._ordered.values():
             ordered.have(None)
 
-    def _start(self, request: Callable[[], Awaitable[object]]) -> None:
+    def _start(self, request: Callable[[], Awaitable[object]], refusal: TunnelNews) -> None:
+        """Answer a request soon, or at once with a refusal where too many are open."""
+        kind = type(refusal)
+        if self._open[kind] == AT_ONCE:
+            self._send(refusal)
+            return
+        self._open[kind] += 1
+        answer = partial(self._answer, request, kind)
         if self._nursery is None:
-            self._waiting.append(request)
+            self._waiting.append(answer)
         else:
-            self._nursery.start_soon(request)
+            self._nursery.start_soon(answer)
+
+    async def _answer(
+        self, request: Callable[[], Awaitable[object]], kind: type[TunnelNews]
+    ) -> None:
+        try:
+            await request()
+        finally:
+            self._open[kind] -= 1
 
     async def _observe(self) -> NoReturn:
         """Observe the node's own namespace and programs, as soon as it is known that it can be."""

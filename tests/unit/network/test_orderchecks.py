@@ -56,6 +56,7 @@ def test_a_sound_order(order: TunnelOrder):
         (of(seen=ClusterCidrs(("0.0.0.0/0",))), "0.0.0.0/0"),
         (of(seen=ClusterCidrs(("169.254.0.0/16",))), "169.254.0.0/16"),
         (of(peer=ClusterCidrs(("10.244.0.1/16",))), "10.244.0.1/16"),
+        (of(seen=ClusterCidrs(RANGES.seen.pod)), "1 ranges of the peer have 0 aliases"),
         (of(lent={"10.70.0.5": INJECTED}), "is no address"),
         (of(lent={"10.70.0.5": "fe80::1%x; }"}), "is no address"),
         (of(lent={"10.70.0.5": "169.254.169.254"}), "metadata service"),
@@ -118,8 +119,11 @@ def test_surroundings_that_cannot_be_are_refused(around: Surroundings, said: str
 @pytest.mark.parametrize("seen", [("10.96.0.0/16",), ("10.61.0.0/16", "192.168.0.0/16")])
 def test_no_alias_takes_the_way_to_the_api_server(seen: tuple[str, ...]):
     reserved = ReservedAddresses(api_servers=("10.96.0.1", "fd00::1"), own=("192.168.1.10",))
-    assert problem(of(seen=ClusterCidrs(seen))) == ""
-    assert "has" in problem(of(seen=ClusterCidrs(seen)), reserved)
+    order = of(
+        seen=ClusterCidrs(seen), peer=ClusterCidrs(("10.244.0.0/16", "10.245.0.0/16")[: len(seen)])
+    )
+    assert problem(order) == ""
+    assert "has" in problem(order, reserved)
     assert problem(ORDER, reserved) == ""
 
 

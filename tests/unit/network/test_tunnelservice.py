@@ -19,6 +19,7 @@ from liqod.network.dataplane.peerplan import PeerPlan
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
+from liqod.network.machine import tunnelservice
 from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders.tunnels import (
@@ -430,3 +431,66 @@ async def test_a_tunnel_that_would_take_the_way_to_the_api_server_is_ended_and_n
         assert machine.did == []
         said = [each.state.why for each in machine.news if isinstance(each, TunnelReport)]
         assert any("API server in it" in each for each in said), said
+
+
+async def test_peers_without_end_are_refused_and_those_before_stay(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(tunnelservice, "MOST_PEERS", 2)
+    async with serving() as (machine, service):
+        await carried_out(service, ORDER, OSLO)
+        machine.did.clear()
+        await carried_out(service, replace(ORDER, peer="turin"), EndTunnel(1, "turin"), OSLO)
+        assert machine.did == []
+        assert machine.answers() == [TunnelEnded(1, tunnelservice.MANY_PEERS)]
+        assert machine.told("turin") == ["Error"]
+        await carried_out(service, EndTunnel(2, "oslo"))
+        await carried_out(service, replace(ORDER, peer="turin"))
+        assert ("apply", "turin") in machine.did, "where one has ended another has room"
+
+
+async def test_requests_without_end_are_refused_and_the_open_ones_are_answered():
+    async with serving(looks=False) as (machine, service):
+        many = tunnelservice.AT_ONCE
+        await carried_out(service, *(FindUnknown(each, ()) for each in range(many + 1)))
+        await carried_out(service, *(SweepUnknown(each, (), ()) for each in range(many + 1)))
+        why = tunnelservice.MANY_REQUESTS
+        refused = [UnknownFound(many, problem=why), UnknownSwept(many, problem=why)]
+        assert machine.answers() == refused
+        # By which the others, which wait for it, are answered.
+        await carried_out(service, ReadMachine(7))
+        answers = machine.answers()[2:]
+        assert len(answers) == 2 * many + 1
+        others = [each for each in answers if not isinstance(each, MachineRead)]
+        assert len(others) == 2 * many
+        assert not any(each.problem for each in others)
+
+
+async def test_looks_without_end_are_refused():
+    machine, held = Machine(), trio.Event()
+
+    async def look(around: Surroundings) -> GatewayHost:
+        await held.wait()
+        return await machine.look(around)
+
+    service, many = TunnelService("rome", machine.role, machine.news.append, look), 64
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(service.run)
+        await carried_out(service, *(ReadMachine(each) for each in range(many + 1)))
+        facts = MachineFacts(problem=tunnelservice.MANY_REQUESTS, unknown=True)
+        assert machine.answers() == [MachineRead(many, facts)]
+        held.set()
+        await settled()
+        assert len(machine.answers()) == many + 1
+        nursery.cancel_scope.cancel()
+
+
+async def test_ends_of_one_peer_without_end_are_refused():
+    async with serving() as (machine, service):
+        await carried_out(service, ORDER)
+        machine.held = trio.Event()
+        await carried_out(service, *(EndTunnel(each, "milan") for each in range(66)))
+        assert machine.answers() == [
+            TunnelEnded(each, tunnelservice.MANY_REQUESTS) for each in (64, 65)
+        ]
+        machine.held.set()
+        await settled()
+        assert len(machine.answers()) == 66
