@@ -37,6 +37,16 @@ class PeerDaemon:
         self.verdict = HeartbeatVerdict()
         self._sight: HeartbeatView | None = None
         self._due = float("-inf")
+        self._began = float("inf")
+
+    @property
+    def heard(self) -> tuple[float, float]:
+        """Trio times from which and until which it surely ran, and told what it had to tell; all
+        times of one that does not show its Lease."""
+        if self.verdict.state == "untold":
+            return float("-inf"), trio.current_time()
+        at = self._sight.renewed if self._sight is not None else None
+        return self._began, float("-inf") if at is None else at
 
     @property
     def renewed(self) -> float | None:
@@ -65,7 +75,7 @@ class PeerDaemon:
 
     def lose(self) -> None:
         """Drop the observations: they prove nothing once the API server does not answer."""
-        self._sight = None
+        self._sight, self._began = None, float("inf")
         self._due = float("-inf")
 
     def saw(
@@ -99,6 +109,7 @@ class PeerDaemon:
         self._due = now + self._timings.peer_daemon_every if steady else float("-inf")
         if verdict.state == "unasked":
             return False
+        self._began = min(self._began, now) if verdict.state == "runs" else float("inf")
         return self._become(verdict, report)
 
     def _become(self, verdict: HeartbeatVerdict, report: Callable[[TopicEvent], None]) -> bool:

@@ -79,7 +79,7 @@ class NodeController(Controller[str]):
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._cordoned: bool | None = None
-        self._pods = PendingPods(name)
+        self._pods = PendingPods(name, lambda: peer.link.daemon.heard)
         self._started = float("-inf")
         super().__init__(
             peer,

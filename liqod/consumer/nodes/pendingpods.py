@@ -42,8 +42,13 @@ _waiting = msgspec.json.Decoder(_Waiting)
 
 
 SETTLES: Final = 30.0
-"""Seconds until a pod that was sent is taken to be in what the peer says is free: it says so every
-few seconds, and would be believed never again where it does not count such a pod at all."""
+"""Seconds of the peer's daemon until a pod that was sent is taken to be in what the peer says is
+free: it says so every few seconds, and would be believed never again where it does not count such a
+pod at all. While that daemon is not known to run, its last word includes nothing more."""
+
+
+def _always() -> tuple[float, float]:
+    return float("-inf"), trio.current_time()
 
 
 class _Counted(NamedTuple):
@@ -65,6 +70,7 @@ class PendingPods:
 
     Args:
         node: its name.
+        heard: Trio times from which and until which the peer's words surely came.
 
     Attributes:
         waiting: the sum of those.
@@ -77,8 +83,8 @@ class PendingPods:
         came: is set when another pod has come; a new one is made by :meth:`refresh`.
     """
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, node: str, heard: Callable[[], tuple[float, float]] = _always) -> None:
+        self._node, self._heard = node, heard
         self._informer: SharedInformer | None = None
         self._end: Callable[[], None] | None = None
         self._changed: set[Key] = set()
@@ -155,9 +161,9 @@ class PendingPods:
         changed, self._changed = self._changed, set()
         if self.came.is_set():
             self.came = trio.Event()
-        now, settled = trio.current_time(), []
+        (since, until), settled = self._heard(), []
         for key, sent in self._sent.items():
-            if now - sent < SETTLES:
+            if until - max(sent, since) < SETTLES:
                 break  # they are in the order in which they came
             settled.append(key)
         if not changed and not settled:

@@ -16,6 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES, PODS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.consumer.identities.clusterkeys import CurrentKeys
+from liqod.consumer.link import ProviderPeer
 from liqod.consumer.slices.heldzones import (
     PODS_HERE,
     HeldZones,
@@ -46,7 +47,6 @@ from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.model import ids
 from liqod.model.objects.conditions import of_type
 from liqod.model.objects.partial import Node
-from liqod.peers.peer import Peer
 from liqod.resources import IDENTITIES, RESOURCE_SLICES, VIRTUAL_NODES, Identity, ResourceSlice
 from liqod.resources.authentication import AUTHENTICATION, DENIED
 from liqod.runtime.gather import gather
@@ -71,9 +71,9 @@ class Slices(Controller[str]):
         peer: the provider.
     """
 
-    def __init__(self, peer: Peer, timings: ConsumerTimings = ORDINARY) -> None:
+    def __init__(self, peer: ProviderPeer, timings: ConsumerTimings = ORDINARY) -> None:
         self._peer = peer
-        self._parts = NodeParts(peer.context, timings)
+        self._parts = NodeParts(peer.context, timings, lambda: peer.link.daemon.heard)
         self._client = peer.context.client
         self._own = CurrentKeys(peer.context)
         within = (peer.tenant_namespace,)

@@ -2,13 +2,14 @@
 
 The grant is divided among the parts when the provider tells anew what is free there, and not at
 each pod: a share is what ran on the part then, and what was free then beside it. So what has been
-sent since is deducted until the provider's next word includes it.
+sent since is deducted until the provider's next word includes it. While its daemon is not known to
+run, there is none, and the division stays.
 
 No word of a provider's ends a pod that runs: a part of which it says nothing any more takes no new
 pods, and goes once none runs on it.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -58,10 +59,16 @@ class NodeParts:
     Args:
         context: this cluster.
         timings: how often a slice is divided.
+        heard: Trio times from which and until which the peer's words surely came.
     """
 
-    def __init__(self, context: ClusterContext, timings: ConsumerTimings) -> None:
-        self._context, self._timings = context, timings
+    def __init__(
+        self,
+        context: ClusterContext,
+        timings: ConsumerTimings,
+        heard: Callable[[], tuple[float, float]],
+    ) -> None:
+        self._context, self._timings, self._heard = context, timings, heard
         self._made: dict[str, _Made] = {}
         self._pods: dict[str, dict[str, PendingPods]] = {}
         """By slice and by virtual node."""
@@ -122,10 +129,12 @@ class NodeParts:
         of = (groups, gone, grows, counted, found.status.resources, (placed or {}).keys())
         last = self._made.get(name)
         if last is not None:
-            age = now - last.at
-            pause = self._timings.parts_pause if last.of != of else self._timings.parts_every
-            if age < pause:
-                return Division(last.parts, pause - age)
+            pause, every = self._timings.parts_pause, self._timings.parts_every
+            (since, until), wait = self._heard(), pause - (now - last.at)
+            if last.of == of and until - max(last.at, since) < every:
+                wait = max(pause, min(every, every - (now - last.at)))
+            if wait > 0:
+                return Division(last.parts, wait)
         granted = quantities.parse_all(amounts(found.status.resources))
         parts = dividing.parts(groups, granted, placed or {}, gone, grows=grows, counted=counted)
         if placed is None:  # before the pods were read, and so to be made again soon

@@ -1,14 +1,19 @@
 """A provider whose daemon dies while its API server answers: seen by its Lease, and undone."""
 
+from typing import Any
+
 import pytest
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import LEASES, NODES
+from liqod.apimachinery.kinds import LEASES, NODES, PODS
+from liqod.consumer.nodes import pendingpods
 from liqod.consumer.timings import ConsumerTimings
+from liqod.plugins import loader
+from liqod.provider.timings import ProviderTimings
 from liqod.resources import FOREIGN_CLUSTERS
-from tests.simulated.borrower import condition
-from tests.simulated.members import members
+from tests.simulated.borrower import Json, condition, offload
+from tests.simulated.members import SETTINGS, members
 
 SHUT = {"key": labels.CLOSED_TAINT, "value": "true", "effect": "NoSchedule"}
 
@@ -46,6 +51,50 @@ async def test_new_pods_are_kept_from_it_until_it_is_back():
         assert daemon_of(node) == ("False", True), "a daemon that begins anew keeps it"
         await milan.start()
         await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
+
+
+@pytest.mark.long
+async def test_its_last_word_on_free_room_includes_nothing_that_was_sent_since(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pendingpods, "SETTLES", 1.5)
+    often = ConsumerTimings(
+        probe_every=0.2,
+        peer_daemon_every=0.5,
+        silent_after=4.0,
+        waiting_every=0.2,
+        sent_pause=0.2,
+    )
+    more: dict[str, Any] = {
+        "settings": SETTINGS + "[provider]\nshow_free = true\n",
+        "timings": ProviderTimings(free_every=0.3),
+        "nodes": 1,
+        "plugins": loader.load(sources=loader.built_in()),
+    }
+    async with members("rome", "milan", leads=True, consumer_timings=often, **more) as made:
+        rome, milan = made
+        await rome.peer(milan, resources={"cpu": "64", "memory": "8Gi", "pods": "50"})
+        await offload(rome.admin, "shop", podOffloadingStrategy="Remote")
+        told = "8"  # its node's CPUs
+        await rome.until(NODES, "milan", None, lambda node: shows(node, told))
+        await milan.stop()
+        requests = {"requests": {"cpu": "5"}}
+        spec = {
+            "nodeName": "milan",
+            "containers": [{"name": "c", "image": "i", "resources": requests}],
+        }
+        await rome.admin.create(PODS, {"metadata": {"name": "web"}, "spec": spec}, "shop")
+        await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("False", True))
+        await trio.sleep(3)
+        assert shows(await rome.admin.get(NODES, "milan"), told), "three are left, and no eight"
+        await milan.start()
+        await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
+        await trio.sleep(3)
+        assert shows(await rome.admin.get(NODES, "milan"), told)
+
+
+def shows(node: Json, cpu: str) -> bool:
+    return bool(node["status"]["allocatable"]["cpu"] == cpu)
 
 
 @pytest.mark.long

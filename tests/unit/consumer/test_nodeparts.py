@@ -1,16 +1,21 @@
 """The parts of a slice, by the provider's word and what runs on each."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
 import pytest
+import trio
+from trio.testing import MockClock
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.consumer.slices.nodeparts import NodeParts
 from liqod.consumer.timings import ConsumerTimings
 from liqod.kube import times
+from liqod.model.objects.quantities import NANO
+from liqod.model.peering import parts as dividing
 from liqod.model.peering.freecapacity import FreeCapacity, NodeGroup
 from liqod.model.peering.parts import MOST_PARTS, Part
 from liqod.resources import ResourceSlice
@@ -26,12 +31,18 @@ def text(*groups: NodeGroup) -> str:
     return msgspec.json.encode(FreeCapacity(groups)).decode()
 
 
-def divider(feed: Feed | None = None) -> NodeParts:
+def always() -> tuple[float, float]:
+    return float("-inf"), trio.current_time()
+
+
+def divider(
+    feed: Feed | None = None, heard: Callable[[], tuple[float, float]] | None = None
+) -> NodeParts:
     """One that knows of the pods of a feed; of none yet without."""
     context = SimpleNamespace(
         informers=SimpleNamespace(find=lambda *_: feed), own_pods=SimpleNamespace(selection=None)
     )
-    return NodeParts(cast("Any", context), ConsumerTimings())
+    return NodeParts(cast("Any", context), ConsumerTimings(), heard or always)
 
 
 def slice_of(told: str | None, asked: str = "groups") -> ResourceSlice:
@@ -96,3 +107,28 @@ async def test_machines_that_are_busy_take_no_place_from_the_groups_asked_for_no
     for each in nodes.values():
         each.annotations[labels.FREE_CAPACITY] = text(RED)
     assert len(divider(feed).divide(slice_of(text(BLUE)), nodes).parts) == len(nodes)
+
+
+async def test_of_a_provider_that_is_silent_the_division_stays(autojump_clock: MockClock) -> None:
+    feed, heard, timings = Feed(), [0.0, 0.0], ConsumerTimings()
+    parts = divider(feed, lambda: (heard[0], heard[1]))
+    found, nodes = slice_of(text(RED)), node(HERE, RED)
+    status = msgspec.structs.replace(found.status, resources={"cpu": "64"})
+    found = msgspec.structs.replace(found, status=status)
+    key = dividing.key_of(RED)
+    nodes = {"milan": msgspec.structs.replace(nodes["milan"], labels={labels.PART: key})}
+
+    def share() -> int:
+        (part,) = parts.divide(found, nodes).parts
+        return part.share["cpu"] // NANO
+
+    assert share() == 8
+    feed.tell("web", 5, "Running")
+    for _ in range(60):  # it was told long ago that eight are free, beside nothing
+        await trio.sleep(timings.parts_every)
+        assert share() == 8
+        assert (parts.divide(found, nodes).again or 0) >= timings.parts_pause
+    heard[:] = trio.current_time() - 1, trio.current_time()  # it has just come back
+    assert share() == 8
+    heard[1] = heard[0] + timings.parts_every
+    assert share() == 13  # it goes on to say so while it runs

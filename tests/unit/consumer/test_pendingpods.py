@@ -119,6 +119,24 @@ async def test_what_was_sent_last_is_first_until_it_is_settled(autojump_clock: M
     assert (pods.placed, pods.held["cpu"]) == (2, 10 * NANO)
 
 
+async def test_of_a_peer_that_is_silent_no_pod_settles(autojump_clock: MockClock) -> None:
+    feed, heard = Feed(), [0.0, 0.0]
+    pods = PendingPods("milan", lambda: (heard[0], heard[1]))
+    pods.follow(cast("SharedInformer", feed))
+    feed.tell("web", 2)
+    await trio.sleep(SETTLES - 1)
+    feed.tell("late", 3)
+    heard[1] = trio.current_time() + 1  # its last sign of life
+    await trio.sleep(3600)
+    assert settled(pods) == 2
+    assert sent(pods) == [(3, 1)]
+    heard[:] = trio.current_time() - SETTLES + 1, trio.current_time()  # it came back just now
+    assert settled(pods) == 2
+    heard[1] += 1
+    assert settled(pods) == 5
+    assert sent(pods) == []
+
+
 async def test_of_pods_that_ask_for_nothing_no_row_is_kept_and_of_many_the_last(
     autojump_clock: MockClock,
 ) -> None:
