@@ -104,7 +104,8 @@ class ProviderSettings(Table, frozen=True):
             pods at home that would wait here; all pods of this cluster are watched for it.
         show_labels: keys of the nodes' labels by which that is grouped, and which consumers learn.
         autoscales: whether nodes are added here for pods that find no place; consumers learn it
-            with what is free. Where it is not set, Karpenter's nodes tell it.
+            with what is free. Where it is not set, Karpenter's nodes and the cluster autoscaler's
+            status tell it.
         drain_timeout: seconds that the pods of a drained tenant have to leave.
     """
 

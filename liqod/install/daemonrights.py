@@ -233,7 +233,8 @@ _NODES = (
     ),
     DaemonRule(
         "reflected to peers from offloaded namespaces; one of `kube-system` says which authority's "
-        "client certificates the API server shows to a virtual node",
+        "client certificates the API server shows to a virtual node, and one if the cluster "
+        "autoscaler may add nodes",
         ("",),
         ("configmaps", "services"),
         READ,

@@ -6,6 +6,7 @@ their virtual nodes. Nothing is reported while all are Ready and one takes pods,
 number of nodes is never reported. Pure.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from typing import Final
 
@@ -18,6 +19,11 @@ _TEXTS: Final = {
     NONE: "no node of the peer's is Ready: nothing that runs there may answer",
 }
 CORDONED: Final = "every Ready node of the peer's is cordoned: no new pod starts there"
+
+
+LONGEST_STATUS: Final = 1 << 18
+"""Characters of an autoscaler's status that are read: some 500 node groups."""
+_SIZES: Final = re.compile(r"\b(cloudProviderTarget|maxSize)[:=] *(\d{1,9})\b")
 
 
 def word(ready: Collection[bool]) -> str:
@@ -40,12 +46,26 @@ def is_scaled(marks: Mapping[str, str]) -> bool:
     return labels.KARPENTER_POOL in marks
 
 
+def may_grow(status: str) -> bool:
+    """True if any node group may have more nodes, by the status that the cluster autoscaler writes
+    into a ConfigMap: as YAML, and before 1.30 as lines of text with the same names."""
+    target = None
+    for name, number in _SIZES.findall(status[:LONGEST_STATUS]):
+        if name != "maxSize":
+            target = int(number)
+        elif target is not None and target < int(number):
+            return True
+        else:
+            target = None
+    return False
+
+
 def adds_nodes(said: bool | None, *, scaled: bool) -> bool:
     """True if nodes are added for pods that find no place.
 
     Args:
         said: by the configuration; None for nothing.
-        scaled: whether an autoscaler has added any node that is there.
+        scaled: whether an autoscaler has added any node that is there, or says that it may.
     """
     return scaled if said is None else said
 

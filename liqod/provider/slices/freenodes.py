@@ -112,7 +112,7 @@ class FreeNodes:
         self._guests: dict[tuple[str, str], Amounts] = {}
         self._counted: dict[tuple[str, str], Amounts] = {}
         self.known = False
-        self._changed = True
+        self._changed, self._autoscales = True, False
         self._next = float("-inf")
         self._ready = ready_nodes(nodes)
         nodes.subscribe(self._on_node)
@@ -124,18 +124,20 @@ class FreeNodes:
         Args:
             pause: seconds that it stays at least.
         """
-        now = trio.current_time()
-        if not self._changed or now < self._next:
+        now, said = trio.current_time(), self._settings.autoscales
+        autoscales = nodesready.adds_nodes(said, scaled=self._ready.scaled.now)
+        changed = self._changed or autoscales is not self._autoscales
+        if not changed or now < self._next:
             return
         self._changed, self._next, self.known = False, now + pause, True
+        self._autoscales = autoscales
         found = []
         for name, node in self._nodes.items():
             with suppress(ConfigError):
                 free = freecapacity.free_node(node, self._used.get(name, {}))
                 if free is not None:
                     found.append(free)
-        shown, said = self._settings.show_labels, self._settings.autoscales
-        autoscales = nodesready.adds_nodes(said, scaled=self._ready.scaled.now)
+        shown = self._settings.show_labels
         self._counted = dict(self._guests)
         self.text.set(freecapacity.tell(found, shown, autoscales=autoscales))
         self.each.set(freecapacity.tell_each(found, shown, autoscales=autoscales))

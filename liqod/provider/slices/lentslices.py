@@ -193,6 +193,8 @@ class LentSlices(Controller[str]):
             self._free = free
             while True:
                 await trio.sleep(self._free_every)
+                if context.config.provider.autoscales is None:
+                    await self._ready.look(self._client)
                 if pods.store.synced:
                     free.refresh(self._free_every)
                 now = free.text.now, free.each.now, free.counted(self._peer.id)

@@ -1,16 +1,22 @@
 """Follows the readiness and the capacity of the nodes that this cluster lends.
 
-Consumers learn of nodes that are not Ready, and of a grant that is more than all of them have.
+Consumers learn of nodes that are not Ready, of a grant that is more than all of them have, and that
+an autoscaler adds more.
 """
 
+from contextlib import suppress
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import msgspec
 import trio
 
+from liqod.apimachinery.kinds import CONFIG_MAPS
+from liqod.apimachinery.meta import ObjectMeta
+from liqod.errors import LiqodError
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import StoreChange
+from liqod.kube.client import Client
 from liqod.model.objects import conditions
 from liqod.model.objects.partial import Node
 from liqod.model.objects.quantities import Amounts
@@ -20,7 +26,20 @@ from liqod.runtime.observable import Observable
 SHRINKS: Final = 600.0
 """Seconds for which a machine that became smaller counts as before, at the least."""
 
+STATUS: Final = "cluster-autoscaler-status"
+"""The ConfigMap that the cluster autoscaler writes every few seconds, where it is told to as by
+default."""
+SYSTEM: Final = "kube-system"
+LOOKS_EVERY: Final = 120.0
+"""Seconds between looks at it. One that has not changed meanwhile is left from an autoscaler that
+does not run any more."""
+
 _node = msgspec.json.Decoder(Node)
+
+
+class _Status(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+    data: dict[str, str] = {}
 
 
 class ReadyNodes:
@@ -32,7 +51,8 @@ class ReadyNodes:
     Attributes:
         word: as :func:`liqod.model.peering.nodesready.word`.
         cordoned: whether all nodes that are Ready are cordoned.
-        scaled: whether any is as :func:`liqod.model.peering.nodesready.is_scaled`.
+        scaled: whether any is as :func:`liqod.model.peering.nodesready.is_scaled`, or the cluster
+            autoscaler says that it may add more.
         has: as :func:`liqod.model.peering.capacity.of_nodes`.
         machines: as :func:`liqod.model.peering.capacity.largest_machines`.
     """
@@ -47,10 +67,28 @@ class ReadyNodes:
         self._schedulable: dict[str, bool] = {}
         """Of each node that is Ready, whether it takes pods."""
         self._scaled: set[str] = set()
+        self._may_grow = False
+        self._status_version = ""
+        self._look_due = float("-inf")
         self._amounts: dict[str, Amounts] = {}
         self._before: list[tuple[float, Amounts]] = []
         """Machines that became smaller, or went, and until when they count (Trio time)."""
         informer.subscribe(self._on_node)
+
+    async def look(self, client: Client) -> None:
+        """Read the status of the cluster autoscaler, where that is due; of one that cannot be read
+        nothing new is known."""
+        now = trio.current_time()
+        if now < self._look_due:
+            return
+        self._look_due = now + LOOKS_EVERY
+        with suppress(LiqodError):
+            found = await client.find(CONFIG_MAPS, STATUS, SYSTEM, decode=_Status)
+            version = "" if found is None else found.metadata.resource_version
+            before, self._status_version = self._status_version, version
+            grows = found is not None and nodesready.may_grow(found.data.get("status", ""))
+            self._may_grow = grows and version != before
+            self.scaled.set(bool(self._scaled) or self._may_grow)
 
     def _on_node(self, change: StoreChange) -> None:
         name = change.key[1]
@@ -69,7 +107,7 @@ class ReadyNodes:
             amounts = self._amounts[name] = capacity.of_nodes([node])
         self.word.set(nodesready.word(self._ready.values()))
         self.cordoned.set(nodesready.all_cordoned(self._schedulable.values()))
-        self.scaled.set(bool(self._scaled))
+        self.scaled.set(bool(self._scaled) or self._may_grow)
         if amounts != had:
             # By the difference: all nodes together are many, and come one by one.
             self.has.set(_changed(self.has.now, had, amounts))

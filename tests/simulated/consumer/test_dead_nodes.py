@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NODES
+from liqod.apimachinery.kinds import CONFIG_MAPS, NODES
 from liqod.plugins import loader
 from liqod.resources import VIRTUAL_NODES
 from tests.simulated.borrower import condition
@@ -53,21 +53,28 @@ async def test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back
 
 
 @pytest.mark.parametrize(
-    ("said", "marks", "autoscales"),
+    ("said", "marks", "most", "autoscales"),
     [
-        ("autoscales = false", {labels.KARPENTER_POOL: "general"}, False),
-        ("", {}, False),
-        ("autoscales = true", {}, True),
-        ("", {labels.KARPENTER_POOL: "general"}, True),
+        ("autoscales = false", {labels.KARPENTER_POOL: "general"}, 0, False),
+        ("", {}, 0, False),
+        ("autoscales = true", {}, 0, True),
+        ("", {labels.KARPENTER_POOL: "general"}, 0, True),
+        pytest.param("show_free = true", {}, 2, False, marks=pytest.mark.long),
+        pytest.param("show_free = true", {}, 3, True, marks=pytest.mark.long),
     ],
-    ids=["fixed", "unsaid", "autoscales", "karpenter"],
+    ids=["fixed", "unsaid", "autoscales", "karpenter", "full pool", "pool that may grow"],
 )
 async def test_a_peer_that_has_cordoned_all_its_ready_nodes_takes_nothing_new(
-    said, marks, autoscales
+    said, marks, most, autoscales
 ):
     plugins = loader.load(sources=loader.built_in())
     settings = f"{SETTINGS}[provider]\n{said}\n"
     async with members("rome", "milan", plugins=plugins, settings=settings) as [rome, milan]:
+        if most:
+            sizes = f"cloudProviderTarget: 2\n    minSize: 0\n    maxSize: {most}\n"
+            status = f"nodeGroups:\n- name: pool\n  health:\n    {sizes}"
+            body = {"metadata": {"name": "cluster-autoscaler-status"}, "data": {"status": status}}
+            await milan.admin.create(CONFIG_MAPS, body, "kube-system")
         for name in ("worker-1", "worker-2"):
             made = node(name)
             made["metadata"]["labels"] = {**made["metadata"].get("labels", {}), **marks}
