@@ -4,12 +4,15 @@ import copy
 from typing import Any
 
 import jsonpatch
+import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS
 from liqod.model.crossing import guestrules
 from liqod.model.crossing.guestrules import Rules
+from liqod.model.crossing.overrides import compiled, in_order, overridden
 from liqod.model.objects import eligibility, explanation, nodefilters, podspec, scheduling
 from liqod.model.objects.companions import VolumeNeed, companions
 from liqod.model.objects.eligibility import Placement
@@ -176,6 +179,29 @@ def mark(peer):
     return ReturnMark("2", "ReplicaSet", "r", peer, "Image", "no such image", since, until)
 
 
+def policy(name, **spec):
+    """A policy for the pods with the label app=a, or for all."""
+    meta = {"name": name, "namespace": "shop", "generation": 1}
+    told = {"objects": [{"kind": "Pod"}], **spec}
+    return compiled(msgspec.json.encode({"metadata": meta, "spec": told}))
+
+
+overrides = st.lists(
+    st.sampled_from(
+        [
+            policy("smaller", requests={"cpu": "500m"}),
+            policy("larger", requests={"cpu": "2"}, peers=["turin"]),
+            policy("labelled", objects=[{"kind": "Pod", "labels": {"app": "a"}}]),
+            policy(
+                "larger-a",
+                objects=[{"kind": "Pod", "labels": {"app": "a"}}],
+                requests={"cpu": "2"},
+            ),
+            policy("dropped", patch=[{"op": "remove", "path": "/spec/volumes"}]),
+        ]
+    ),
+    max_size=2,
+).map(lambda found: in_order(found, "liqo"))
 rules = st.sampled_from([None, Rules(), Rules(volumes=("secret",)), Rules(machines=({"cpu": 1},))])
 placements = st.builds(
     Placement,
@@ -186,6 +212,7 @@ placements = st.builds(
     mapped=st.none() | st.sets(st.sampled_from(PEERS)).map(frozenset),
     room_told=st.booleans(),
     home_first=st.sampled_from([0, 0, 0, 60]),
+    overrides=st.just(()) | overrides,
 )
 
 
@@ -241,7 +268,10 @@ def outcome(pod, placement, cluster, volumes):
     if placement is None or eligibility.daemon_verdict(pod) or eligibility.obstacle(pod):
         return False  # the reflection leaves it waiting
     there = {**admitted["spec"], "runtimeClassName": podspec.remote_runtime_class(pod, {})}
-    return not guestrules.problems(there, {peer: placement.providers[peer]})
+    sent = {"metadata": pod["metadata"], "spec": there}
+    mine = [each for each in placement.overrides if each.concerns(PODS, pod, peer)]
+    changed, _ = overridden(sent, "", mine)
+    return not guestrules.problems(changed["spec"], {peer: placement.providers[peer]})
 
 
 @given(pods(), st.none() | placements, clusters(), st.lists(terms, max_size=1))
@@ -269,6 +299,19 @@ def outcome(pod, placement, cluster, volumes):
         "spec": {"containers": [{"name": "c"}], "tolerations": [{"operator": "Exists"}]},
     },
     Placement("Remote", providers={"milan": None}, returned=(mark("milan"),)),
+    with_one(virtual_node("milan"), OTHER),
+    [],
+)
+@example(
+    {
+        "metadata": {"name": "p", "namespace": "shop"},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+    },
+    Placement(
+        "Remote",
+        providers={"milan": Rules(machines=({"cpu": 1},))},
+        overrides=(policy("smaller", requests={"cpu": "500m"}),),
+    ),
     with_one(virtual_node("milan"), OTHER),
     [],
 )
