@@ -110,7 +110,8 @@ class FreeNodes:
         self._pods: dict[Key, _Placed] = {}
         self._used: dict[str, Amounts] = {}
         self._guests: dict[tuple[str, str], Amounts] = {}
-        self._counted: dict[tuple[str, str], Amounts] = {}
+        self._counted: dict[str, dict[str, Amounts]] = {}
+        """By consumer, as of :meth:`counted`."""
         self.known = False
         self._changed, self._autoscales = True, False
         self._next = float("-inf")
@@ -138,7 +139,9 @@ class FreeNodes:
                 if free is not None:
                     found.append(free)
         shown = self._settings.show_labels
-        self._counted = dict(self._guests)
+        self._counted = {}
+        for (consumer, virtual), amounts in self._guests.items():
+            self._counted.setdefault(consumer, {})[virtual] = amounts
         self.text.set(freecapacity.tell(found, shown, autoscales=autoscales))
         self.each.set(freecapacity.tell_each(found, shown, autoscales=autoscales))
 
@@ -150,13 +153,14 @@ class FreeNodes:
             slice_name: the name of the slice, and of the virtual node that stands for all of it.
             mode: the virtual nodes that it asks for.
         """
-        own = self._counted.get((consumer, slice_name), {})
+        mine = self.counted(consumer)
+        own = mine.get(slice_name, {})
         if mode == parts.WHOLE:
             return freecapacity.for_slice(self.text.now, own)
         counted = {
             key: each.get(PODS, 0) // quantities.NANO
-            for (whose, node), each in self._counted.items()
-            if whose == consumer and (key := parts.key_in(node, slice_name))
+            for node, each in mine.items()
+            if (key := parts.key_in(node, slice_name))
         }
         most = dict(sorted(counted.items())[: parts.MOST_PARTS[mode]])
         text = self.each.now if mode == parts.NODES else self.text.now
@@ -164,7 +168,7 @@ class FreeNodes:
 
     def counted(self, consumer: str) -> dict[str, Amounts]:
         """The requests of a consumer's pods that the text is made of, by virtual node."""
-        return {node: each for (whose, node), each in self._counted.items() if whose == consumer}
+        return self._counted.get(consumer, {})
 
     def _on_node(self, change: StoreChange) -> None:
         self._changed = True
