@@ -306,25 +306,16 @@ async def test_a_peers_daemon_is_known_by_its_lease(autojump_clock):
     async with linked() as (host, _, link, said):
         host.leads = True
         assert link.daemon.verdict.state == "untold"
-        assert link.daemon.heard == (float("-inf"), trio.current_time())
         await trio.sleep(700)  # it is asked again, though it refused
         assert link.daemon.verdict.state == "runs"
-        since, until = link.daemon.heard
-        assert 0 < since <= until
-        assert trio.current_time() - until < 70
         host.leads = False
         assert await seconds_until_changed(link) < 55
         assert link.daemon.verdict.state == "silent"
         assert "last renewed at 2026-11-21 " in link.daemon.verdict.why
-        assert link.daemon.heard[0] > link.daemon.heard[1]
         await trio.sleep(300)
         host.leads = True
-        back = trio.current_time()
         assert await seconds_until_changed(link) < 25
         assert link.daemon.verdict.state == "runs"
-        assert link.daemon.heard[0] >= back
-        link.daemon.lose()
-        assert link.daemon.heard[0] > link.daemon.heard[1]
         assert [each.runs for each in said if isinstance(each, PeerDaemonChanged)] == [
             True,
             False,
