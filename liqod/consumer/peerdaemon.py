@@ -98,7 +98,7 @@ class PeerDaemon:
         if seen is None or not seen.lease.spec.renew_time:
             # There is none, or not yet: a backup came back, or no daemon has led so far.
             again = self._timings.peer_daemon_every if status == 404 else REFUSED_AGAIN
-            self._sight, self._due = None, now + again
+            self._sight, self._due, self._began = None, now + again, float("inf")
             return self._become(HeartbeatVerdict("untold", f"it answers {status}"), report)
         spec = seen.lease.spec
         beat = Heartbeat(spec.holder_identity or "", spec.renew_time or "")

@@ -51,3 +51,13 @@ async def test_of_one_that_does_not_show_its_lease_they_are_taken_to_come(
     daemon.saw(404, b"", lambda _: None)
     await trio.sleep(50)
     assert daemon.heard == (float("-inf"), trio.current_time())
+    look(daemon, 49)
+    await trio.sleep(10)
+    look(daemon, 59)
+    assert daemon.heard == (60, 59)
+    daemon.saw(404, b"", lambda _: None)  # nobody leads for a while
+    await trio.sleep(40)
+    for _ in range(2):
+        look(daemon, int(trio.current_time()) - 1)
+        await trio.sleep(10)
+    assert daemon.heard == (110, 109)
