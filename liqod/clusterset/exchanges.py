@@ -5,7 +5,7 @@ that is out stays until it is sure that what it speaks of has ended (rule 3).
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 
@@ -317,7 +317,10 @@ class Exchanges(Controller[str]):
         return True
 
     async def _answer(self, live: ServiceExchange, texts: dict[str, str], *, shared: bool) -> None:
-        before = msgspec.to_builtins(live.status) if live.status is not None else {}
+        before: dict[str, Any] = {}
+        if live.status is not None:  # of which what is empty is left out
+            empty = {"shared": False, "exports": {}, "confirmed": {}}
+            before = empty | msgspec.to_builtins(live.status)
         taken = self._confirmed(live.spec.namespace, live.spec.exports)
         patch = exact_patch(before, {"shared": shared, "exports": texts, "confirmed": taken})
         if patch:

@@ -357,7 +357,8 @@ class Imports(Controller[Key]):
     async def _write(
         self, kind: Any, key: Key, live: ServiceExport | ServiceImport, status: dict[str, Any]
     ) -> None:
-        before = msgspec.to_builtins(live.status)
+        # As the API has it: a tuple is no list, and would be patched each time.
+        before = msgspec.json.decode(msgspec.json.encode(live.status))
         status["conditions"] = all_dated(
             status["conditions"], before.get("conditions"), times.now()
         )

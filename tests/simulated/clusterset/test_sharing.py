@@ -172,11 +172,16 @@ async def test_a_restart_of_either_daemon_writes_nothing():
             }
 
         before = await versions()
+        # Of a request that changes nothing there is no new version.
+        asked = [Fault(verb="patch", path="/service", status=500) for _ in (rome, milan)]
+        for who, fault in zip((rome, milan), asked, strict=True):
+            who.cluster.faults.add(fault)
         for who in (rome, milan):
             await who.stop()
             await who.start()
         await trio.sleep(2)
         assert await versions() == before
+        assert [fault.hits for fault in asked] == [0, 0]
 
 
 @pytest.mark.parametrize("kind", [EXPORTS, SERVICES], ids=["the-export", "the-service"])
