@@ -122,9 +122,9 @@ class Nodes:
             line
             for family in ("-4", "-6")
             for line in run("ip", "-n", place, family, "rule").splitlines()
-            if line.startswith(("18720:", "18730:")) and "lqv" not in line
+            if line.startswith(("18720:", "18725:", "18730:")) and "lqv" not in line
         ]
-        for table in ("18718", "18719"):
+        for table in ("18717", "18718", "18719"):
             for family in ("-4", "-6"):
                 show = ("ip", "-n", place, family, "route", "show", "table", table)
                 found += run(*show, check=False).splitlines()

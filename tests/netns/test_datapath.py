@@ -22,7 +22,7 @@ from liqod.netlink import NetlinkRefused
 from liqod.network.cleaning import end_tunnels
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import namespaces
-from liqod.network.dataplane.names import PeerNames
+from liqod.network.dataplane.names import ALIASES_TABLE, PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan, plan
 from tests.testbed.machine import run
 from tests.testbed.netns import Networks, inside, state
@@ -164,7 +164,7 @@ async def at_rest(datapath: KernelDatapath, want: PeerPlan) -> None:
 async def test_what_somebody_harms_is_heard_and_mended(gateway: Gateway) -> None:
     names = await gateway.begin()
     want = planned(names)
-    known = {"veth": names.veth, "table": names.table, "tunnel": names.tunnel}
+    known = {"veth": names.veth, "table": ALIASES_TABLE, "tunnel": names.tunnel}
     async with listening(gateway.datapath):
         await at_rest(gateway.datapath, want)
         healthy = state(gateway.node), state(names.namespace)

@@ -24,7 +24,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.model.view.networkfacts import NetworkFacts
-from liqod.network.dataplane.names import INSIDE_TABLE
+from liqod.network.dataplane.names import ALIASES_PRIORITY, ALIASES_TABLE, INSIDE_TABLE
 from liqod.network.timings import NetworkTimings
 from liqod.plugins.checks.network import liqod_checks
 from liqod.plugins.diagnosis import ClusterFacts, PeerFacts
@@ -182,11 +182,11 @@ async def test_what_is_on_the_gateway(wireguard: str, tmp_path: Path):
         found = await keeps_doing(rome, table, "translation", inside=True)
         assert "times in a minute" in found.translation[0]
         await well(rome, milan)
-        rule = f"ip rule delete priority 18710 table {rome.names.table}"
+        rule = f"ip rule delete priority {ALIASES_PRIORITY}"
         found = await keeps_doing(rome, rule, "routes")
-        assert "rule 18710 to " in found.missing[0]
+        assert f"rule {ALIASES_PRIORITY} " in found.missing[0]
         await well(rome, milan)
-        route = f"ip route flush table {rome.names.table}"
+        route = f"ip route flush table {ALIASES_TABLE}"
         found = await keeps_doing(rome, route, "routes")
         assert "route " in found.missing[0]
         await well(rome, milan)
@@ -233,7 +233,7 @@ async def test_what_the_way_carries(wireguard: str, tmp_path: Path):
         with dropped(milan.node, monkey), dropped(rome.node, monkey):
 
             async def too_little() -> bool:
-                passes, table = known(rome).passes, str(rome.names.table)
+                passes, table = known(rome).passes, str(ALIASES_TABLE)
                 routes = run("ip", "-n", rome.node, "route", "show", "table", table)
                 return passes is not None and passes < 1280 and "mtu 1280" in routes
 

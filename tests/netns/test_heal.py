@@ -58,11 +58,11 @@ async def flush_all_rules_inside(site: Site) -> None:
 
 
 async def delete_routes(site: Site) -> None:
-    run(*f"ip -n {site.node} route flush table {site.names.table}".split())
+    run(*f"ip -n {site.node} route flush table {names.ALIASES_TABLE}".split())
 
 
 async def delete_rules(site: Site) -> None:
-    run(*f"ip -n {site.node} rule delete priority {names.ALIAS_PRIORITY}".split())
+    run(*f"ip -n {site.node} rule delete priority {names.ALIASES_PRIORITY}".split())
 
 
 async def delete_routes_inside(site: Site) -> None:
@@ -89,7 +89,7 @@ async def reboot(site: Site) -> None:
     run("ip", "netns", "delete", site.names.namespace)
     await flush_all_rules_of_the_node(site)
     await delete_routes(site)
-    for priority in (names.ALIAS_PRIORITY, names.PODS_PRIORITY):
+    for priority in (names.ALIASES_PRIORITY, names.PODS_PRIORITY):
         run(*f"ip -n {site.node} rule delete priority {priority}".split(), check=False)
     run("ip", "-n", site.node, "link", "delete", site.names.veth, check=False)
     await site.member.start()

@@ -26,7 +26,7 @@ from liqod.kube.selection import Selection
 from liqod.model import ids
 from liqod.network import ipam
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.dataplane.names import PeerNames
+from liqod.network.dataplane.names import ALIASES_TABLE, PeerNames
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.orders.tunnels import Listening, MachineFacts
 from liqod.network.probing.conncheck import Prober
@@ -95,14 +95,16 @@ class Site:
         return str(seen[last])
 
     def left(self) -> str:
-        """Returns the peer's namespace, links, rules and tables on this machine."""
+        """Returns the peer's namespace, links, routes and tables on this machine."""
         found = [
             each for each in run("ip", "netns", "list").split() if each == self.names.namespace
         ]
         links = run("ip", "-o", "-n", self.node, "link").splitlines()
         found += [each for each in links if self.names.hash in each]
-        rules = run("ip", "-n", self.node, "rule").splitlines()
-        found += [each for each in rules if str(self.names.table) in each]
+        every = ("ip", "-n", self.node, "route", "show", "table", str(ALIASES_TABLE))
+        metrics = tuple(f" metric {each} " for each in self.names.metrics)
+        routes = run(*every, check=False).splitlines()
+        found += [each for each in routes if any(metric in each for metric in metrics)]
         tables = run("nft", "list", "tables", namespace=self.node).splitlines()
         return "\n".join([*found, *(each for each in tables if self.names.hash in each)])
 

@@ -126,8 +126,8 @@ def link(nodes: Nodes) -> str:
 DAMAGES = {
     "device": "ip link delete lqx",
     "device down": "ip link set lqx down",
-    "route": f"ip route flush table {names.GATEWAY_TABLE}",
-    "rule": f"ip rule delete priority {names.GATEWAY_PRIORITY}",
+    "route": f"ip route flush table {names.ALIASES_TABLE}",
+    "rule": f"ip rule delete priority {names.ALIASES_PRIORITY}",
     "neighbour": "ip neigh flush dev lqx nud permanent",
     "frames": "bridge fdb flush dev lqx",
     "tables": "nft flush ruleset",
@@ -166,8 +166,8 @@ def state(nodes: Nodes, number: int) -> list[str]:
         for each in (
             "-br address show dev lqx",
             "neigh show dev lqx nud permanent",
-            f"route show table {names.GATEWAY_TABLE}",
-            f"-6 route show table {names.GATEWAY_TABLE}",
+            f"route show table {names.ALIASES_TABLE}",
+            f"-6 route show table {names.ALIASES_TABLE}",
             f"route show table {names.PODS_TABLE}",
             "rule",
             "-6 rule",

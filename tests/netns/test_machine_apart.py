@@ -16,7 +16,7 @@ import pytest
 import trio
 
 from liqod.model import ids
-from liqod.network.dataplane.names import PeerNames
+from liqod.network.dataplane.names import ALIASES_TABLE, PeerNames
 from liqod.network.hostcapabilities import FOLDER
 from liqod.plugins.network import processes, uapi
 from liqod.resources import CONFIGURATIONS, Configuration
@@ -88,8 +88,8 @@ async def test_whichever_of_both_is_away_no_packet_is_lost(
 
 async def adopts(site: Site) -> None:
     """Waits until a program attends the tunnel that it found: it puts back what is taken away."""
-    table = ("table", str(site.names.table))
-    mark = ("1.2.3.4/32", "dev", "lo", *table)
+    table = ("table", str(ALIASES_TABLE))
+    mark = ("1.2.3.4/32", "dev", "lo", "metric", str(site.names.metrics[0]), *table)
     run("ip", "-n", site.node, "route", "add", *mark)
     await eventually(
         lambda: "1.2.3.4" not in run("ip", "-n", site.node, "route", "show", *table), seconds=30
@@ -101,7 +101,7 @@ async def test_without_a_daemon_it_heals_what_others_take_away(wireguard: str, t
     async with two(wireguard, tmp_path, programs=programs) as (rome, milan):
         assert (await join(rome.member, milan.member)).without == ""
         await rome.member.stop()
-        table = str(rome.names.table)
+        table = str(ALIASES_TABLE)
         run("ip", "-n", rome.node, "route", "flush", "table", table)
         assert await rome.reaches(6, times=1) == 0 or run(
             "ip", "-n", rome.node, "route", "show", "table", table

@@ -8,9 +8,15 @@ had the peer.
 In the node's own network namespace the rules are in this order, before those of most others and
 behind the kernel's table of local addresses:
 
-    18710  to an alias of the peer        the peer's table, into its namespace
-    18720  to an alias of any peer        on a node that is not the gateway: to the gateway
+    18725  all packets                    the table of all peers' aliases: on the gateway into their
+                                          namespaces, on other nodes to the gateway
     18730  from a peer's namespace        to pods on other nodes
+
+Peers and the overlay share that table, since each rule would cost every packet that a node
+forwards. Routes are their owner's by their metric. Behind each is one that refuses: where the first
+is gone nothing may look for another, for main tables have a default route. The version before had a
+table and rules for each peer, and for the overlay, at lower priorities. They are taken away when
+the shared routes stand, and win again where that version comes back.
 """
 
 from hashlib import sha256
@@ -39,16 +45,19 @@ OVERLAY_TABLE: Final = f"inet {TABLE_PREFIX}overlay"
 
 PODS_TABLE: Final = 18718
 """On the gateway: pods on other nodes, through the overlay."""
-GATEWAY_TABLE: Final = 18719
-"""On other nodes: aliases of peers, through the overlay to the gateway."""
+ALIASES_TABLE: Final = 18717
+"""Aliases of peers: of all on the gateway, and of the overlay on other nodes."""
+OVERLAY_METRICS: Final = (1 << 31, (1 << 31) + 1)
+"""As :attr:`PeerNames.metrics`: behind any peer's routes, before those that refuse."""
+FORMER_GATEWAY_TABLE: Final = 18719
+"""Of the overlay of the version before."""
 OUTWARD_TABLE: Final = 100
 INWARD_TABLE: Final = 101
 """In a peer's namespace: what comes from the cluster goes into the tunnel, and the reverse."""
 
 PRIORITIES: Final = (18700, 18799)
 """Routing rules with these priorities are ours."""
-ALIAS_PRIORITY: Final = 18710
-GATEWAY_PRIORITY: Final = 18720
+ALIASES_PRIORITY: Final = 18725
 PODS_PRIORITY: Final = 18730
 INSIDE_PRIORITY: Final = 18740
 CUT_PRIORITY: Final = 18750
@@ -127,9 +136,14 @@ class PeerNames(msgspec.Struct, frozen=True):
         return f"inet {TABLE_PREFIX}{self.hash}"
 
     @property
-    def table(self) -> int:
-        """The peer's table of routes in the node's namespace: from 2**30 on."""
+    def former_table(self) -> int:
+        """The peer's table of routes of the version before: from 2**30 on."""
         return 1 << 30 | int(self.hash, 16) >> 2
+
+    @property
+    def metrics(self) -> tuple[int, int]:
+        """Of the peer's routes in :data:`ALIASES_TABLE`, and of those behind them that refuse."""
+        return self.former_table, self.former_table | 1 << 31
 
     @property
     def outer_mac(self) -> str:

@@ -3,7 +3,7 @@
 A cluster of one node has none. In others each node sends what is for an alias of a peer to the
 gateway, and the gateway sends what comes from a peer to the node that has the pod::
 
-    pod ─► rule "to alias" ─► lqx ══► lqx ─► the peer's part of the gateway (peerplan)
+    pod ─► table of aliases ─► lqx ═► lqx ─► the peer's part of the gateway (peerplan)
     pod ◄─ main table ◄────── lqx ◄══ lqx ◄─ rule "from a peer" ◄─ the peer's part
 
 The device learns nothing from packets: the cluster's resources alone assign addresses to nodes, so
@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
-from liqod.network.dataplane import names, nftables
-from liqod.network.dataplane.families import Family, families, family_of, of_family
+from liqod.network.dataplane import aliasroutes, names, nftables
+from liqod.network.dataplane.families import Family, families, family_of
 from liqod.network.dataplane.names import OVERLAY
 from liqod.network.dataplane.values import (
     Address,
@@ -26,13 +26,11 @@ from liqod.network.dataplane.values import (
     Neighbour,
     Owned,
     Route,
-    Rule,
     Vxlan,
 )
 
 OVERHEAD: Final[dict[Family, int]] = {4: 50, 6: 70}
 """Bytes that the overlay adds to a packet, by the family of the nodes' addresses."""
-EVERYWHERE: Final[dict[Family, str]] = {4: "0.0.0.0/0", 6: "::/0"}
 NETWORK: Final[dict[Family, str]] = {4: names.OVERLAY_NETWORK, 6: names.OVERLAY_NETWORK6}
 LEAST_DEVICE_MTU: Final = 1280
 """Bytes; no network of IPv6 may have less."""
@@ -102,7 +100,9 @@ def owned(cluster: str) -> Owned:
     return Owned(
         mark=f"liqod {cluster[:80]}",
         links=(OVERLAY,),
-        tables=(names.PODS_TABLE, names.GATEWAY_TABLE),
+        tables=(names.PODS_TABLE, names.FORMER_GATEWAY_TABLE),
+        shared=names.ALIASES_TABLE,
+        metrics=names.OVERLAY_METRICS,
         priorities=names.PRIORITIES,
         nftables=(names.OVERLAY_TABLE,),
     )
@@ -134,15 +134,14 @@ def plan(
         if leads
     }
     senders = {str(ip_address(each.address)): each.mac for each in reached}
-    routes, rules = (_to_nodes(reached), []) if leads else _to_gateway(gateway, overlay)
     return Namespace(
         links=(Vxlan(OVERLAY, me.mac, overlay.mtu, overlay.vni, overlay.port, me.address),),
         addresses=tuple(
             Address(OVERLAY, f"{me.inner(each)}/{ip_network(NETWORK[each]).prefixlen}")
             for each in used
         ),
-        routes=tuple(routes),
-        rules=tuple(rules),
+        routes=tuple(_to_nodes(reached) if leads else _to_gateway(gateway, overlay.aliases)),
+        rules=() if leads else aliasroutes.rules(overlay.aliases),
         neighbours=tuple(
             Neighbour(OVERLAY, each.inner(family), each.mac) for each in reached for family in used
         ),
@@ -195,22 +194,10 @@ def _to_nodes(nodes: Iterable[OverlayNode]) -> list[Route]:
     ]
 
 
-def _to_gateway(gateway: OverlayNode, overlay: Overlay) -> tuple[list[Route], list[Rule]]:
+def _to_gateway(gateway: OverlayNode, aliases: Mapping[str, int]) -> Iterable[Route]:
     """On every other node: what is for an alias goes to the gateway, or nowhere."""
-    routes: list[Route] = []
-    rules: list[Rule] = []
-    for family in families(*overlay.aliases):
-        aliases = of_family(family, sorted(overlay.aliases))
-        way = gateway.inner(family)
-        routes += (
-            Route(names.GATEWAY_TABLE, alias, OVERLAY, via=way, mtu=overlay.aliases[alias])
-            for alias in aliases
-        )
-        routes.append(Route(names.GATEWAY_TABLE, EVERYWHERE[family], ""))
-        rules += (
-            Rule(names.GATEWAY_PRIORITY, family, names.GATEWAY_TABLE, to=alias) for alias in aliases
-        )
-    return routes, rules
+    way = {family: gateway.inner(family) for family in families(*aliases)}
+    return aliasroutes.routes(aliases, OVERLAY, way, names.OVERLAY_METRICS)
 
 
 def _sysctls(used: tuple[Family, ...], leads: bool) -> dict[str, str]:

@@ -6,7 +6,7 @@ clusters may use the same addresses::
 
     node's namespace                 │ the peer's namespace
                                      │
-    pod ─► rule "to alias" ─► table ─┼► gw0 ─► alias becomes the peer's own ─► tunnel ─► peer
+    pod ─► table of all aliases ─────┼► gw0 ─► alias becomes the peer's own ─► tunnel ─► peer
     pod ◄─ main table, or overlay ◄──┼─ gw0 ◄─ the peer's own becomes alias ◄─ filter ◄─ tunnel
 
 A packet out of the tunnel is accepted only where its source is the peer's own and its destination
@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 
 from liqod.model.network.ranges import PeerRanges
-from liqod.network.dataplane import names, nftables
-from liqod.network.dataplane.families import Family, families, of_family
+from liqod.network.dataplane import aliasroutes, names, nftables
+from liqod.network.dataplane.families import Family, families
 from liqod.network.dataplane.names import INSIDE, PeerNames, Side
 from liqod.network.dataplane.values import (
     Address,
@@ -62,7 +62,9 @@ class PeerPlan(msgspec.Struct, frozen=True):
         return Owned(
             mark=self.names.mark,
             links=(self.names.veth,),
-            tables=(self.names.table,),
+            tables=(self.names.former_table,),
+            shared=names.ALIASES_TABLE,
+            metrics=self.names.metrics,
             priorities=names.PRIORITIES,
             nftables=(self.names.nftables,),
         )
@@ -98,8 +100,8 @@ def plan(
         mtu: of the tunnel, in bytes.
         carries: the largest packet that the path was found to carry; 0 for the MTU. Routes and
             segments go by it, while the interfaces keep theirs, so that larger ones can be tried.
-        active: whether packets take this path; on a standby, all is there but the rules
-            that lead to it.
+        active: whether packets take this path; on a standby, all is there but the routes
+            and rules that lead to it.
         cut: whether connections to the peer are ended, since nothing gets through to it.
 
     Raises:
@@ -110,35 +112,24 @@ def plan(
         raise ValueError(f"the MTU {carries} is below {LEAST_MTU}, the least that IPv6 works with")
     node = _node(called, ranges, mtu, carries)
     if not active:
-        node = msgspec.structs.replace(node, rules=())
+        node = msgspec.structs.replace(node, routes=(), rules=())
     inside = _inside(called, ranges, side, mtu, carries)
     return PeerPlan(called, node, _cut(called, ranges, inside) if cut else inside)
 
 
 def _node(called: PeerNames, ranges: PeerRanges, mtu: int, carries: int) -> Namespace:
     """The peer's part of the gateway's own namespace, where it has only its aliases."""
-    aliases = (*ranges.seen.pod, *ranges.seen.external)
+    aliases = dict.fromkeys((*ranges.seen.pod, *ranges.seen.external), carries)
     used = families(*aliases)
-    routes: list[Route] = []
-    rules: list[Rule] = []
-    for family in used:
-        routes += (
-            Route(called.table, alias, called.veth, via=INNER[family], mtu=carries)
-            for alias in of_family(family, aliases)
-        )
-        # Where the route is gone nothing may look for another: main tables have a default route.
-        routes.append(Route(called.table, EVERYWHERE[family], ""))
-        rules += (
-            Rule(names.ALIAS_PRIORITY, family, called.table, to=alias)
-            for alias in of_family(family, aliases)
-        )
-        rules.append(Rule(names.PODS_PRIORITY, family, names.PODS_TABLE, incoming=called.veth))
+    from_peer = (
+        Rule(names.PODS_PRIORITY, family, names.PODS_TABLE, incoming=called.veth) for family in used
+    )
     pair = Veth(called.veth, called.outer_mac, mtu, INSIDE, called.namespace)
     return Namespace(
         links=(pair,),
         addresses=tuple(_alone(called.veth, OUTER, used)),
-        routes=tuple(routes),
-        rules=tuple(rules),
+        routes=tuple(aliasroutes.routes(aliases, called.veth, INNER, called.metrics)),
+        rules=(*aliasroutes.rules(aliases), *from_peer),
         neighbours=tuple(Neighbour(called.veth, INNER[each], called.inner_mac) for each in used),
         sysctls=_sysctls(used, loose=(called.veth,)),
         tables={called.nftables: nftables.node(called, ranges)},

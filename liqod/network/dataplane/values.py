@@ -103,6 +103,7 @@ class Route(msgspec.Struct, frozen=True, order=True):
         link: name of the interface; empty for one that refuses (``unreachable``).
         via: address of the next hop, taken to be on the link; empty for none.
         mtu: in bytes; 0 for the link's own.
+        metric: of several routes to a prefix the lowest is taken; 0 for the usual one.
     """
 
     table: int
@@ -110,6 +111,7 @@ class Route(msgspec.Struct, frozen=True, order=True):
     link: str
     via: str = ""
     mtu: int = 0
+    metric: int = 0
 
 
 class Rule(msgspec.Struct, frozen=True, order=True):
@@ -190,13 +192,16 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
 
     Several owners may share a namespace (each peer has a part of the node's), so that each is
     applied, healed and taken away without the others. A table of routes, or one of nftables, has
-    one owner.
+    one owner, but for one that several share: there routes are their owner's by their metric.
 
     Attributes:
         mark: the owner, at most 100 characters: the alias of links that are made, and the comment
             of tables of nftables.
         links: names of the links, with their addresses, neighbours and forwarding entries.
         tables: numbers of the tables whose routes are its.
+        shared: number of the table that it shares with others; 0 for none. The rule that leads
+            there is theirs as well, and stays as long as anybody has a route there.
+        metrics: of its routes in that table.
         priorities: the lowest and the highest priority of its rules. Its rules are those for
             packets from one of its links, and those for packets from anywhere that look into one of
             its tables.
@@ -206,5 +211,7 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     mark: str
     links: tuple[str, ...] = ()
     tables: tuple[int, ...] = ()
+    shared: int = 0
+    metrics: tuple[int, ...] = ()
     priorities: tuple[int, int] = (0, 0)
     nftables: tuple[str, ...] = ()

@@ -140,9 +140,10 @@ def test_no_alias_leads_the_api_server_the_nodes_or_everything_away(
     """And whatever is believed can be planned."""
     found = believed(aliases=tuple(aliases))
     plan = overlayplan.plan(found.me, found.gateway, (), found.overlay)
-    for rule in plan.rules:
-        network = ip_network(rule.to)
+    assert {rule.table for rule in plan.rules} <= {names.ALIASES_TABLE}
+    for route in plan.routes:
+        assert route.table == names.ALIASES_TABLE
+        network = ip_network(route.to)
         assert network.prefixlen > 0
         for address in (*API, "172.16.0.1", "172.16.0.2"):
             assert ip_address(address) not in network
-        assert rule.table == names.GATEWAY_TABLE

@@ -16,7 +16,9 @@ def test_names_are_within_the_kernels_limits(own: str, peer: str) -> None:
         assert 0 < len(interface) <= 15
         assert interface.isalnum()
     assert len(found.mark) <= 100
-    assert 2**30 <= found.table < 2**31
+    usual, refusing = found.metrics
+    assert 2**30 <= usual < names.OVERLAY_METRICS[0] < names.OVERLAY_METRICS[1] < refusing < 2**32
+    assert found.former_table == usual
     for mac in (found.outer_mac, found.inner_mac):
         first = int(mac[:2], 16)
         assert len(mac) == 17
@@ -37,8 +39,9 @@ def test_both_sides_and_other_peers_have_names_of_their_own(
 
 def test_rules_are_asked_in_their_order() -> None:
     order = [
-        names.ALIAS_PRIORITY,
-        names.GATEWAY_PRIORITY,
+        # Of the version before: they win again where that comes back.
+        18720,
+        names.ALIASES_PRIORITY,
         names.PODS_PRIORITY,
         names.INSIDE_PRIORITY,
         names.CUT_PRIORITY,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from liqod.network.dataplane import names
+from liqod.network.dataplane import names, ownership
 from liqod.network.dataplane.overlayplan import (
     MOST_NODES,
     Overlay,
@@ -33,16 +33,16 @@ def node(index: int) -> OverlayNode:
 
 def test_a_node_sends_aliases_to_the_gateway_and_nowhere_else() -> None:
     found = plan(node(2), node(1), (node(3),), OVERLAY)
-    table = names.GATEWAY_TABLE
+    table, (usual, refusing) = names.ALIASES_TABLE, names.OVERLAY_METRICS
     assert found.routes == (
-        Route(table, "10.71.0.0/16", "lqx", via="169.254.32.1", mtu=1340),
-        Route(table, "0.0.0.0/0", ""),
-        Route(table, "fd00:71::/56", "lqx", via="fd18:6c71:20::1", mtu=1320),
-        Route(table, "::/0", ""),
+        Route(table, "10.71.0.0/16", "lqx", via="169.254.32.1", mtu=1340, metric=usual),
+        Route(table, "10.71.0.0/16", "", metric=refusing),
+        Route(table, "fd00:71::/56", "lqx", via="fd18:6c71:20::1", mtu=1320, metric=usual),
+        Route(table, "fd00:71::/56", "", metric=refusing),
     )
     assert found.rules == (
-        Rule(names.GATEWAY_PRIORITY, 4, table, to="10.71.0.0/16"),
-        Rule(names.GATEWAY_PRIORITY, 6, table, to="fd00:71::/56"),
+        Rule(names.ALIASES_PRIORITY, 4, table),
+        Rule(names.ALIASES_PRIORITY, 6, table),
     )
     assert found.forwarding == (Forwarding("lqx", node(1).mac, "192.168.1.1"),)
 
@@ -104,9 +104,8 @@ def whole(found: Namespace) -> None:
     """Everything of a plan is its owner's."""
     mine = owned("rome")
     assert {link.name for link in found.links} <= set(mine.links)
-    assert {route.table for route in found.routes} <= set(mine.tables)
     assert set(found.tables) == set(mine.nftables)
-    assert all(rule.table in mine.tables and not rule.incoming for rule in found.rules)
+    ownership.check(found, mine)
 
 
 @given(indexes=st.sets(st.integers(1, 250), min_size=1, max_size=6), me=st.integers(0, 5))

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from liqod.model.network.ranges import ClusterCidrs, Entrance, PeerRanges, TransitEntrance
-from liqod.network.dataplane import names
-from liqod.network.dataplane.families import families, family_of
+from liqod.network.dataplane import names, ownership
+from liqod.network.dataplane.families import families
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.peerplan import PeerPlan, plan
-from liqod.network.dataplane.values import Veth
+from liqod.network.dataplane.values import Rule, Veth
 
 SAID = Path(__file__).parents[2] / "fixtures" / "network" / "peerplan.txt"
 """A whole plan, to be read. Where it is meant to change, the test's message has the new one."""
@@ -117,20 +117,19 @@ def networks(family: int, length: int | None = None) -> st.SearchStrategy[str]:
 def test_every_plan_is_whole(found: PeerRanges, side: names.Side, mtu: int, cut: bool) -> None:
     made = plan(PeerNames("rome", "milan"), found, side, mtu, cut=cut)
     aliases = (*found.seen.pod, *found.seen.external)
-    called = made.names
-    # Whatever leads to an alias leads into the peer's table, and from there nowhere else.
-    assert {rule.to for rule in made.node.rules if rule.table == called.table} == set(aliases)
-    assert {route.to for route in made.node.routes if route.link} == set(aliases)
-    refusing = {route.to for route in made.node.routes if not route.link}
-    assert {family_of(prefix) for prefix in refusing} == set(families(*aliases))
+    # Whatever is for an alias goes to the peer, and nowhere else; nothing else is led anywhere.
+    shared = {rule for rule in made.node.rules if not rule.incoming}
+    assert shared == {
+        Rule(names.ALIASES_PRIORITY, each, names.ALIASES_TABLE) for each in families(*aliases)
+    }
+    for metric, link in zip(made.names.metrics, (made.names.veth, ""), strict=True):
+        led = [each for each in made.node.routes if each.metric == metric]
+        assert {(each.to, each.link) for each in led} == {(alias, link) for alias in aliases}
     for part, owned in ((made.node, made.node_owned), (made.inside, made.inside_owned)):
         assert {link.name for link in part.links} <= set(owned.links)
-        assert {route.table for route in part.routes} <= set(owned.tables)
+        ownership.check(part, owned)
         there = {*part.tables} | ({names.CUT_TABLE} if part is made.inside and not cut else set())
         assert there == set(owned.nftables)
-        for rule in part.rules:
-            assert owned.priorities[0] <= rule.priority <= owned.priorities[1]
-            assert rule.table in owned.tables or rule.incoming in owned.links
         links = {link.name for link in part.links}
         assert {each.link for each in part.addresses} <= links
         assert {each.link for each in part.neighbours} <= links

@@ -9,22 +9,18 @@ import errno
 import os
 from collections.abc import Callable
 from functools import partial
-from ipaddress import ip_address, ip_interface, ip_network
 from typing import Any
-
-import msgspec
 
 from liqod.errors import NetworkError
 from liqod.netlink import Netlink, NetlinkRefused
+from liqod.network.dataplane import ownership
+from liqod.network.dataplane.families import family_of
 from liqod.network.dataplane.kernel import flows, kernellinks, namespaces, nft, routing, sysctls
 from liqod.network.dataplane.values import (
-    Address,
     ForeignLink,
-    Forwarding,
     KernelChange,
     Link,
     Namespace,
-    Neighbour,
     Owned,
     Rule,
     Veth,
@@ -55,8 +51,8 @@ async def apply(namespace: str | None, want: Namespace, owned: Owned) -> list[Ke
 
 def change(want: Namespace, owned: Owned) -> list[KernelChange]:
     """As :func:`apply`, in the namespace of this thread, which is blocked meanwhile."""
-    want = _canonical(want)
-    _check(want, owned)
+    want = ownership.canonical(want)
+    ownership.check(want, owned)
     with Netlink() as netlink:
         run = _Run(netlink, want, owned)
         run.sysctls()
@@ -82,8 +78,9 @@ class _Run:
         self._links: dict[str, rtnetlink.Link] = {}
         self._absent: set[str] = set()
         self._later: set[str] = set()
-        self._reached: list[str] = []
+        self._reached: set[str] = set()
         self._old: list[tuple[str, Callable[[], None]]] = []
+        self._unused: list[Rule] = []
 
     def sysctls(self, *, last: bool = False) -> None:
         """Sets those that are there; those of interfaces are when these are."""
@@ -145,39 +142,50 @@ class _Run:
                     self._forwarding(name)
 
     def routes(self) -> None:
-        """The routes of the owner's tables."""
+        """The owner's routes."""
         names = {link.index: link.name for link in self._links.values()}
         have = routing.routes(self._netlink, self._owned.tables, names)
+        if self._owned.shared:
+            shared = (self._owned.shared,)
+            have += routing.routes(self._netlink, shared, names, self._owned.metrics)
         present = {entry.route for entry in have}
-        want = {(route.table, route.to): route for route in self._want.routes}
+        want = {ownership.key(route): route for route in self._want.routes}
         for route in sorted(set(want.values()) - present):
             if route.link not in self._absent:
                 do = partial(routing.set_route, self._netlink, route, self._index(route.link))
                 self._do(f"route {route.to} in table {route.table} set", do)
+                if not route.link:
+                    # Nothing kept packets to it from leaving by another way.
+                    self._reached.add(route.to)
         for entry in have:
-            wanted = want.get((entry.route.table, entry.route.to))
-            # The routes set above replaced others with the usual priority.
-            replaced = wanted is not None and wanted not in present and entry.usual
+            wanted = want.get(ownership.key(entry.route))
+            # The routes set above replaced others with their metric.
+            replaced = wanted is not None and wanted not in present
             if entry.route != wanted and not replaced:
                 said = f"route {entry.route.to} in table {entry.route.table} deleted"
                 self._old.append((said, partial(routing.delete_route, self._netlink, entry)))
 
     def rules(self) -> None:
         """The owner's rules."""
-        have = {rule for rule in routing.rules(self._netlink) if _is_of(rule, self._owned)}
+        every = routing.rules(self._netlink)
+        have = {rule for rule in every if ownership.is_rule_of(rule, self._owned)}
         for rule in sorted(set(self._want.rules) - have):
-            self._do(f"{_rule_text(rule)} added", partial(routing.set_rule, self._netlink, rule))
-            if rule.to:
-                self._reached.append(rule.to)
+            self._add(rule)
+            if rule.table == self._owned.shared:
+                shared = routing.routes(self._netlink, (rule.table,), {})
+                self._reached |= {entry.route.to for entry in shared}
         for rule in sorted(have - set(self._want.rules)):
+            if rule.table == self._owned.shared:
+                self._unused.append(rule)
+                continue
             do = partial(routing.set_rule, self._netlink, rule, there=False)
             # Before their targets.
-            self._old.insert(0, (f"{_rule_text(rule)} deleted", do))
+            self._old.insert(0, (f"{ownership.rule_text(rule)} deleted", do))
 
     def flows(self) -> None:
         """Where a range has a new route, flows from before begin anew."""
         if self._reached:
-            forgotten = flows.forget(self._reached)
+            forgotten = flows.forget(sorted(self._reached))
             if forgotten:
                 self.changes.append(KernelChange(f"{forgotten} flows from before forgotten"))
 
@@ -190,12 +198,42 @@ class _Run:
                 # It went with something that was taken away before it, or by another's hand.
                 if error.errno not in _GONE:
                     raise
+        for rule in self._unused:
+            self._leave(rule)
         unwanted = set(self._owned.nftables) - self._want.tables.keys()
         if unwanted:
             for table in nft.present(sorted(unwanted), self._owned.mark):
                 self._do(f"table {table} deleted", partial(nft.delete, table))
         if self._absent:
             raise NetworkError(f"there is no interface {', '.join(sorted(self._absent))}")
+
+    def _add(self, rule: Rule) -> None:
+        try:
+            add = partial(routing.set_rule, self._netlink, rule)
+            self._do(f"{ownership.rule_text(rule)} added", add)
+        except NetlinkRefused as error:
+            # One of those who share it was faster.
+            if error.errno != errno.EEXIST:
+                raise
+
+    def _leave(self, rule: Rule) -> None:
+        """Takes the rule of a shared table away where nobody has a route there."""
+
+        def used() -> bool:
+            shared = routing.routes(self._netlink, (rule.table,), {})
+            return any(family_of(entry.route.to) == rule.family for entry in shared)
+
+        if used():
+            return
+        try:
+            delete = partial(routing.set_rule, self._netlink, rule, there=False)
+            self._do(f"{ownership.rule_text(rule)} deleted", delete)
+        except NetlinkRefused as error:
+            if error.errno not in _GONE:
+                raise
+        # One who came in between has found it there.
+        if used():
+            self._add(rule)
 
     def _make(self, wanted: Link) -> None:
         mark = self._owned.mark
@@ -300,56 +338,6 @@ class _Run:
         self.changes.append(KernelChange(said))
 
 
-def _canonical(want: Namespace) -> Namespace:
-    """The same in the kernel's writing, since it is compared as text."""
-    return msgspec.structs.replace(
-        want,
-        addresses=tuple(
-            Address(entry.link, str(ip_interface(entry.prefix))) for entry in want.addresses
-        ),
-        routes=tuple(
-            msgspec.structs.replace(route, to=str(ip_network(route.to)), via=_plain(route.via))
-            for route in want.routes
-        ),
-        rules=tuple(
-            msgspec.structs.replace(
-                rule,
-                to=str(ip_network(rule.to)) if rule.to else "",
-                source=str(ip_network(rule.source)) if rule.source else "",
-            )
-            for rule in want.rules
-        ),
-        neighbours=tuple(
-            Neighbour(entry.link, _plain(entry.address), entry.mac.lower())
-            for entry in want.neighbours
-        ),
-        forwarding=tuple(
-            Forwarding(entry.link, entry.mac.lower(), _plain(entry.to)) for entry in want.forwarding
-        ),
-    )
-
-
-def _plain(address: str) -> str:
-    return str(ip_address(address)) if address else ""
-
-
-def _check(want: Namespace, owned: Owned) -> None:
-    """Refuses a plan with objects that are not its owner's: they would be left behind."""
-    strange = [link.name for link in want.links if link.name not in owned.links]
-    strange += [f"route {route.to}" for route in want.routes if route.table not in owned.tables]
-    strange += [_rule_text(rule) for rule in want.rules if not _is_of(rule, owned)]
-    strange += [name for name in want.tables if name not in owned.nftables]
-    if strange:
-        raise NetworkError(f"not of {owned.mark}: {', '.join(strange)}")
-
-
-def _is_of(rule: Rule, owned: Owned) -> bool:
-    low, high = owned.priorities
-    # A rule for packets of one's link may look into another's table: the overlay's is shared.
-    theirs = rule.incoming in owned.links if rule.incoming else rule.table in owned.tables
-    return low <= rule.priority <= high and theirs
-
-
 def _is_another(link: rtnetlink.Link, wanted: Link) -> bool:
     """True if no change would turn this link into the wanted one."""
     match wanted:
@@ -360,11 +348,3 @@ def _is_another(link: rtnetlink.Link, wanted: Link) -> bool:
             return link.kind != "vxlan" or kernellinks.overlay(link) != as_made
         case ForeignLink():
             return False
-
-
-def _rule_text(rule: Rule) -> str:
-    parts = [f"rule {rule.priority}"]
-    parts += [f"from {rule.source}"] if rule.source else []
-    parts += [f"to {rule.to}"] if rule.to else []
-    parts += [f"iif {rule.incoming}"] if rule.incoming else []
-    return " ".join([*parts, f"table {rule.table}"])

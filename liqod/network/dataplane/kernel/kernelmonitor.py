@@ -39,11 +39,13 @@ class Touched(msgspec.Struct, frozen=True):
             nftables; or all, where the kernel had more to report than fits.
         name: of the link or of the table of nftables.
         number: of the table of routes.
+        metric: of a route in it; 0 for a rule.
     """
 
     kind: Literal["link", "table", "nftables", "all"]
     name: str = ""
     number: int = 0
+    metric: int = 0
 
     def is_of(self, owned: Owned) -> bool:
         """True if the object may be this owner's."""
@@ -51,6 +53,9 @@ class Touched(msgspec.Struct, frozen=True):
             case "link":
                 return self.name in owned.links
             case "table":
+                if self.number == owned.shared:
+                    # A rule that leads there is everybody's.
+                    return not self.metric or self.metric in owned.metrics
                 return self.number in owned.tables or self.name in owned.links
             case "nftables":
                 return self.name in owned.nftables
@@ -150,8 +155,8 @@ class Monitor:
                 # The link's number is at the same place in both.
                 yield self._link(struct.unpack_from("=i", body, 4)[0])
             case routing.NEW_ROUTE | routing.DELETE_ROUTE | routing.NEW_RULE | routing.DELETE_RULE:
-                table, incoming = routing.place(body, rule=kind >= routing.NEW_RULE)
-                yield Touched("table", incoming, table)
+                place = routing.place(body, rule=kind >= routing.NEW_RULE)
+                yield Touched("table", place.incoming, place.table, place.metric)
             case _ if kind in (_NEW_CONFIGURATION, _DELETED_CONFIGURATION):
                 said = netlink.attributes(body, 4).get(_INDEX_OF_CONFIGURATION)
                 index = struct.unpack("=i", said)[0] if said else _ALL_LINKS

@@ -7,7 +7,8 @@ Our routes and rules carry a protocol number of our own, by which an administrat
 import errno
 import ipaddress
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -56,19 +57,24 @@ class Entry(msgspec.Struct, frozen=True):
 
     Attributes:
         route: its value. The name of an unknown link is its number.
-        priority: among routes to the same destination.
         index: number of its link; 0 for none.
-        usual: whether the priority is the one that a :class:`Route` is written with.
     """
 
     route: Route
-    priority: int
     index: int
-    usual: bool
 
 
-def routes(netlink: Netlink, tables: Iterable[int], names: Mapping[int, str]) -> list[Entry]:
-    """The routes of the tables; links are named by their numbers."""
+def routes(
+    netlink: Netlink,
+    tables: Iterable[int],
+    names: Mapping[int, str],
+    metrics: Collection[int] | None = None,
+) -> list[Entry]:
+    """The routes of the tables; links are named by their numbers.
+
+    Args:
+        metrics: of those that are looked for; None for all.
+    """
     found = []
     for table in tables:
         for family, _ in _FAMILIES:
@@ -80,19 +86,38 @@ def routes(netlink: Netlink, tables: Iterable[int], names: Mapping[int, str]) ->
                     # Nobody has written to that table yet.
                     continue
                 raise
-            found += [_a_route(answer, names) for answer in answers]
+            for answer in answers:
+                said = attributes(answer, _ROUTE.size)
+                if metrics is None or read_number(said.get(_METRIC)) in metrics:
+                    found.append(_a_route(answer, said, names))
     return found
 
 
-def place(body: bytes, *, rule: bool) -> tuple[int, str]:
-    """The table that a message about a route or a rule names, and a rule's incoming link."""
+class Place(NamedTuple):
+    """The place of a route or a rule.
+
+    Attributes:
+        table: the number of the table that it is in, or leads to.
+        metric: a route's; 0 for a rule.
+        incoming: a rule's incoming link.
+    """
+
+    table: int
+    metric: int = 0
+    incoming: str = ""
+
+
+def place(body: bytes, *, rule: bool) -> Place:
+    """The place that a message about a route or a rule names."""
     said = attributes(body, _ROUTE.size)
     table = read_number(said.get(_TABLE), _ROUTE.unpack_from(body)[4])
-    return table, read_text(said.get(_INCOMING)) if rule else ""
+    if rule:
+        return Place(table, incoming=read_text(said.get(_INCOMING)))
+    return Place(table, read_number(said.get(_METRIC)))
 
 
 def set_route(netlink: Netlink, route: Route, number_of: int) -> None:
-    """Writes a route in place of the one to the same destination."""
+    """Writes a route in place of the one to the same destination with its metric."""
     to = ipaddress.ip_network(route.to)
     head: dict[str, int] = {"proto": PROTOCOL, "type": _UNICAST if route.link else _UNREACHABLE}
     if route.via:
@@ -103,6 +128,8 @@ def set_route(netlink: Netlink, route: Route, number_of: int) -> None:
     if route.mtu:
         more.append(("RTA_METRICS", inside(("RTAX_MTU", route.mtu))))
     path = _path(route, to, number_of if route.link else 0)
+    if route.metric:
+        more.append(("RTA_PRIORITY", route.metric))
     netlink.change(NEW_ROUTE, CREATE | REPLACE, *path, *more, **_head(to), **head)
 
 
@@ -111,7 +138,7 @@ def delete_route(netlink: Netlink, entry: Entry) -> None:
     route = entry.route
     to = ipaddress.ip_network(route.to)
     path = _path(route, to, entry.index)
-    metric = ("RTA_PRIORITY", entry.priority)
+    metric = ("RTA_PRIORITY", route.metric or (_USUAL_6 if to.version == 6 else 0))
     netlink.change(DELETE_ROUTE, 0, *path, metric, **_head(to), scope=_ANY_SCOPE)
 
 
@@ -161,11 +188,10 @@ def set_rule(netlink: Netlink, rule: Rule, *, there: bool = True) -> None:
     )
 
 
-def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
+def _a_route(answer: bytes, said: Mapping[int, bytes], names: Mapping[int, str]) -> Entry:
     family, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(answer)
-    said = attributes(answer, _ROUTE.size)
     gateway = said.get(_GATEWAY)
-    priority = read_number(said.get(_METRIC))
+    metric = read_number(said.get(_METRIC))
     index = read_number(said.get(_OUT))
     route = Route(
         read_number(said.get(_TABLE), table),
@@ -174,8 +200,9 @@ def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
         names.get(index, f"#{index}") if kind != _UNREACHABLE else "",
         str(ipaddress.ip_address(gateway)) if gateway else "",
         read_number(attributes(said.get(_METRICS, b"")).get(_MTU)),
+        0 if family == INET6 and metric == _USUAL_6 else metric,
     )
-    return Entry(route, priority, index, priority == (0 if family == INET else _USUAL_6))
+    return Entry(route, index)
 
 
 def _path(
