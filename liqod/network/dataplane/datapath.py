@@ -163,10 +163,7 @@ class KernelDatapath:
         """
         self._disregard(names.hash)
         owned = PeerPlan(names, NOTHING, NOTHING).node_owned
-        changes: list[str] = []
-        # Again: a list of routes may lack some while others are taken from the same table.
-        while done := await apply(self.node, NOTHING, owned):
-            changes += (each.text for each in done)
+        changes = [each.text for each in await apply(self.node, NOTHING, owned)]
         # A tunnel that was never moved inside, and whose owner is gone.
         unmoved = partial(rtnetlink.delete, names.tunnel)
         if await namespaces.inside(self.node, unmoved):

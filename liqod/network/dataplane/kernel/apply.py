@@ -28,6 +28,7 @@ from liqod.network.dataplane.values import (
 )
 from liqod.plugins.network import rtnetlink
 
+# It went with something that was taken away before it, or by another's hand.
 _GONE = (errno.ENOENT, errno.ESRCH, errno.ENODEV, errno.ENXIO, errno.EADDRNOTAVAIL)
 
 
@@ -162,8 +163,7 @@ class _Run:
             # The routes set above replaced others with their metric.
             replaced = wanted is not None and wanted not in present
             if entry.route != wanted and not replaced:
-                said = f"route {entry.route.to} in table {entry.route.table} deleted"
-                self._old.append((said, partial(routing.delete_route, self._netlink, entry)))
+                self._old.append(self._without(entry))
 
     def rules(self) -> None:
         """The owner's rules."""
@@ -192,12 +192,7 @@ class _Run:
     def without_the_old(self) -> None:
         """Takes away objects that are no longer wanted."""
         for said, do in self._old:
-            try:
-                self._do(said, do)
-            except NetlinkRefused as error:
-                # It went with something that was taken away before it, or by another's hand.
-                if error.errno not in _GONE:
-                    raise
+            self._do(said, do, but=_GONE)
         for rule in self._unused:
             self._leave(rule)
         unwanted = set(self._owned.nftables) - self._want.tables.keys()
@@ -208,32 +203,27 @@ class _Run:
             raise NetworkError(f"there is no interface {', '.join(sorted(self._absent))}")
 
     def _add(self, rule: Rule) -> None:
-        try:
-            add = partial(routing.set_rule, self._netlink, rule)
-            self._do(f"{ownership.rule_text(rule)} added", add)
-        except NetlinkRefused as error:
-            # One of those who share it was faster.
-            if error.errno != errno.EEXIST:
-                raise
+        # Of those who share one another may be faster.
+        add = partial(routing.set_rule, self._netlink, rule)
+        self._do(f"{ownership.rule_text(rule)} added", add, but=(errno.EEXIST,))
 
     def _leave(self, rule: Rule) -> None:
-        """Takes the rule of a shared table away where nobody has a route there."""
-
-        def used() -> bool:
-            shared = routing.routes(self._netlink, (rule.table,), {})
-            return any(family_of(entry.route.to) == rule.family for entry in shared)
-
-        if used():
-            return
-        try:
+        """Leaves a shared table, whose rule goes with the last who has a route there."""
+        # A list lacks some routes where others take theirs from the same table meanwhile.
+        for entry in routing.routes(self._netlink, (rule.table,), {}, self._owned.metrics):
+            if family_of(entry.route.to) == rule.family:
+                self._do(*self._without(entry), but=_GONE)
+        unused = partial(routing.is_empty, self._netlink, rule.table, rule.family)
+        if unused():
             delete = partial(routing.set_rule, self._netlink, rule, there=False)
-            self._do(f"{ownership.rule_text(rule)} deleted", delete)
-        except NetlinkRefused as error:
-            if error.errno not in _GONE:
-                raise
-        # One who came in between has found it there.
-        if used():
-            self._add(rule)
+            self._do(f"{ownership.rule_text(rule)} deleted", delete, but=_GONE)
+            # One who came in between has found it there.
+            if not unused():
+                self._add(rule)
+
+    def _without(self, entry: routing.Entry) -> tuple[str, Callable[[], None]]:
+        said = f"route {entry.route.to} in table {entry.route.table} deleted"
+        return said, partial(routing.delete_route, self._netlink, entry)
 
     def _make(self, wanted: Link) -> None:
         mark = self._owned.mark
@@ -329,10 +319,13 @@ class _Run:
         link = self._links.get(name)
         return link.index if link is not None else 0
 
-    def _do(self, said: str, do: Callable[[], None]) -> None:
+    def _do(self, said: str, do: Callable[[], None], *, but: tuple[int, ...] = ()) -> None:
+        """Makes a change; with one of some errors there is none to be made."""
         try:
             do()
         except NetlinkRefused as error:
+            if error.errno in but:
+                return
             error.doing = said
             raise
         self.changes.append(KernelChange(said))

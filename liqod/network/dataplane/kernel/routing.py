@@ -75,22 +75,32 @@ def routes(
     Args:
         metrics: of those that are looked for; None for all.
     """
-    found = []
-    for table in tables:
-        for family, _ in _FAMILIES:
-            body = _ROUTE.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + number(_TABLE, table)
-            try:
-                answers = netlink.dump(GET_ROUTE, body)
-            except NetlinkRefused as error:
-                if error.errno == errno.ENOENT:
-                    # Nobody has written to that table yet.
-                    continue
-                raise
-            for answer in answers:
-                said = attributes(answer, _ROUTE.size)
-                if metrics is None or read_number(said.get(_METRIC)) in metrics:
-                    found.append(_a_route(answer, said, names))
-    return found
+    # Most of a shared table is others', and is not worth reading.
+    signs = [number(_METRIC, each) for each in metrics or ()]
+    found = [
+        _a_route(answer, names)
+        for table in tables
+        for _, family in _FAMILIES
+        for answer in _dump(netlink, table, family)
+        if metrics is None or any(sign in answer for sign in signs)
+    ]
+    return [each for each in found if metrics is None or each.route.metric in metrics]
+
+
+def is_empty(netlink: Netlink, table: int, family: Family) -> bool:
+    """True if a table has no route of a family."""
+    return not _dump(netlink, table, family)
+
+
+def _dump(netlink: Netlink, table: int, family: Family) -> list[bytes]:
+    asked = _ROUTE.pack(INET if family == 4 else INET6, 0, 0, 0, 0, 0, 0, 0, 0)
+    try:
+        return netlink.dump(GET_ROUTE, asked + number(_TABLE, table))
+    except NetlinkRefused as error:
+        if error.errno == errno.ENOENT:
+            # Nobody has written to that table yet.
+            return []
+        raise
 
 
 class Place(NamedTuple):
@@ -188,8 +198,9 @@ def set_rule(netlink: Netlink, rule: Rule, *, there: bool = True) -> None:
     )
 
 
-def _a_route(answer: bytes, said: Mapping[int, bytes], names: Mapping[int, str]) -> Entry:
+def _a_route(answer: bytes, names: Mapping[int, str]) -> Entry:
     family, length, _, _, table, _, _, kind, _ = _ROUTE.unpack_from(answer)
+    said = attributes(answer, _ROUTE.size)
     gateway = said.get(_GATEWAY)
     metric = read_number(said.get(_METRIC))
     index = read_number(said.get(_OUT))
