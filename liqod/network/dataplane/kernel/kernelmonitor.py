@@ -53,7 +53,7 @@ class Touched(msgspec.Struct, frozen=True):
             case "link":
                 return self.name in owned.links
             case "table":
-                if self.number == owned.shared:
+                if self.number == owned.shared != 0:
                     # A rule that leads there is everybody's.
                     return not self.metric or self.metric in owned.metrics
                 return self.number in owned.tables or self.name in owned.links
