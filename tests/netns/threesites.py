@@ -19,7 +19,7 @@ from typing import Final
 import trio
 
 from liqod.model import ids
-from liqod.network.dataplane.names import PeerNames
+from liqod.network.dataplane.names import ALIASES_TABLE, PeerNames
 from liqod.network.hostcapabilities import FOLDER
 from liqod.plugins.network import processes, uapi
 from liqod.resources import CONFIGURATIONS, Configuration
@@ -98,8 +98,9 @@ class Machine:
 
     async def attends(self, peer: str) -> None:
         """Waits until `liqod node` keeps a peer's network by the daemon's orders."""
-        table = ("table", str(PeerNames(self.site.name, peer).table))
-        run("ip", "-n", self.node, "route", "replace", *MARK, *table)
+        table = ("table", str(ALIASES_TABLE))
+        metric = ("metric", str(PeerNames(self.site.name, peer).metrics[0]))
+        run("ip", "-n", self.node, "route", "replace", *MARK, *metric, *table)
         await eventually(
             lambda: MARK[0][:-3] not in run("ip", "-n", self.node, "route", "show", *table),
             seconds=60,

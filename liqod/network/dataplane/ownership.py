@@ -79,6 +79,12 @@ def is_rule_of(rule: Rule, owned: Owned) -> bool:
     return low <= rule.priority <= high and theirs
 
 
+def route_text(route: Route) -> str:
+    """A route as in the log."""
+    kind = "route" if route.link else "unreachable route"
+    return f"{kind} {route.to} in table {route.table}"
+
+
 def rule_text(rule: Rule) -> str:
     """A rule as in the log."""
     parts = [f"rule {rule.priority}"]

@@ -154,7 +154,7 @@ class _Run:
         for route in sorted(set(want.values()) - present):
             if route.link not in self._absent:
                 do = partial(routing.set_route, self._netlink, route, self._index(route.link))
-                self._do(f"route {route.to} in table {route.table} set", do)
+                self._do(f"{ownership.route_text(route)} set", do)
                 if not route.link:
                     # Nothing kept packets to it from leaving by another way.
                     self._reached.add(route.to)
@@ -222,7 +222,7 @@ class _Run:
                 self._add(rule)
 
     def _without(self, entry: routing.Entry) -> tuple[str, Callable[[], None]]:
-        said = f"route {entry.route.to} in table {entry.route.table} deleted"
+        said = f"{ownership.route_text(entry.route)} deleted"
         return said, partial(routing.delete_route, self._netlink, entry)
 
     def _make(self, wanted: Link) -> None:
