@@ -28,6 +28,7 @@ from liqod.install import noderights
 from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.network.dataplane import names
 from liqod.network.dataplane.kernel.apply import change
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.machine.overlayservice import OverlayService
@@ -122,12 +123,19 @@ class Nodes:
             line
             for family in ("-4", "-6")
             for line in run("ip", "-n", place, family, "rule").splitlines()
-            if line.startswith(("18720:", "18725:", "18730:")) and "lqv" not in line
+            if line.startswith(("18720:", "18730:")) and "lqv" not in line
         ]
-        for table in ("18717", "18718", "18719"):
-            for family in ("-4", "-6"):
-                show = ("ip", "-n", place, family, "route", "show", "table", table)
-                found += run(*show, check=False).splitlines()
+        for family in ("-4", "-6"):
+            show = ("ip", "-n", place, family, "route", "show", "table")
+            for table in (names.PODS_TABLE, names.FORMER_GATEWAY_TABLE):
+                found += run(*show, str(table), check=False).splitlines()
+            shared = run(*show, str(names.ALIASES_TABLE), check=False).splitlines()
+            metrics = [f" metric {each} " for each in names.OVERLAY_METRICS]
+            # On the gateway there are the peer's as well, and their rule.
+            found += [line for line in shared if any(each in f"{line} " for each in metrics)]
+            rules = run("ip", "-n", place, family, "rule").splitlines()
+            alone = f"{names.ALIASES_PRIORITY}:" if not shared else "none"
+            found += [line for line in rules if line.startswith(alone)]
         tables = run("nft", "list", "tables", namespace=place)
         return [*found, *(line for line in tables.splitlines() if "overlay" in line)]
 
