@@ -144,7 +144,9 @@ async def program(networks: Networks, wireguard: str) -> AsyncIterator[NodeProgr
     for command in (
         "link add lan type bridge",
         f"address add {ADDRESS}/24 dev lan",
-        "link set lan up addrgenmode none",
+        # Before it is up: else it gets an address of its own a moment later.
+        "link set lan addrgenmode none",
+        "link set lan up",
         f"route add {API_SERVER} dev lan",
     ):
         inside(node, f"ip {command}")
