@@ -130,9 +130,10 @@ class NodeParts:
         last = self._made.get(name)
         if last is not None:
             pause, every = self._timings.parts_pause, self._timings.parts_every
-            (since, until), wait = self._heard(), pause - (now - last.at)
+            (since, until), age = self._heard(), now - last.at
+            wait = pause - age
             if last.of == of and until - max(last.at, since) < every:
-                wait = max(pause, min(every, every - (now - last.at)))
+                wait = max(pause, every - age)
             if wait > 0:
                 return Division(last.parts, wait)
         granted = quantities.parse_all(amounts(found.status.resources))

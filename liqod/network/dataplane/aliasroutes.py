@@ -1,13 +1,10 @@
 """The routes to peers' aliases in the table that all share, and the rule that leads there. Pure."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from liqod.network.dataplane import names
 from liqod.network.dataplane.families import Family, families, family_of
 from liqod.network.dataplane.values import Route, Rule
-
-TABLE: Final = names.ALIASES_TABLE
 
 
 def routes(
@@ -23,10 +20,12 @@ def routes(
     """
     usual, refusing = metrics
     for alias, mtu in aliases.items():
-        yield Route(TABLE, alias, link, via[family_of(alias)], mtu, usual)
-        yield Route(TABLE, alias, "", metric=refusing)
+        yield Route(names.ALIASES_TABLE, alias, link, via[family_of(alias)], mtu, usual)
+        yield Route(names.ALIASES_TABLE, alias, "", metric=refusing)
 
 
 def rules(aliases: Mapping[str, int]) -> tuple[Rule, ...]:
     """The rule of each family that occurs; every owner's are the same."""
-    return tuple(Rule(names.ALIASES_PRIORITY, each, TABLE) for each in families(*aliases))
+    return tuple(
+        Rule(names.ALIASES_PRIORITY, each, names.ALIASES_TABLE) for each in families(*aliases)
+    )
