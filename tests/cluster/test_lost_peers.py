@@ -89,7 +89,7 @@ def withdrawn(rome: Member, shop: str) -> None:
     for one in rome.pods(shop).values():
         (ready,) = [each for each in one["status"]["conditions"] if each["type"] == "Ready"]
         assert ready["reason"] == "RemoteUnavailable"
-    assert "0/3" in rome.liqod("status", "milan").stdout
+    wait_until("a count of none", lambda: "0/3" in rome.liqod("status", "milan").stdout, 10)
 
 
 def back(rome: Member, shop: str, pods: int) -> None:

@@ -9,6 +9,7 @@ NAME = "controller-manager"
 EACH_NODES = "liqod-node"
 """The component that `liqod node` is."""
 COMPONENT = f"{LABEL}={NAME}"
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 READY = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:10271/readyz').read())"
 
 
@@ -32,6 +33,15 @@ def replicas(member: Member) -> dict[str, str]:
         if name in found
         and found[name]["metadata"]["labels"].get(LABEL) == NAME
         and "deletionTimestamp" not in found[name]["metadata"]
+    }
+
+
+def cordoned(member: Member) -> set[str]:
+    """The nodes to which no pod goes: each for a moment after `uncordon`, too."""
+    return {
+        each["metadata"]["name"]
+        for each in member.api.get("/api/v1/nodes")["items"]
+        if any(one["key"] == UNSCHEDULABLE for one in each["spec"].get("taints", ()))
     }
 
 

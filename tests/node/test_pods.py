@@ -21,6 +21,7 @@ from tests.node.faults import FAULTS, fail, killed, replaced
 from tests.node.replicas import (
     COMPONENT,
     another_leads,
+    cordoned,
     evict,
     holder,
     leads,
@@ -495,6 +496,7 @@ def test_of_two_replicas_a_drain_takes_one_at_a_time(clusters: Podded) -> None:
     milan = clusters.members["milan"]
     for node in ("milan", "milan-2"):
         milan.plane.kubectl("uncordon", node)
+    wait_until("both nodes to take pods", lambda: not cordoned(milan), 30)
     milan.plane.kubectl("scale", "deployment/liqod", "--namespace", "liqo", "--replicas", "2")
     try:
         wait_until("two replicas", lambda: len(replicas(milan)) == 2, 60)
