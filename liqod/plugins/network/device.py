@@ -56,7 +56,6 @@ class PeerChange(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         public_key: 32 bytes.
         remove: it goes; a change that follows may make it anew.
-        only_if_there: change it where it is there, and make none.
         endpoint: None leaves it.
         keepalive: None leaves it.
         allowed: replaces the prefixes; None leaves them.
@@ -64,7 +63,6 @@ class PeerChange(msgspec.Struct, frozen=True, kw_only=True):
 
     public_key: bytes
     remove: bool = False
-    only_if_there: bool = False
     endpoint: str | None = None
     keepalive: int | None = None
     allowed: tuple[str, ...] | None = None

@@ -25,21 +25,12 @@ _children: set[subprocess.Popen[bytes]] = set()
 """Those that this daemon began: they are its to reap."""
 
 
-def start(
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    *,
-    given: bytes | None = None,
-    keep: Sequence[int] = (),
-) -> subprocess.Popen[bytes]:
+def start(command: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Begin a program; blocks, and the calling thread's namespace becomes the program's.
 
     Args:
         command: with the program's path first; visible in full in lists of processes.
         environment: besides ``PATH``; nothing else of the daemon's own.
-        given: its standard input, for data that nobody else is to see; at most what
-            a pipe holds.
-        keep: open files that it gets.
 
     Raises:
         OSError: it cannot be begun.
@@ -50,16 +41,12 @@ def start(
         cwd="/",
         start_new_session=True,
         close_fds=True,
-        pass_fds=tuple(keep),
-        stdin=subprocess.DEVNULL if given is None else subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
         # No pipe: the daemon at its other end may go, and a program that writes would be killed.
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     _children.add(began)
-    if began.stdin is not None:
-        with began.stdin as pipe:
-            pipe.write(given or b"")
     reap()
     return began
 

@@ -75,8 +75,6 @@ def encoded(change: Change) -> str:
         if peer.remove:
             lines.append("remove=true")
             continue
-        if peer.only_if_there:
-            lines.append("update_only=true")
         if peer.endpoint is not None:
             lines.append(f"endpoint={peer.endpoint}")
         if peer.keepalive is not None:

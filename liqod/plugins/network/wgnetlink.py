@@ -9,6 +9,8 @@ import struct
 from collections.abc import Iterable
 from ipaddress import ip_address, ip_network
 
+from msgspec.structs import replace
+
 from liqod.netlink import Netlink, NetlinkRefused, attribute, nest, number, pairs, text
 from liqod.plugins.network.device import (
     Change,
@@ -27,7 +29,7 @@ _D_NAME, _D_PRIVATE, _D_PORT, _D_MARK, _D_PEERS = 2, 3, 6, 7, 8
 _P_PUBLIC, _P_FLAGS, _P_ENDPOINT, _P_KEEPALIVE = 1, 3, 4, 5
 _P_HANDSHAKE, _P_RECEIVED, _P_SENT, _P_ALLOWED = 6, 7, 8, 9
 _A_FAMILY, _A_ADDRESS, _A_LENGTH = 1, 2, 3
-_REMOVE, _REPLACE_ALLOWED, _UPDATE_ONLY = 1, 2, 4
+_REMOVE, _REPLACE_ALLOWED = 1, 2
 
 
 def is_supported() -> bool:
@@ -83,15 +85,7 @@ def parsed(bodies: Iterable[bytes], private_key: bytes = b"") -> WireGuardDevice
                     before = peers.get(found.public_key)
                     if before is not None:
                         allowed = tuple(sorted({*before.allowed, *found.allowed}))
-                        found = WireGuardPeer(
-                            public_key=before.public_key,
-                            endpoint=before.endpoint,
-                            keepalive=before.keepalive,
-                            allowed=allowed,
-                            handshake=before.handshake,
-                            received=before.received,
-                            sent=before.sent,
-                        )
+                        found = replace(before, allowed=allowed)
                     peers[found.public_key] = found
     return WireGuardDevice(keyed=keyed, port=port, mark=mark, peers=tuple(peers.values()))
 
@@ -117,8 +111,6 @@ def _family(netlink: Netlink) -> int | None:
 
 def _peer_message(peer: PeerChange) -> bytes:
     flags = _REMOVE if peer.remove else 0
-    if peer.only_if_there:
-        flags |= _UPDATE_ONLY
     if peer.allowed is not None:
         flags |= _REPLACE_ALLOWED
     parts = [attribute(_P_PUBLIC, peer.public_key), number(_P_FLAGS, flags)]
