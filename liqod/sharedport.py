@@ -12,7 +12,7 @@ import os
 import re
 import socket
 from array import array
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -115,9 +115,16 @@ async def hand_over(stream: trio.SocketStream, connection: trio.socket.SocketTyp
     Raises:
         OSError, trio.TooSlowError: it does not take it.
     """
-    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [connection.fileno()]))]
     with trio.fail_after(NAMED_WITHIN):
-        await stream.socket.sendmsg([HANDED], beside)
+        await send(stream, HANDED, [connection.fileno()])
+
+
+async def send(stream: trio.SocketStream, line: bytes, files: Sequence[int] = ()) -> None:
+    """Send a line, with descriptors beside it. Raises OSError, BrokenResourceError."""
+    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", files))] if files else []
+    sent = await stream.socket.sendmsg([line], beside)
+    if sent < len(line):
+        await stream.send_all(line[sent:])
 
 
 async def received(come: trio.socket.SocketType, size: int, most: int) -> tuple[bytes, list[int]]:

@@ -6,7 +6,6 @@ import os
 import socket
 import ssl
 import sys
-from array import array
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -20,7 +19,7 @@ from liqod.runtime import account
 from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import serve_listeners
 from liqod.runtime.unixpeer import unix_peer
-from liqod.sharedport import CALLS, HANDED, as_socket, received
+from liqod.sharedport import CALLS, HANDED, as_socket, received, send
 from liqod.tunnel import leading, wanted
 from liqod.tunnel.confinement import confine
 from liqod.tunnel.dialsockets import close_all
@@ -116,7 +115,7 @@ class Process:
         except (ValueError, OSError, ssl.SSLError) as error:
             found = msgspec.structs.replace(self._status(name), error=_error_text(error))
         along = self._tunnels[name].files() if request and request.do == wanted.SOCKETS else []
-        await _send(stream, wanted.encoded(found), along[:MOST_FILES])
+        await send(stream, wanted.encoded(found), along[:MOST_FILES])
         return None
 
     def _attendance(
@@ -249,12 +248,6 @@ async def _line(come: trio.socket.SocketType, files: list[int]) -> bytes:
             raise ConnectionError("the request ends early")
         line += data
     return line
-
-
-async def _send(stream: trio.SocketStream, line: bytes, files: Sequence[int]) -> None:
-    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", files))] if files else []
-    sent = await stream.socket.sendmsg([line], beside)
-    await stream.send_all(line[sent:])
 
 
 def _error_text(error: Exception) -> str:

@@ -12,13 +12,14 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.network.machine.machinesocket import deny
-from liqod.plugins.network.machineprocess import MachineProcess, send
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.sharedport import (
     HANDED,
     MOST_HANDED,
     MOST_REPORTED,
     as_connection,
     received,
+    send,
 )
 
 

@@ -21,11 +21,12 @@ from liqod.model.text import printable
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import PROBE_PORT, TUNNEL_ADDRESSES, PeerNames, Side
 from liqod.network.probing import icmp
-from liqod.plugins.network.machineprocess import MachineProcess, send
+from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import leaves
 from liqod.runtime.tokenbucket import TokenBucket
+from liqod.sharedport import send
 from liqod.tunnel.probes import orders
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 from liqod.tunnel.probes.orders import Given, Judged, ProbeOrder, SocketKind, Told, Wants

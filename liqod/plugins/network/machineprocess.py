@@ -11,9 +11,7 @@ import errno
 import fcntl
 import logging
 import os
-import socket
 import sys
-from array import array
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -29,7 +27,7 @@ from liqod.plugins.providers import Host
 from liqod.runtime.ownfolder import own_folder
 from liqod.runtime.unixpeer import unix_peer
 from liqod.runtime.unixstream import connected
-from liqod.sharedport import CALLS, HANDED, TAKEN, bound, received
+from liqod.sharedport import CALLS, HANDED, TAKEN, bound, received, send
 from liqod.tunnel import wanted
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.wanted import MOST_FILES, TunnelReport, TunnelRequest
@@ -356,10 +354,3 @@ def _unlock(path: Path, file: int) -> None:
 
 _turns: WeakValueDictionary[str, trio.Lock] = WeakValueDictionary()
 _orders: WeakValueDictionary[str, trio.CapacityLimiter] = WeakValueDictionary()
-
-
-async def send(stream: trio.SocketStream, line: bytes, files: Sequence[int] = ()) -> None:
-    """Send a line, with descriptors beside it. Raises OSError, BrokenResourceError."""
-    beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", files))] if files else []
-    sent = await stream.socket.sendmsg([line], beside)
-    await stream.send_all(line[sent:])

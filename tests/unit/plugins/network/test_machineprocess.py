@@ -22,7 +22,7 @@ from liqod.plugins.network import machineprocess, processes, uapi
 from liqod.plugins.network.machineprocess import MODULE, MachineProcess
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Place, TunnelServices
-from liqod.sharedport import HANDED
+from liqod.sharedport import HANDED, send
 from liqod.tunnel import wanted
 from liqod.tunnel.wanted import TunnelReport, TunnelRequest
 from tests.kube_cases import until
@@ -248,7 +248,7 @@ async def test_descriptors_that_nobody_asked_for_are_closed(
 ) -> None:
     async def gives(request: TunnelRequest, stream: trio.SocketStream) -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-            await machineprocess.send(stream, answered, [one.fileno()] * wanted.MOST_FILES)
+            await send(stream, answered, [one.fileno()] * wanted.MOST_FILES)
 
     async def ask(do: str) -> list[int]:
         try:
