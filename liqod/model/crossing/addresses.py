@@ -93,6 +93,19 @@ def parse(address: object) -> IPAddress | None:
     return parsed
 
 
+def within(inner: IPNetwork, outer: IPNetwork) -> bool:
+    """True if a network lies in another one, or is it."""
+    if inner.version != outer.version or inner.prefixlen < outer.prefixlen:
+        return False
+    rest = outer.max_prefixlen - outer.prefixlen
+    return int(inner.network_address) >> rest == int(outer.network_address) >> rest
+
+
+def overlap(one: IPNetwork, other: IPNetwork) -> bool:
+    """True if two networks have an address in common: then one of them lies in the other."""
+    return within(one, other) or within(other, one)
+
+
 def family(address: str) -> str:
     """The address family, ``IPv4`` or ``IPv6`` as in EndpointSlices; empty if it is no address."""
     parsed = parse(address)

@@ -71,7 +71,7 @@ def refuse_ranges(
             return problem
         network = ipaddress.ip_network(text)
         for other, taken in named:
-            if taken.version == network.version and taken.overlaps(network):
+            if addresses.overlap(taken, network):
                 return f"{text} overlaps {other} of the same cluster"
         named.append((text, network))
     return ""
@@ -85,7 +85,7 @@ def refuse_range(text: str, nodes: Collection[str] = frozenset(), api_server: st
     if network.prefixlen == 0:
         return f"{text} is every address there is"
     for never, what in _NEVER:
-        if never.version == network.version and never.overlaps(network):
+        if addresses.overlap(never, network):
             return f"{text} has {what} in it"
     if _in(api_server, network):
         return f"{text} has this cluster's API server in it ({api_server})"
@@ -103,7 +103,7 @@ def refuse_overlap(text: str, reserved: Iterable[str]) -> str:
     network = ipaddress.ip_network(text)
     for each in reserved:
         kept = ipaddress.ip_network(each)
-        if kept.version == network.version and kept.overlaps(network):
+        if addresses.overlap(kept, network):
             return f"{text} overlaps {each}, which [network] reserved keeps on this machine"
     return ""
 

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from ipaddress import ip_network
 from typing import Final
 
-from liqod.model.crossing.addresses import IPNetwork, parse
+from liqod.model.crossing import addresses
+from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
 from liqod.network.dataplane.overlayplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
 
@@ -82,11 +83,7 @@ def lead(gateway: OverlayNode, nodes: Iterable[OverlayNode], overlay: Overlay) -
                 raise ValueError(f"{each.name} has the {has} of the node {seen[has]}")
         for text in each.pods:
             problem = rangechecks.malformed(text)
-            if not problem and not any(_is_within(ip_network(text), one) for one in every):
+            if not problem and not any(addresses.within(ip_network(text), one) for one in every):
                 problem = f"{text} of the node {each.name} is none of this cluster's pods"
             if problem:
                 raise ValueError(problem)
-
-
-def _is_within(inner: IPNetwork, outer: IPNetwork) -> bool:
-    return inner.version == outer.version and inner.subnet_of(outer)  # type: ignore[arg-type]

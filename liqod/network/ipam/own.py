@@ -13,11 +13,10 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.ownnetworks import own_networks
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
-from liqod.kube.watched import Watched
-from liqod.model.crossing.addresses import IPNetwork
+from liqod.kube.watched import Watched, always
+from liqod.model.crossing.addresses import IPNetwork, overlap, within
 from liqod.network.dataplane.families import addresses_of, family_of
 from liqod.network.dataplane.names import OVERLAY_NETWORK
 from liqod.network.ipam.networks import TOPIC
@@ -54,7 +53,7 @@ def uncovered(prefixes: Iterable[str], told: Iterable[str]) -> tuple[str, ...]:
         text
         for text in prefixes
         for each in (ipaddress.ip_network(text, strict=False),)
-        if not any(_within(each, other) for other in known)
+        if not any(within(each, other) for other in known)
     )
 
 
@@ -64,7 +63,7 @@ def _widened(network: IPNetwork, taken: Iterable[IPNetwork]) -> IPNetwork:
     if network.prefixlen < NODE[network.version] or network.prefixlen <= usual:
         return network
     wide = network.supernet(new_prefix=usual)
-    return network if any(_within(each, wide) or _within(wide, each) for each in taken) else wide
+    return network if any(overlap(each, wide) for each in taken) else wide
 
 
 def _collapsed(networks: Iterable[IPNetwork]) -> list[IPNetwork]:
@@ -72,20 +71,12 @@ def _collapsed(networks: Iterable[IPNetwork]) -> list[IPNetwork]:
     return [
         each
         for at, each in enumerate(ordered)
-        if not any(_within(each, other) for other in ordered[:at])
+        if not any(within(each, other) for other in ordered[:at])
     ]
 
 
 def _networks(texts: Iterable[str]) -> list[IPNetwork]:
     return [ipaddress.ip_network(text, strict=False) for text in texts]
-
-
-def _within(inner: IPNetwork, outer: IPNetwork) -> bool:
-    if inner.version != outer.version or inner.prefixlen < outer.prefixlen:
-        return False
-    return int(inner.network_address) >> (outer.max_prefixlen - outer.prefixlen) == (
-        int(outer.network_address) >> (outer.max_prefixlen - outer.prefixlen)
-    )
 
 
 OWN: Final = "own"
@@ -133,8 +124,8 @@ class OwnRanges(Controller[str]):
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        self._nodes = Watched(NODES, _one)
-        self._networks = Watched(NETWORKS, _one, within=(context.namespace,))
+        self._nodes = Watched(NODES, always(OWN))
+        self._networks = Watched(NETWORKS, always(OWN), within=(context.namespace,))
         # There may be neither a node nor a Network yet.
         super().__init__(
             context, TOPIC, self._nodes, self._networks, name="own ranges", first=(OWN,)
@@ -212,7 +203,3 @@ def network(
 def escaped(prefix: str) -> str:
     """A range as a part of an object's name."""
     return re.sub("[/.:]", "-", prefix.lower())
-
-
-def _one(change: StoreChange) -> tuple[str]:
-    return (OWN,)

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable
 from typing import Final, Generic, TypeVar
 
 from liqod.errors import ConfigError
-from liqod.model.crossing.addresses import IPNetwork
+from liqod.model.crossing.addresses import IPNetwork, overlap, within
 
 O = TypeVar("O", bound=Hashable)  # noqa: E741  # an owner
 
@@ -51,14 +51,14 @@ class Prefixes(Generic[O]):
             if other == owner:
                 continue
             for taken in prefixes:
-                if _overlap(wanted, taken):
+                if overlap(wanted, taken):
                     return other, str(taken)
         return None
 
     def pooled(self, prefix: str) -> bool:
         """True if a range lies in one of the pools."""
         wanted = ipaddress.ip_network(prefix)
-        return any(_within(wanted, pool) for pool in self._pools)
+        return any(within(wanted, pool) for pool in self._pools)
 
     def allocate(self, owner: O, wanted: str) -> str:
         """Give an owner a range in place of its former one.
@@ -165,14 +165,3 @@ class Addresses(Generic[O]):
 def _ends(prefix: IPNetwork) -> tuple[int, int]:
     first = int(prefix.network_address)
     return first, first + prefix.num_addresses - 1
-
-
-def _overlap(one: IPNetwork, other: IPNetwork) -> bool:
-    if one.version != other.version:
-        return False
-    (first, last), (begin, end) = _ends(one), _ends(other)
-    return first <= end and begin <= last
-
-
-def _within(inner: IPNetwork, outer: IPNetwork) -> bool:
-    return _overlap(inner, outer) and inner.prefixlen >= outer.prefixlen

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from liqod.model import ids
+from liqod.model.crossing.addresses import overlap
 from liqod.model.network import rangechecks
 from liqod.network.dataplane import names, overlaychecks
 from liqod.network.dataplane.families import family_of
@@ -91,7 +92,7 @@ def _aliases(
                 (
                     f"{each.cidr} overlaps this cluster's own pods ({text})"
                     for text, network in own
-                    if network.version == alias.version and network.overlaps(alias)
+                    if overlap(network, alias)
                 ),
                 "",
             )
@@ -109,8 +110,6 @@ def _problem(cidr: str, nodes: tuple[str, ...], api_servers: tuple[str, ...]) ->
         problem = rangechecks.refuse_range(cidr, nodes, server)
         if problem:
             return problem
-    inner = ip_network(names.OVERLAY_NETWORK6)
-    alias = ip_network(cidr)
-    if alias.version == inner.version and alias.overlaps(inner):
+    if overlap(ip_network(cidr), ip_network(names.OVERLAY_NETWORK6)):
         return f"{cidr} has addresses of the overlay itself in it"
     return ""

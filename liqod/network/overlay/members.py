@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.crossing.addresses import parse
+from liqod.model.crossing.addresses import overlap, parse, within
 from liqod.model.network import rangechecks
 from liqod.model.objects.partial import Node
 from liqod.network.dataplane.families import Family, family_of
@@ -266,10 +266,12 @@ def _ranges(
     kept = []
     for text in claimed:
         problem = rangechecks.malformed(text)
-        if not problem and not any(_within(text, each) for each in every):
+        if not problem and not any(within(ip_network(text), ip_network(each)) for each in every):
             problem = f"{text} is not in this cluster's ranges of pods"
         if not problem:
-            owner = next((who for who, other in taken if _overlap(text, other)), "")
+            owner = next(
+                (who for who, other in taken if overlap(ip_network(text), ip_network(other))), ""
+            )
             problem = f"{text} overlaps pods of the node {owner}" if owner else ""
         if problem:
             refused[name] = problem
@@ -289,13 +291,3 @@ def _usable(text: str, family: int) -> bool:
         and not (parsed.is_loopback or parsed.is_unspecified)
         and not (parsed.is_multicast or parsed.is_link_local)
     )
-
-
-def _within(inner: str, outer: str) -> bool:
-    one, other = ip_network(inner), ip_network(outer)
-    return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]
-
-
-def _overlap(one: str, other: str) -> bool:
-    first, second = ip_network(one), ip_network(other)
-    return first.version == second.version and first.overlaps(second)
