@@ -12,7 +12,7 @@ SET_USER = (5, 6, 7)
 
 
 def may(capability: int) -> bool:
-    """True if this process has a capability, by its bit."""
+    """True if this process has a capability, by its bit. Raises OSError."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             return bool(int(line.split()[1], 16) >> capability & 1)

@@ -9,9 +9,10 @@ import trio
 from liqod.errors import NetworkError
 from liqod.netlink import NETFILTER, Netlink
 from liqod.network.dataplane.kernel import nft, sysctls
+from liqod.plugins.network.processrights import NET_ADMIN, may
 
 TUN = Path("/dev/net/tun")
-RIGHTS = {12: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
+RIGHTS = {NET_ADMIN: "CAP_NET_ADMIN", 21: "CAP_SYS_ADMIN"}
 """By their bits, for tunnels and namespaces of their own."""
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 """Errors of a machine that has what it needs, but not at this moment."""
@@ -44,8 +45,8 @@ def look(*, tunnels: bool = True) -> str | None:
 
 def _lacks(tunnels: bool) -> str | None:
     """As :func:`look`. Raises OSError where it cannot be found out."""
-    needed = list(RIGHTS.values()) if tunnels else ["CAP_NET_ADMIN"]
-    missing = [right for right in needed if right not in effective()]
+    needed = RIGHTS if tunnels else {NET_ADMIN: RIGHTS[NET_ADMIN]}
+    missing = [name for right, name in needed.items() if not may(right)]
     if shutil.which(nft.PROGRAM) is None:
         missing.append(f"the program {nft.PROGRAM} (package nftables)")
     missing += [str(TUN)] if tunnels and not TUN.exists() else []
@@ -61,13 +62,3 @@ def _lacks(tunnels: bool) -> str | None:
         if isinstance(cause, OSError) and cause.errno in EXHAUSTED:
             raise cause from None
         return str(error)
-
-
-def effective() -> set[str]:
-    """The rights of :data:`RIGHTS` that this process has, by their names. Raises OSError."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name == "CapEff":
-            has = int(value, 16)
-            return {right for bit, right in RIGHTS.items() if has >> bit & 1}
-    return set()
