@@ -19,18 +19,8 @@ from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.providers import TunnelProvider
 from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 
-
-class PeerProxy(Protocol):
-    """Leads one peer after another to this cluster's API server."""
-
-    async def run(self, names: PeerNames, healed: Callable[[], Awaitable[None]]) -> NoReturn:
-        """Serve one peer until cancelled.
-
-        Args:
-            names: the peer's.
-            healed: waits until the peer's interfaces may be others.
-        """
-        ...
+PeerProxy = Callable[[PeerNames, Callable[[], Awaitable[None]]], Awaitable[NoReturn]]
+"""Leads a peer to this cluster's API server, as :meth:`.connectproxy.ConnectProxy.run`."""
 
 
 class PeerProbes(Protocol):
@@ -45,19 +35,10 @@ class PeerProbes(Protocol):
         ...
 
 
-class ProbesOf(Protocol):
-    """Gives the probes of a peer's tunnel."""
-
-    def __call__(
-        self,
-        names: PeerNames,
-        side: Side,
-        on_result: Callable[[ProbeResult], None],
-        own_hello: Callable[[], PeerHello],
-        /,
-    ) -> PeerProbes:
-        """Arguments as those of :class:`liqod.network.probing.conncheck.Prober`."""
-        ...
+ProbesOf = Callable[
+    [PeerNames, Side, Callable[[ProbeResult], None], Callable[[], PeerHello]], PeerProbes
+]
+"""Gives the probes of a peer's tunnel, as :class:`liqod.network.probing.conncheck.Prober`."""
 
 
 class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):

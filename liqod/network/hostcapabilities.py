@@ -168,11 +168,9 @@ class HostCapabilities:
     def _proxy(self, around: Surroundings, process: MachineProcess) -> PeerProxy | None:
         if not (around.server and around.reached):
             return None
-        return ConnectProxy(
-            *(around.server, partial(to_server, around.reached), process, self._kernel),
-            places=self._places,
-            timings=ProxyTimings(idle=self._settings.idle),
-        )
+        reach = partial(to_server, around.reached)
+        known = (around.server, reach, process, self._kernel, self._places)
+        return ConnectProxy(*known, ProxyTimings(idle=self._settings.idle)).run
 
     def _warn(self, problem: str) -> None:
         if self._seldom.allows(problem):

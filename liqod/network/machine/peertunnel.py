@@ -278,7 +278,7 @@ class PeerTunnel:
             peer = self._names.peer_id
             nursery.start_soon(publish_endpoint, self._role, peer, lambda: self._tunnel)
         if attended.lends and host.proxy is not None:
-            nursery.start_soon(host.proxy.run, self._names, self._healed.waits())
+            nursery.start_soon(host.proxy, self._names, self._healed.waits())
 
     async def _notice(self, wait: Wait) -> NoReturn:
         while True:
