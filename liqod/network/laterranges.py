@@ -15,6 +15,7 @@ from liqod.apimachinery.kinds import NODES
 from liqod.model.network import rangechecks
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.objects.partial import Node
+from liqod.network.ipam.configurations import cidrs_of
 from liqod.peers.peer import Peer
 from liqod.resources import CONFIGURATIONS, Configuration
 
@@ -35,7 +36,7 @@ async def take_up(peer: Peer, told: ClusterCidrs) -> str:
     found = await context.client.find(CONFIGURATIONS, peer.id, place, decode=Configuration)
     if found is None or found.leaving:
         return ""
-    had = ClusterCidrs(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
+    had = cidrs_of(found.spec.remote)
     wanted = ClusterCidrs(_added(had.pod, told.pod), _added(had.external, told.external))
     if wanted == had or not had.pod:
         return ""

@@ -32,10 +32,10 @@ from liqod.network.ipam.book import Book
 from liqod.network.ipam.networks import TOPIC
 from liqod.network.ipam.own import escaped
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
-from liqod.resources.networking import RANGES_REFUSED
+from liqod.resources.networking import RANGES_REFUSED, ClusterRanges
 
 CONDITION: Final = "NetworkCIDRsConfigured"
-CONFIGURED: Final = "NetworkCIDRsConfigured"
+"""It has the same reason where it is so."""
 WAITING: Final = "WaitingForNetworks"
 UNKNOWN: Final = "OwnRangesUnknown"
 REFUSED: Final = RANGES_REFUSED
@@ -110,11 +110,11 @@ class Configurations(Controller[Key]):
             why = "this cluster's own pod ranges are not known: name them in [cluster] pod_cidrs"
             await self._write_status(found, None, UNKNOWN, why)
             return None
-        if _reported_cidrs(found) != own:
+        if cidrs_of(found.spec.local) != own:
             cidr = {"pod": list(own.pod), "external": list(own.external)}
             patch = {"spec": {"local": {"cidr": cidr}}}
             await self._client.patch(CONFIGURATIONS, key[1], patch, key[0])
-        claimed = ClusterCidrs(found.spec.remote.cidr.pod, found.spec.remote.cidr.external)
+        claimed = cidrs_of(found.spec.remote)
         nodes = own_networks(self._nodes.informer).addresses
         problem = rangechecks.refuse_ranges(claimed, nodes, self._api_server())
         if problem or not claimed.pod:
@@ -129,7 +129,7 @@ class Configurations(Controller[Key]):
             why = next(filter(None, full), "not every range has its alias yet")
             await self._write_status(found, None, WAITING, why)
             return PATIENCE  # of what hinders there is no change of an object
-        await self._write_status(found, seen, CONFIGURED, "every range has its alias")
+        await self._write_status(found, seen, CONDITION, "every range has its alias")
         return None
 
     def own(self) -> ClusterCidrs:
@@ -199,9 +199,8 @@ class Configurations(Controller[Key]):
         if seen is not None:
             cidr = {"pod": list(seen.pod), "external": list(seen.external)}
             status["remote"] = {"cidr": cidr}
-        had = found.status.remote.cidr if found.status.remote is not None else None
-        same = seen is None or (had is not None and ClusterCidrs(had.pod, had.external) == seen)
-        if same and dated in before:
+        had = found.status.remote
+        if (seen is None or (had is not None and cidrs_of(had) == seen)) and dated in before:
             return
         patch = {"status": status}
         await self._client.patch(
@@ -264,6 +263,6 @@ def alias_network(found: Configuration, kind: str, prefix: str) -> dict[str, Any
     }
 
 
-def _reported_cidrs(found: Configuration) -> ClusterCidrs:
-    local = found.spec.local
-    return ClusterCidrs() if local is None else ClusterCidrs(local.cidr.pod, local.cidr.external)
+def cidrs_of(side: ClusterRanges | None) -> ClusterCidrs:
+    """The ranges of one side, as a Configuration has them; none where it has none of that side."""
+    return ClusterCidrs() if side is None else ClusterCidrs(side.cidr.pod, side.cidr.external)

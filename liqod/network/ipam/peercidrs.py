@@ -14,13 +14,12 @@ from liqod.apimachinery import labels
 from liqod.cluster.transitaddresses import Passage
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
 from liqod.model.network.apiaddress import place_of
 from liqod.model.network.ranges import (
     MOST_TRANSIT,
-    ClusterCidrs,
     Entrance,
     PeerRanges,
     TransitEntrance,
@@ -37,6 +36,7 @@ from liqod.network.dataplane.entrances import (
     of_server,
 )
 from liqod.network.gateway.gatewayobjects import ACCEPTED, reported_port
+from liqod.network.ipam.configurations import CONDITION, cidrs_of
 from liqod.network.ipam.ips import is_opened, server_ip
 from liqod.peers.peer import Peer
 from liqod.peers.peernetwork import NOT_JOINED
@@ -52,7 +52,6 @@ from liqod.resources.networking import (
 RANGES: Final = "ranges"
 TOGETHER: Final = 0.1
 """Seconds in which changes of IPs are taken together: each result goes to the gateway's kernel."""
-CONDITION: Final = "NetworkCIDRsConfigured"
 
 
 class _Lent(msgspec.Struct):
@@ -92,7 +91,7 @@ class PeerCIDRs(Controller[str]):
         self._for_transit: set[Key] = set()
         """IPs for transit, of which there may be many, and those of them by which the peer goes."""
         self._opened: dict[Key, PeerIP] = {}
-        self._servers = Watched(GATEWAY_SERVERS, lambda change: (RANGES,))
+        self._servers = Watched(GATEWAY_SERVERS, always(RANGES))
         peer.network.whose = self._whose
         self._last = ("", "")
         """The address looked up last, and its owner: it is looked up time and again."""
@@ -120,7 +119,7 @@ class PeerCIDRs(Controller[str]):
             having = (
                 name
                 for name, found in every
-                if found is not None and address in _ranges(found.status.remote)
+                if found is not None and address in cidrs_of(found.status.remote)
             )
             self._last = address, next(having, "")
         return self._last[1]
@@ -280,13 +279,9 @@ def ranges_of(
     masked = {real[each.status.ip] for each in lent if each.spec.masquerade is not False}
     return PeerRanges(
         entrances=entrances,
-        own=_ranges(found.spec.local),
-        peer=_ranges(found.spec.remote),
-        seen=_ranges(found.status.remote),
+        own=cidrs_of(found.spec.local),
+        peer=cidrs_of(found.spec.remote),
+        seen=cidrs_of(found.status.remote),
         lent=real,
         unmasked=tuple(sorted({*real.values()} - masked)),
     )
-
-
-def _ranges(side: ClusterRanges | None) -> ClusterCidrs:
-    return ClusterCidrs() if side is None else ClusterCidrs(side.cidr.pod, side.cidr.external)
