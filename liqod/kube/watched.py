@@ -37,6 +37,11 @@ def by_key(change: StoreChange) -> tuple[Key]:
     return (change.key,)
 
 
+def always(key: K) -> Callable[..., tuple[K]]:
+    """Maps each change, and whatever else happens, to the one key that a controller has."""
+    return lambda change=None: (key,)
+
+
 class Watched(Generic[K]):
     """A kind that a controller follows, or only reads (without ``keys``).
 

@@ -14,6 +14,7 @@ import trio
 from msgspec.structs import replace
 
 from liqod.errors import NetworkError
+from liqod.model.view.networkfacts import NodeWay
 from liqod.network.failover.role import Role
 from liqod.network.orders.tunnels import (
     NO_NETWORKS,
@@ -37,7 +38,6 @@ from liqod.network.orders.tunnels import (
     UnknownFound,
     UnknownSwept,
 )
-from liqod.network.overlay.ways import NodeReachability
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.observable import Observable
 
@@ -113,7 +113,7 @@ class RemoteMachine:
         role: the same.
         facts: its capabilities, as known last: where it does not answer any more they stay.
         troubles: the present faults of its backends, by their names.
-        nodes: how the other nodes reach it.
+        nodes: how the other nodes reach it, as the leader keeps it to be shown.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class RemoteMachine:
         self.role = role if role is not None else Role()
         self.facts = Observable(facts)
         self.troubles: Mapping[str, BackendTrouble] = {}
-        self.nodes = NodeReachability()
+        self.nodes: tuple[NodeWay, ...] = ()
         self._send, self._why_silent, self._around = send, why_silent, around
         self._tunnels: dict[str, RemoteTunnel] = {}
         self._number = _first_number()

@@ -237,7 +237,7 @@ class TunnelController:
             found,
             gateway=role.gateway,
             standbys=role.standbys,
-            nodes=self._machine.nodes.nodes,
+            nodes=self._machine.nodes,
             api=self._api(),
         )
         others = self._peer.context.transit.partners(self._peer.id)

@@ -15,10 +15,9 @@ import msgspec
 from liqod.apimachinery.kinds import NODES
 from liqod.cluster.context import ClusterContext
 from liqod.errors import NetworkError
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.network.overlay import members
 from liqod.network.remotemachine import AGAIN, RemoteMachine
 from liqod.network.sweeping import known_peers
@@ -43,14 +42,14 @@ class YieldedTunnels(Controller[str]):
         self, context: ClusterContext, machine: RemoteMachine, leader: Observable[str]
     ) -> None:
         self._context, self._machine, self._leader = context, machine, leader
-        self._fabrics = Watched(INTERNAL_FABRICS, _one, Selection(context.namespace))
+        self._fabrics = Watched(INTERNAL_FABRICS, always(TUNNELS), Selection(context.namespace))
         super().__init__(
             context,
             "network",
             self._fabrics,
             name="tunnels of another gateway",
             first=(TUNNELS,),
-            tasks=[lambda: self.whenever(leader.wait_changed, _one)],
+            tasks=[lambda: self.whenever(leader.wait_changed, always(TUNNELS))],
         )
 
     async def reconcile(self, key: str) -> float | None:
@@ -85,7 +84,3 @@ class YieldedTunnels(Controller[str]):
         nodes = [members.member(msgspec.json.encode(each)) for each in found]
         own = (self._context.machine_address, *settings.advertise)
         return members.local((each for each in nodes if each is not None), settings.node, own)
-
-
-def _one(change: StoreChange | None = None) -> tuple[str]:
-    return (TUNNELS,)

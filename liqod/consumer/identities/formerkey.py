@@ -20,11 +20,10 @@ from liqod.consumer.slices.sliceobjects import is_source
 from liqod.consumer.timings import ORDINARY, ConsumerTimings
 from liqod.errors import ConfigError
 from liqod.identity import keys
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.controller import Controller
 from liqod.kube.http import proxies
-from liqod.kube.watched import DOUBT, Watched
+from liqod.kube.watched import DOUBT, Watched, always
 from liqod.resources import (
     IDENTITIES,
     RENEWS,
@@ -132,10 +131,10 @@ class FormerKey(Controller[str]):
     def __init__(self, context: ClusterContext, timings: ConsumerTimings = ORDINARY) -> None:
         self._context, self._timings = context, timings
         self._own = CurrentKeys(context, KEY)
-        self._identities = Watched(IDENTITIES, _always)
-        self._slices = Watched(RESOURCE_SLICES, _always)
-        self._tenants = Watched(TENANTS, _always)
-        self._renews = Watched(RENEWS, _always)
+        self._identities = Watched(IDENTITIES, always(KEY))
+        self._slices = Watched(RESOURCE_SLICES, always(KEY))
+        self._tenants = Watched(TENANTS, always(KEY))
+        self._renews = Watched(RENEWS, always(KEY))
         self.providers: frozenset[str] = frozenset()
         self._idle: tuple[bytes, float] | None = None
         """The former key, and since when no peer has needed it."""
@@ -177,7 +176,3 @@ class FormerKey(Controller[str]):
             tuple(self._tenants.store.values(Tenant)),
             tuple(self._renews.store.values(Renew)),
         )
-
-
-def _always(change: StoreChange) -> tuple[str]:
-    return (KEY,)

@@ -13,10 +13,9 @@ import trio
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta, owner_reference
 from liqod.kube import times
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.model import ids
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.network.failover.role import Role
@@ -54,14 +53,14 @@ class Connections(Controller[str]):
         self._state = Observable(TunnelState())
         self._written = 0.0
         within = (peer.tenant_namespace,)
-        self._connections = Watched(CONNECTIONS, self._on_change, within=within)
+        self._connections = Watched(CONNECTIONS, always(CONNECTION), within=within)
         told = (ends.wait_changed, self.wait_reported, role.wait_changed)
         super().__init__(
             peer,
             "network",
             self._connections,
             name="connections",
-            tasks=[partial(self.whenever, wait, self._on_change) for wait in told],
+            tasks=[partial(self.whenever, wait, always(CONNECTION)) for wait in told],
             budget=peer.work,
         )
 
@@ -79,9 +78,6 @@ class Connections(Controller[str]):
     async def wait_reported(self) -> None:
         """Wait until another state is reported."""
         await self._state.wait_changed()
-
-    def _on_change(self, change: StoreChange | None = None) -> tuple[str]:
-        return (CONNECTION,)
 
     async def reconcile(self, key: str) -> float | None:
         """Have the Connection of the gateway that counts; others go with theirs."""

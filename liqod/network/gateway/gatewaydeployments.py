@@ -17,11 +17,10 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.kube import times
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.model import ids
 from liqod.model.objects import conditions
 from liqod.network.gateway.connections import Connections
@@ -60,8 +59,8 @@ class GatewayDeployments(Controller[str]):
         self._ends = ends
         self._connections = connections
         within = (peer.tenant_namespace,)
-        self._deployments = Watched(DEPLOYMENTS, self._on_change, SELECTION, within=within)
-        self._pods = Watched(PODS, self._on_change, SELECTION, within=within)
+        self._deployments = Watched(DEPLOYMENTS, always(STAND_IN), SELECTION, within=within)
+        self._pods = Watched(PODS, always(STAND_IN), SELECTION, within=within)
         told = (ends.wait_changed, connections.wait_reported)
         super().__init__(
             peer,
@@ -69,12 +68,9 @@ class GatewayDeployments(Controller[str]):
             self._deployments,
             self._pods,
             name="stand-ins of gateways",
-            tasks=[partial(self.whenever, wait, self._on_change) for wait in told],
+            tasks=[partial(self.whenever, wait, always(STAND_IN)) for wait in told],
             budget=peer.work,
         )
-
-    def _on_change(self, change: StoreChange | None = None) -> tuple[str]:
-        return (STAND_IN,)
 
     async def reconcile(self, key: str) -> float | None:
         """Have the Deployment of the gateway that counts alone, with its state in the pod."""

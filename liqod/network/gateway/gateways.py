@@ -20,7 +20,7 @@ from liqod.kube import times
 from liqod.kube.cache.store import IndexedStore, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.objects import conditions
@@ -90,16 +90,13 @@ class Gateways(Controller[str]):
         self._tenants: Watched[str] = Watched(NAMESPACES, None, Selection(labels=TENANTS))
         watches = (self._tenants, self._servers, self._clients, self._keys, self._secrets)
         told = (role, exposed) if exposed is not None else (role,)
-        beside = [partial(self.whenever, each.wait_changed, self._on_ours) for each in told]
+        beside = [partial(self.whenever, each.wait_changed, always(GATEWAYS)) for each in told]
         super().__init__(peer, "network", *watches, name=GATEWAYS, tasks=beside, budget=peer.work)
 
     @property
     def _addresses(self) -> tuple[str, ...]:
         """Where peers reach this cluster: the gateway first, then those that may follow it."""
         return tuple(dict.fromkeys((*self._role.now.addresses, *self._own_addresses)))
-
-    def _on_ours(self, change: StoreChange | None = None) -> tuple[str]:
-        return (GATEWAYS,)
 
     def _on_server(self, change: StoreChange) -> Iterator[str]:
         """One of ours, or another's where it may have taken our port, or given it back."""
@@ -196,10 +193,13 @@ class Gateways(Controller[str]):
         found, _ = self._apart(every(self._servers.store, GatewayServer))
         return gatewayplan.port_of(chosen, found, self._listening(chosen))
 
-    def _listening(self, one: Object) -> Listening:
+    def _backend(self, one: Object) -> str:
         backend = gatewayplan.backend_of(one, self._here)
         assert isinstance(backend, str)  # or it had been refused
-        return self._here.backends[backend]
+        return backend
+
+    def _listening(self, one: Object) -> Listening:
+        return self._here.backends[self._backend(one)]
 
     async def _accept(self, one: Object, port: int) -> None:
         """Have keys for it, report its address, and publish both ends."""
@@ -226,8 +226,7 @@ class Gateways(Controller[str]):
         return inside, [one for one in found if ("", one.namespace) not in tenants]
 
     def _ends_of(self, one: Object, port: int, keys: TunnelKeys, taken: PeerKey) -> TunnelEndpoints:
-        backend = gatewayplan.backend_of(one, self._here)
-        assert isinstance(backend, str)
+        backend = self._backend(one)
         gateway = Gateway(
             side=gatewayobjects.side_of(one),
             backend=backend,
@@ -261,19 +260,13 @@ class Gateways(Controller[str]):
             endpoint, exposed = self._endpoint(one, port)
             status["endpoint"] = endpoint
             told += exposed
-            websocket = self._websocket(one)
+            websocket = gatewayplan.websocket_of(one, self._backend(one), self._here)
             if websocket:
                 status["websocketPort"] = websocket
                 said = gatewayobjects.offered(websocket)
                 told.append(_condition(one, gatewayobjects.WEBSOCKET_TOLD, None, said))
         told.append(_condition(one, PEER_KEY, why, "the tunnel is to the holder of this key"))
         return {**status, "conditions": told}
-
-    def _websocket(self, one: GatewayServer) -> int:
-        """The port of a server's websocket; 0 for none."""
-        backend = gatewayplan.backend_of(one, self._here)
-        assert isinstance(backend, str)
-        return gatewayplan.websocket_of(one, backend, self._here)
 
     def _endpoint(self, one: GatewayServer, port: int) -> tuple[Json | None, list[Json]]:
         """The address of a server, and the report about its Service."""

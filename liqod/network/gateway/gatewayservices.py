@@ -12,11 +12,10 @@ import msgspec
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.apimachinery.meta import Partial
 from liqod.kube import times
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.network.failover.role import Role
@@ -60,21 +59,18 @@ class GatewayServices(Controller[str]):
         self._own = own
         self._role = role
         within = (peer.tenant_namespace,)
-        self._servers = Watched(GATEWAY_SERVERS, self._on_change, within=within)
-        self._services = Watched(SERVICES, self._on_change, SELECTION, within=within)
-        self._slices = Watched(ENDPOINT_SLICES, self._on_change, SELECTION, within=within)
+        self._servers = Watched(GATEWAY_SERVERS, always(SERVICE), within=within)
+        self._services = Watched(SERVICES, always(SERVICE), SELECTION, within=within)
+        self._slices = Watched(ENDPOINT_SLICES, always(SERVICE), SELECTION, within=within)
         told = (ends.wait_changed, role.wait_changed)
         super().__init__(
             peer,
             "network",
             *(self._servers, self._services, self._slices),
             name="services of gateways",
-            tasks=[partial(self.whenever, wait, self._on_change) for wait in told],
+            tasks=[partial(self.whenever, wait, always(SERVICE)) for wait in told],
             budget=peer.work,
         )
-
-    def _on_change(self, change: StoreChange | None = None) -> tuple[str]:
-        return (SERVICE,)
 
     async def reconcile(self, key: str) -> float | None:
         """Let the requested Service, and no other, lead to the gateway."""

@@ -20,7 +20,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.model.crossing.addresses import parse
 from liqod.model.network.apiaddress import place_of
 from liqod.model.objects.partial import EndpointSlice
@@ -42,7 +42,7 @@ class ServerAddress(Controller[str]):
         self._context = context
         self._enabled = bool(context.config.network.in_band) or opens_api(context.config)
         self._ips = Watched(IPS, self._on_ip, within=(context.namespace,))
-        self._slices = Watched(ENDPOINT_SLICES, _one, KUBERNETES)
+        self._slices = Watched(ENDPOINT_SLICES, always(SERVER), KUBERNETES)
         followed = (self._ips, self._slices) if self._enabled else (self._ips,)
         # There may be no such IP yet.
         super().__init__(context, TOPIC, *followed, name="API server's address", first=(SERVER,))
@@ -104,7 +104,3 @@ def ip(namespace: str, host: str, port: int) -> dict[str, Any]:
         "annotations": {labels.API_SERVER: f"[{host}]:{port}" if ":" in host else f"{host}:{port}"},
     }
     return {"metadata": metadata, "spec": {"ip": OUTER[family_of(host)]}}
-
-
-def _one(change: StoreChange) -> tuple[str]:
-    return (SERVER,)

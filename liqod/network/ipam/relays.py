@@ -16,7 +16,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
-from liqod.kube.watched import DOUBT, Watched
+from liqod.kube.watched import DOUBT, Watched, by_name
 from liqod.network.dataplane.entrances import is_named
 from liqod.network.dataplane.families import first, of_family
 from liqod.network.dataplane.names import OUTER_ADDRESS
@@ -34,16 +34,13 @@ class Relays(Controller[str]):
 
     def __init__(self, context: ClusterContext) -> None:
         self._context = context
-        self._configurations = Watched(CONFIGURATIONS, self._on_configuration)
+        self._configurations = Watched(CONFIGURATIONS, by_name)
         self._namespaces: Watched[str] = Watched(NAMESPACES, None, Selection(labels=TENANTS))
         self._ips = Watched(IPS, self._on_ip, within=(context.namespace,))
         self._joined = JoinedPeers(context.client, self._namespaces, self._configurations)
         super().__init__(
             context, TOPIC, self._namespaces, self._configurations, self._ips, name="relays"
         )
-
-    def _on_configuration(self, change: StoreChange) -> tuple[str]:
-        return (change.key[1],)
 
     def _on_ip(self, change: StoreChange) -> tuple[str, ...]:
         name = change.key[1]

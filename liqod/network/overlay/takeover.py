@@ -8,10 +8,9 @@ from functools import partial
 from typing import Any
 
 from liqod.cluster.context import ClusterContext
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.failover.role import Role
 from liqod.network.orders.overlay import LeadOverlay, ReleaseOverlay
@@ -42,8 +41,8 @@ class Takeover(Controller[str]):
     ) -> None:
         self._context, self._role, self._machine, self._holder = context, role, machine, holder
         self._client = context.client
-        self._nodes = Watched(INTERNAL_NODES, _one)
-        self._fabrics = Watched(INTERNAL_FABRICS, _one, Selection(context.namespace))
+        self._nodes = Watched(INTERNAL_NODES, always(OVERLAY))
+        self._fabrics = Watched(INTERNAL_FABRICS, always(OVERLAY), Selection(context.namespace))
         told = (role.wait_changed, machine.state.wait_changed)
         super().__init__(
             context,
@@ -52,7 +51,7 @@ class Takeover(Controller[str]):
             self._fabrics,
             name="takeover",
             first=(OVERLAY,),  # it may be the gateway already
-            tasks=[partial(self.whenever, wait, _one) for wait in told],
+            tasks=[partial(self.whenever, wait, always(OVERLAY)) for wait in told],
         )
 
     async def reconcile(self, key: str) -> float | None:
@@ -98,7 +97,3 @@ class Takeover(Controller[str]):
         self._machine.have(LeadOverlay(me, tuple(nodes.values()), overlay))
         self._machine.check()
         return None
-
-
-def _one(change: StoreChange | None = None) -> tuple[str]:
-    return (OVERLAY,)

@@ -21,7 +21,7 @@ from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure, stamped
 from liqod.kube.selection import Selection
-from liqod.kube.watched import DOUBT, Watched
+from liqod.kube.watched import DOUBT, Watched, always
 from liqod.model.view.networkfacts import ways
 from liqod.network.failover.role import Role
 from liqod.network.orders.overlay import LeadOverlay, ReleaseOverlay, RemoveOverlay
@@ -84,10 +84,12 @@ class OverlayWriter(Controller[str]):
         self._nodes = Watched(NODES, self._on_node, debounce=TOGETHER)
         self._internal = Watched(INTERNAL_NODES, self._on_internal, debounce=TOGETHER)
         self._fabrics = Watched(INTERNAL_FABRICS, self._on_fabric, Selection(context.namespace))
-        self._networks = Watched(NETWORKS, _one, within=(context.namespace,), debounce=TOGETHER)
-        self._configurations = Watched(CONFIGURATIONS, _one, debounce=TOGETHER)
-        self._servers = Watched(GATEWAY_SERVERS, _one, debounce=TOGETHER)
-        self._clients = Watched(GATEWAY_CLIENTS, _one, debounce=TOGETHER)
+        self._networks = Watched(
+            NETWORKS, always(OVERLAY), within=(context.namespace,), debounce=TOGETHER
+        )
+        self._configurations = Watched(CONFIGURATIONS, always(OVERLAY), debounce=TOGETHER)
+        self._servers = Watched(GATEWAY_SERVERS, always(OVERLAY), debounce=TOGETHER)
+        self._clients = Watched(GATEWAY_CLIENTS, always(OVERLAY), debounce=TOGETHER)
         told = (own.state.wait_changed, role.wait_changed)
         super().__init__(
             context,
@@ -96,7 +98,7 @@ class OverlayWriter(Controller[str]):
             *(self._configurations, self._servers, self._clients),
             name=OVERLAY,
             first=(OVERLAY,),  # the rest of an earlier daemon, where nothing is to be reported
-            tasks=[partial(self.whenever, wait, _one) for wait in told],
+            tasks=[partial(self.whenever, wait, always(OVERLAY)) for wait in told],
         )
 
     def _on_node(self, change: StoreChange) -> Iterator[str]:
@@ -126,7 +128,7 @@ class OverlayWriter(Controller[str]):
 
     def _look(self) -> None:
         every = self._internal.store.values(InternalNode)
-        self._machine.nodes.nodes = ways(self._live(), every, self._refused)
+        self._machine.nodes = ways(self._live(), every, self._refused)
 
     async def reconcile(self, key: str) -> float | None:
         """Write and order the desired state, or take it away."""
@@ -271,10 +273,6 @@ class OverlayWriter(Controller[str]):
         for name, why in sorted(wanted.refused.items()):
             if self._seldom.allows((name, why)):
                 log.warning("the overlay leaves out of the node %s: %s", name, why)
-
-
-def _one(change: StoreChange | None = None) -> tuple[str]:
-    return (OVERLAY,)
 
 
 def _spec(body: bytes) -> Any:

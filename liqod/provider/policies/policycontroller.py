@@ -19,10 +19,9 @@ from liqod.apimachinery.kinds import ADMISSION_POLICIES, ADMISSION_POLICY_BINDIN
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.guestpolicies import GuestPolicies
-from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.provider.policies import admission
 from liqod.telemetry.events import PoliciesChanged
 
@@ -138,8 +137,8 @@ class PolicyController(Controller[str]):
         self._context = context
         self._guest_policies = guest_policies
         # A right to read them may lack: existing lending goes on without.
-        self._policies = Watched(ADMISSION_POLICIES, _all, OURS, wait=False)
-        self._bindings = Watched(ADMISSION_POLICY_BINDINGS, _all, OURS, wait=False)
+        self._policies = Watched(ADMISSION_POLICIES, always(POLICIES), OURS, wait=False)
+        self._bindings = Watched(ADMISSION_POLICY_BINDINGS, always(POLICIES), OURS, wait=False)
         # Where there are none at all no change comes.
         super().__init__(context, "policies", self._policies, self._bindings, first=(POLICIES,))
 
@@ -182,7 +181,3 @@ class PolicyController(Controller[str]):
             log.error("%s", state.problem)
         else:
             log.info("the admission policies that hold guests are back")
-
-
-def _all(change: StoreChange) -> tuple[str]:
-    return (POLICIES,)

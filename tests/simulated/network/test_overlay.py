@@ -309,14 +309,14 @@ async def test_what_a_node_says_of_itself_changes_nothing():
 async def test_how_each_node_fares_is_known_to_those_who_show_it():
     async with two_nodes() as made, written(made) as kernel:
         await eventually(lambda: bool(kernel.plans))
-        await eventually(lambda: bool(kernel.machine.nodes.nodes))
-        (way,) = kernel.machine.nodes.nodes
+        await eventually(lambda: bool(kernel.machine.nodes))
+        (way,) = kernel.machine.nodes
         assert (way.name, way.told, way.problem) == ("two", None, "")
         said = {"type": "Applied", "status": "False", "reason": "NotApplied", "message": "no lqx"}
         dated = {**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}
         status = {"status": {"conditions": [dated]}}
         await made.client.patch(INTERNAL_NODES, "two", status, subresource="status")
-        await eventually(lambda: kernel.machine.nodes.nodes[0].problem == "no lqx")
+        await eventually(lambda: kernel.machine.nodes[0].problem == "no lqx")
 
 
 async def test_what_liqo_left_under_a_nodes_name_is_taken_over():
