@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from liqod.runtime.gather import first_of
+from liqod.runtime.gather import either, first_of
 from liqod.tunnel.dialsockets import DialSockets
 from liqod.tunnel.proxying import HttpProxy, connect
 from liqod.tunnel.tunnelsession import ConnectionFailed, TunnelSession, tuned, written
@@ -78,7 +78,8 @@ class Dialer:
             else:
                 self.why = ""
                 self._carry(session)
-                await self._over(session)
+                # Until it is over, or another is wanted beside it.
+                await either(session.closed.wait, self._hurry.wait)
                 lived = trio.current_time() - session.opened
                 # One that ends at once would end so again: both ends may have what the other
                 # one does not take.
@@ -88,17 +89,6 @@ class Dialer:
             with trio.move_on_after(pause * random.uniform(0.75, 1.25)):
                 await self._hurry.wait()
         raise AssertionError("dialling ends by cancellation only")
-
-    async def _over(self, session: TunnelSession) -> None:
-        """Until a session is over, or another is wanted beside it."""
-        async with trio.open_nursery() as nursery:
-
-            async def until(event: trio.Event) -> None:
-                await event.wait()
-                nursery.cancel_scope.cancel()
-
-            nursery.start_soon(until, session.closed)
-            nursery.start_soon(until, self._hurry)
 
     async def dial(self) -> TunnelSession:
         """A session with whichever endpoint is first to prove itself.

@@ -9,12 +9,14 @@ has named it: this process connects nowhere.
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 import trio
 
 from liqod.errors import Unreachable
+from liqod.runtime.gather import either
 from liqod.runtime.splice import PIECE, splice
 from liqod.sharedport import as_socket, received
 from liqod.tunnel.wanted import Lead
@@ -37,15 +39,9 @@ async def lead(order: Lead, caller: socket.socket, parent: trio.SocketStream) ->
         with suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError):
             server = await _answered(order, client, parent)
             if server is not None:
-                async with server, trio.open_nursery() as nursery:
-                    nursery.start_soon(_until_ended, parent, nursery.cancel_scope)
-                    with suppress(Unreachable):
-                        await splice(
-                            *(_End(client), _End(server)),
-                            idle=order.idle,
-                            lingering=order.half_idle,
-                        )
-                    nursery.cancel_scope.cancel()
+                async with server:
+                    splices = partial(_splice, order, _End(client), _End(server))
+                    await either(splices, partial(_until_ended, parent))
 
 
 class _End:
@@ -122,11 +118,15 @@ async def _server(parent: trio.SocketStream) -> trio.SocketStream | None:
     return trio.SocketStream(trio.socket.from_stdlib_socket(as_socket(files[0])))
 
 
-async def _until_ended(parent: trio.SocketStream, scope: trio.CancelScope) -> None:
-    """End a scope with the parent's connection, on which nothing more comes."""
+async def _splice(order: Lead, client: _End, server: _End) -> None:
+    with suppress(Unreachable):
+        await splice(client, server, idle=order.idle, lingering=order.half_idle)
+
+
+async def _until_ended(parent: trio.SocketStream) -> None:
+    """Wait for the end of the parent's connection, on which nothing more comes."""
     with suppress(trio.BrokenResourceError):
         await parent.receive_some(1)
-    scope.cancel()
 
 
 def _place(target: str) -> tuple[str, int] | None:

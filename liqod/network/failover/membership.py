@@ -41,6 +41,7 @@ from liqod.network.orders.candidacy import (
 )
 from liqod.network.overlay import members
 from liqod.network.ownaddresses import own_addresses
+from liqod.runtime.gather import either
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import Failure, Supervision
@@ -127,10 +128,7 @@ class Membership:
     async def _leave(self) -> None:
         """End: a gateway whose Node is cordoned, as one that is drained, lets the Lease go."""
         self._send(LetGo())
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._serve)
-            await self._released.wait()
-            nursery.cancel_scope.cancel()
+        await either(self._serve, self._released.wait)
 
     def _on_cordons(self, names: frozenset[str]) -> None:
         self._cordoned = names

@@ -7,12 +7,14 @@ pass, without the firewall mark of tunnels, which neither of the two may take of
 """
 
 from contextlib import suppress
+from functools import partial
 
 import trio
 
 from liqod.errors import NetworkError
 from liqod.network.machine.machinesocket import deny
 from liqod.plugins.network.machineprocess import MachineProcess
+from liqod.runtime.gather import either
 from liqod.sharedport import (
     HANDED,
     MOST_HANDED,
@@ -39,22 +41,21 @@ async def serve(
     except (NetworkError, OSError) as error:
         await deny(daemon, f"TCP port {port}: {getattr(error, 'strerror', None) or error}")
         return
-    async with tunnels, trio.open_nursery() as nursery:
-        nursery.start_soon(_pass_on, tunnels, daemon, nursery.cancel_scope)
+
+    async def wanted() -> None:
         with suppress(trio.BrokenResourceError):
             await daemon.receive_some(1)
-        nursery.cancel_scope.cancel()
+
+    async with tunnels:
+        await either(partial(_pass_on, tunnels, daemon), wanted)
 
 
-async def _pass_on(
-    tunnels: trio.SocketStream, daemon: trio.SocketStream, scope: trio.CancelScope
-) -> None:
+async def _pass_on(tunnels: trio.SocketStream, daemon: trio.SocketStream) -> None:
     """Pass connections and reports on, until either end is gone."""
     with suppress(OSError, trio.BrokenResourceError):
         await daemon.send_all(HANDED)
         while await _pass_one(tunnels, daemon):
             pass
-    scope.cancel()
 
 
 async def _pass_one(tunnels: trio.SocketStream, daemon: trio.SocketStream) -> bool:

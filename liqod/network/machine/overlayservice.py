@@ -12,7 +12,6 @@ import trio
 
 from liqod.errors import LiqodError, NetworkError
 from liqod.network.dataplane import overlaychecks, overlayplan
-from liqod.network.machine.attending import attend
 from liqod.network.orders.overlay import (
     LeadOverlay,
     OverlayOrder,
@@ -28,9 +27,12 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
+from liqod.runtime.supervise import walled
 
 RETRIES: Final = Backoff(first=0.5, last=30.0)
 """Seconds between tries of a change that the kernel refuses."""
+
+WATCH: Final = "the watch of this machine's network"
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +77,7 @@ class OverlayService:
         """Keep it until cancelled, which ends nothing."""
         await self._ordered.wait()  # most machines have no overlay, and some no right to observe it
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(attend, self._kernel)
+            nursery.start_soon(walled, WATCH, self._kernel.run)
             nursery.start_soon(self._follow_disturbances)
             nursery.start_soon(self._answer)
             failures = 0

@@ -17,7 +17,7 @@ from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, Look, take_down
 from liqod.network.machine import orderchecks
-from liqod.network.machine.attending import attend
+from liqod.network.machine.overlayservice import WATCH
 from liqod.network.machine.peertunnel import PeerTunnel
 from liqod.network.orders.tunnels import (
     EndTunnel,
@@ -220,7 +220,7 @@ class TunnelService:
             await self._host.wait_changed()
             host = await self._known()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(attend, host.datapath)
+            nursery.start_soon(walled, WATCH, host.datapath.run)
             if host.watch is not None:
                 nursery.start_soon(walled, "the tunnels' process", host.watch)
         raise AssertionError("a machine is observed until cancelled")

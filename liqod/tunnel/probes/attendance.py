@@ -8,6 +8,7 @@ from typing import Final, NoReturn, get_args
 
 import trio
 
+from liqod.runtime.gather import either
 from liqod.sharedport import as_socket, received
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.probes import orders
@@ -41,11 +42,7 @@ class ProbeAttendance:
 
     async def run(self) -> None:
         """Probe until the parent's connection ends. Raises ValueError: it sends nonsense."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._send)
-            nursery.start_soon(self._prober.run)
-            await self._receive()
-            nursery.cancel_scope.cancel()
+        await either(self._send, self._prober.run, self._receive)
 
     async def probes(self) -> socket.socket:
         """As :meth:`.prober.ProbeSockets.probes`."""

@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import Final, NoReturn, Protocol
 
@@ -23,6 +24,7 @@ import trio
 from liqod.errors import LiqodError
 from liqod.model.network.liveness import DEADLINE, STALL, Liveness
 from liqod.model.network.ranges import ClusterCidrs
+from liqod.runtime.gather import either
 from liqod.runtime.tokenbucket import TokenBucket
 from liqod.tunnel.probes.echoes import TOKEN
 from liqod.tunnel.probes.messages import (
@@ -132,11 +134,8 @@ class PeerProber:
                 await trio.sleep(1.0)
                 continue
             with sock:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(self._receive, sock)
-                    nursery.start_soon(self._ping_kernel)
-                    await self._send(sock)
-                    nursery.cancel_scope.cancel()
+                receive, send = partial(self._receive, sock), partial(self._send, sock)
+                await either(receive, self._ping_kernel, send)
 
     async def _open(self) -> trio.socket.SocketType:
         self._opened = trio.current_time()
@@ -193,11 +192,10 @@ class PeerProber:
             try:
                 asking = await self._sockets.echoes()
                 try:
-                    async with trio.open_nursery() as nursery:
-                        self._kernel = Liveness(trio.current_time())
-                        nursery.start_soon(self._receive_echoes, asking, self._kernel)
-                        await self._send_to_the_kernel(asking, self._kernel)
-                        nursery.cancel_scope.cancel()
+                    self._kernel = Liveness(trio.current_time())
+                    known = (asking, self._kernel)
+                    receive = partial(self._receive_echoes, *known)
+                    await either(receive, partial(self._send_to_the_kernel, *known))
                 finally:
                     asking.close()
             except (LiqodError, OSError) as error:
