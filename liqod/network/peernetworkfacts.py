@@ -9,16 +9,15 @@ from typing import Any, Final
 
 import msgspec
 
+from liqod.model.network.pathfigures import PathFigures
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.figures import span
 from liqod.model.view.networkfacts import NetworkFacts, PodTrip, TransitFacts
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.orders.tunnels import Gateway, PodsTrip, TunnelFigures
+from liqod.network.orders.tunnels import PodsTrip, TunnelFigures
 
 NOT_YET: Final = "there is no gateway of this cluster's for it yet"
 OLDER: Final = "liqod node on the gateway's machine is older than transit: upgrade it"
-OWN: Final = ("alive", "seen_as", "trip", "transit")
-"""Fields of the figures that the facts do not have."""
 
 
 def facts(
@@ -35,10 +34,6 @@ def facts(
     gateway = ends.gateway
     if problem or gateway is None or ranges is None or ends.waits:
         return NetworkFacts(problem=problem, waits=ends.waits or waits or NOT_YET)
-    return _of_gateway(gateway, ranges)
-
-
-def _of_gateway(gateway: Gateway, ranges: PeerRanges) -> NetworkFacts:
     pairs = (
         *zip(ranges.peer.pod, ranges.seen.pod, strict=False),
         *zip(ranges.peer.external, ranges.seen.external, strict=False),
@@ -69,7 +64,7 @@ def measured(
         return found
     own = (*ranges.own.pod, *ranges.own.external)
     fields: dict[str, Any] = {
-        name: getattr(figures, name) for name in figures.__struct_fields__ if name not in OWN
+        name: getattr(figures, name) for name in PathFigures.__struct_fields__
     }
     signs = () if figures.alive else ("heard", "echo")
     for name in ("arrived", "handshake", *signs):

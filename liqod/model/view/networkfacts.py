@@ -12,6 +12,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model.network import podpath
+from liqod.model.network.pathfigures import PathFigures
 from liqod.model.objects import conditions
 from liqod.model.view.figures import counted, measured
 from liqod.resources import Configuration
@@ -89,8 +90,8 @@ QUIET: Final = 30.0
 """Seconds for which a working tunnel may receive nothing: one sends something every 25 s."""
 
 
-class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The facts about the network of one peer.
+class NetworkFacts(PathFigures, frozen=True, kw_only=True, omit_defaults=True):
+    """The facts about the network of one peer, those that are measured beside those of its objects.
 
     Attributes:
         problem: the missing right or program for joining networks; empty for none.
@@ -104,46 +105,16 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         aliases: ranges of the peer's and their local aliases, such as
             ``10.244.0.0/16 as 10.71.0.0/16``.
         backend: name of the tunnel's backend.
-        encrypted: whether it encrypts.
         side: ``server`` or ``client``.
-        path: kernel, userspace, websocket …; with the name of the cluster that passes packets on,
-            where one does, such as ``userspace, relayed by hub``.
         api: the path to the peer's API server, ``direct`` or ``in-band``; empty where no request
             is sent.
         candidates: possible endpoints of the other gateway, the preferred one first.
-        endpoint: its present endpoint; empty where that is unknown.
         port: at which this side listens; 0 where it does not.
-        transport: ``UDP`` or ``TCP``.
-        device: the reason why there is no tunnel on this machine (its process, its interface);
-            empty where there is one.
-        underlay: the error of sending to the other gateway; empty for none.
-        heard: seconds since the last packet of the other gateway; None: none yet.
-        arrived: seconds since datagrams came to this machine that may be the other gateway's and
-            were not good, as with a wrong key; None where none did, or that is not checked.
-        received: bytes from it.
-        sent: bytes to it.
-        handshake: seconds since keys were last agreed on; None: never, or not applicable.
-        echo: seconds since the last probe through the tunnel came back; None: none yet.
-        rtt: seconds it took.
-        loss: part of the last hundred probes that were lost; None: unknown.
         mtu: of the tunnel, in bytes.
-        passes: size of the largest packet that has come back; None: not tried yet.
-        missing: links, addresses, routes and rules that this machine lacks, or that another program
-            removes again and again, as text.
-        translation: the same of the packet filter's tables.
-        mended: links, addresses, routes and rules that were put back within the last minute, as
-            text.
-        translated: the same of the packet filter's tables.
         gateway: name of the node with the active gateway.
         standbys: names of the others that could be.
         nodes: the paths of the other nodes.
-        spoofed: packets dropped since their source was not the peer's.
-        strangers: packets dropped since their destination is not to be reached.
-        flooded: packets dropped since there were too many for the gateway itself.
-        guards: chains of this machine's own that drop forwarded packets, unless a rule of theirs
-            accepts them, such as ``ip filter FORWARD``.
         pods: the newest trip from pod to pod; None: none yet.
-        untried: the reason why there is none, a clause; empty where one is under way.
         transit: its pods' paths to endpoints at other peers, for each that the configuration
             allows.
     """
@@ -151,45 +122,21 @@ class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     problem: str = ""
     waits: str = ""
     configured: bool = False
-    gateways: dict[str, bool] = {}
+    gateways: dict[str, bool] = msgspec.field(default_factory=dict)
     stands: bool | None = None
     why: str = ""
     own: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     backend: str = ""
-    encrypted: bool = True
     side: str = ""
-    path: str = ""
     api: str = ""
     candidates: tuple[str, ...] = ()
-    endpoint: str = ""
     port: int = 0
-    transport: str = "UDP"
-    device: str = ""
-    underlay: str = ""
-    heard: float | None = None
-    arrived: float | None = None
-    received: int = 0
-    sent: int = 0
-    handshake: float | None = None
-    echo: float | None = None
-    rtt: float | None = None
-    loss: float | None = None
     mtu: int = 0
-    passes: int | None = None
-    missing: tuple[str, ...] = ()
-    translation: tuple[str, ...] = ()
-    mended: tuple[str, ...] = ()
-    translated: tuple[str, ...] = ()
     gateway: str = ""
     standbys: tuple[str, ...] = ()
     nodes: tuple[NodeWay, ...] = ()
-    spoofed: int = 0
-    strangers: int = 0
-    flooded: int = 0
-    guards: tuple[str, ...] = ()
     pods: PodTrip | None = None
-    untried: str = ""
     transit: tuple[TransitFacts, ...] = ()
 
     @property

@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from liqod.model.network.pathfigures import PathFigures
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.network.dataplane.names import Side
@@ -318,11 +319,8 @@ class TransitFigures(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class TunnelFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TunnelFigures(PathFigures, frozen=True, kw_only=True, omit_defaults=True):
     """The measured part of the facts about one peer's network, with ages at the time it is sent.
-
-    All fields but those below are as those of
-    :class:`liqod.model.view.networkfacts.NetworkFacts`.
 
     Attributes:
         alive: whether probes are answered: the last sign of life is of just now.
@@ -333,31 +331,7 @@ class TunnelFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
     alive: bool = False
     seen_as: tuple[str, ...] = ()
-    encrypted: bool = True
-    transport: str = "UDP"
-    path: str = ""
-    endpoint: str = ""
-    device: str = ""
-    underlay: str = ""
-    heard: float | None = None
-    arrived: float | None = None
-    received: int = 0
-    sent: int = 0
-    handshake: float | None = None
-    echo: float | None = None
-    rtt: float | None = None
-    loss: float | None = None
-    passes: int | None = None
-    missing: tuple[str, ...] = ()
-    translation: tuple[str, ...] = ()
-    mended: tuple[str, ...] = ()
-    translated: tuple[str, ...] = ()
-    spoofed: int = 0
-    strangers: int = 0
-    flooded: int = 0
-    guards: tuple[str, ...] = ()
     trip: PodsTrip | None = None
-    untried: str = ""
     transit: tuple[TransitFigures, ...] = ()
 
 
