@@ -13,21 +13,20 @@ from math import inf
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 import trio
 
 from liqod.errors import ConfigError, NetworkError
 from liqod.identity.noiseprobe import probe_keys
 from liqod.identity.tunnelkeys import TunnelKeys
-from liqod.model.network import environment
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network import device, processes, rtnetlink, uapi, websocket, wgnetlink
+from liqod.plugins.network import device, processes, rtnetlink, uapi, wgnetlink
 from liqod.plugins.network.asking import Asking
 from liqod.plugins.network.device import Change, PeerChange, WireGuardDevice, WireGuardPeer
 from liqod.plugins.network.endpointselection import EndpointResolver, EndpointStep, Race, ranked
 from liqod.plugins.network.fallback import WebsocketFallback
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.processrights import NET_ADMIN, is_device, may
+from liqod.plugins.network.websocket import WebsocketSettings
 from liqod.plugins.providers import (
     Place,
     TunnelProvider,
@@ -51,25 +50,16 @@ FIRM, FIRM_LOOKS, FIRM_PAUSE = 8, 50, 0.02
 Engine = Literal["kernel", "userspace"]
 
 
-class WireGuardSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The plugin's table of the configuration.
+class WireGuardSettings(WebsocketSettings, frozen=True, forbid_unknown_fields=True):
+    """The plugin's table of the configuration: also that of the websocket where no UDP passes.
 
     Attributes:
         kernel: whether the kernel's is used where there is one.
         program: path of a userspace WireGuard, instead of those on ``PATH``.
-        proxy, proxy_ca: as those of ``websocket``, for where no UDP passes.
     """
 
     kernel: bool = True
     program: str = ""
-    proxy: str = ""
-    proxy_ca: str = ""
-
-    def __post_init__(self) -> None:
-        if self.proxy not in ("", environment.NONE):
-            problem = environment.problem(self.proxy)
-            if problem is not None:
-                raise ValueError(f"proxy: {problem}")
 
 
 class WireGuardTunnel:
@@ -100,8 +90,7 @@ class WireGuardTunnel:
         self._kernel_has = kernel_has
         self._race, self._names = Race(), EndpointResolver()
         self._keys: tuple[TunnelSpec, TunnelKeys] | None = None
-        how = websocket.WebsocketSettings(proxy=settings.proxy, proxy_ca=settings.proxy_ca)
-        self._fallback = WebsocketFallback(how, services, place)
+        self._fallback = WebsocketFallback(settings, services, place)
 
     async def problem(self) -> str | None:
         """As :meth:`liqod.plugins.providers.Tunnel.problem`."""
