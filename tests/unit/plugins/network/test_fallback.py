@@ -3,7 +3,6 @@
 import logging
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,6 +19,7 @@ from liqod.plugins.network.rtnetlink import Link
 from liqod.plugins.network.websocket import WebsocketSettings, WebsocketTunnel
 from liqod.plugins.network.websocketprogram import TunnelProcess
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
+from tests.unit.plugins.network.machines import Here
 
 SPEC = TunnelSpec(
     side="server",
@@ -27,13 +27,6 @@ SPEC = TunnelSpec(
     public_key=bytes(32),
     peer_public_key=bytes(range(32)),
 )
-
-
-class Host:
-    """No machine: functions are called where they stand."""
-
-    async def within(self, namespace: str, function: Any, /) -> Any:
-        return function()
 
 
 class Udp:
@@ -154,7 +147,7 @@ def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> WebsocketFallback:
     """One on no machine."""
     monkeypatch.setattr(rtnetlink, "find", lambda name: None)
     monkeypatch.setattr(redirect, "target", lambda name, hook: None)
-    services = TunnelServices(cluster_id="rome", host=Host(), folder=str(tmp_path))
+    services = TunnelServices(cluster_id="rome", host=Here(), folder=str(tmp_path))
     return WebsocketFallback(WebsocketSettings(), services, Place(interface="lqt0", namespace=""))
 
 

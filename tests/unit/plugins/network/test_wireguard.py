@@ -1,7 +1,6 @@
 """The choice of a WireGuard, and the problem that is reported of a machine without one."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from liqod.plugins.network.wireguard import WIREGUARD, WireGuardSettings, WireGu
 from liqod.plugins.providers import Place, TunnelServices, TunnelSpec
 from liqod.runtime.unixpeer import UnixPeer
 from tests.kube_cases import until
+from tests.unit.plugins.network.machines import Here
 
 PLACE = Place(interface="lqt0", namespace="liqod-0")
 SPEC = TunnelSpec(
@@ -30,15 +30,8 @@ NOWHERE = Path("/nowhere")
 """A folder that is not there."""
 
 
-class Host:
-    """No machine: functions are called where they stand."""
-
-    async def within(self, namespace: str, function: Callable[[], Any], /) -> Any:
-        return function()
-
-
 def tunnel(*, kernel: bool = False, **settings: Any) -> WireGuardTunnel:
-    services = TunnelServices(cluster_id="rome", host=Host(), folder=str(NOWHERE))
+    services = TunnelServices(cluster_id="rome", host=Here(), folder=str(NOWHERE))
     return WireGuardTunnel(
         *(WireGuardSettings(**settings), services, PLACE),
         kernel_has=lambda: kernel,
@@ -133,7 +126,7 @@ async def test_the_kernels_is_made_moved_and_configured(monkeypatch: pytest.Monk
     monkeypatch.setattr(wgnetlink, "write", write)
     made = WireGuardTunnel(
         WireGuardSettings(),
-        TunnelServices(cluster_id="rome", host=Host(), folder=str(NOWHERE)),
+        TunnelServices(cluster_id="rome", host=Here(), folder=str(NOWHERE)),
         Place(interface="lqt0", namespace="tmp"),
         kernel_has=lambda: True,
         sockets=NOWHERE,
