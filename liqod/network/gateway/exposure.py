@@ -111,16 +111,13 @@ def service(
     """
     asked = server.spec.endpoint
     assert asked is not None
-    made: Json = {"name": "tunnel", "port": gateway.port, "targetPort": gateway.port}
-    made["protocol"] = gateway.transport
+    ports = [{**each, "targetPort": each["port"]} for each in _ports(gateway)]
     given = asked.node_port or (node_port(live) if allots_port(server) else 0)
     if given:
-        made["nodePort"] = given
-    spec: Json = {"type": asked.service_type, "ports": [made]}
-    if gateway.websocket and asked.service_type == "LoadBalancer":
-        # Of the types it is the one that leads to a port as low as that.
-        also = {"name": "websocket", "port": gateway.websocket, "targetPort": gateway.websocket}
-        spec["ports"].append({**also, "protocol": "TCP"})
+        ports[0]["nodePort"] = given
+    # Of the types LoadBalancer is the one that leads to a port as low as a websocket's.
+    through = ports if asked.service_type == "LoadBalancer" else ports[:1]
+    spec: Json = {"type": asked.service_type, "ports": through}
     if asked.service_type == "LoadBalancer" and asked.load_balancer_ip:
         spec["loadBalancerIP"] = asked.load_balancer_ip
     metadata = _metadata(peer, namespace, gateway)
@@ -143,17 +140,16 @@ def endpoint_slice(peer: str, namespace: str, gateway: Gateway, address: str) ->
         "metadata": metadata,
         "addressType": family(address),
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
-        "ports": [
-            {"name": "tunnel", "port": gateway.port, "protocol": gateway.transport},
-            *_also(gateway),
-        ],
+        "ports": _ports(gateway),
     }
 
 
-def _also(gateway: Gateway) -> list[Json]:
-    if not gateway.websocket:
-        return []
-    return [{"name": "websocket", "port": gateway.websocket, "protocol": "TCP"}]
+def _ports(gateway: Gateway) -> list[Json]:
+    ports: list[Json] = [
+        {"name": "tunnel", "port": gateway.port, "protocol": gateway.transport},
+        {"name": "websocket", "port": gateway.websocket, "protocol": "TCP"},
+    ]
+    return ports if gateway.websocket else ports[:1]
 
 
 def _metadata(peer: str, namespace: str, gateway: Gateway) -> Json:
