@@ -16,14 +16,13 @@ from liqod.kube.cache.informers import Informers
 from liqod.kube.client import Client
 from liqod.kube.controller import report_failures
 from liqod.kube.credentials.credentials import from_kubeconfig
-from liqod.network.dataplane.values import Namespace
 from liqod.network.overlay.agent import NodeAgent
-from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.overlay.ping import PingResult
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import condition, eventually
 from tests.simulated.prepared import installed
+from tests.unit.network.kernels import NotedKernel
 
 SPEC: dict[str, Any] = {
     "cluster": "rome",
@@ -34,28 +33,16 @@ SPEC: dict[str, Any] = {
 }
 
 
-class Noting(NodeKernel):
-    """A kernel that records its calls."""
+class Noting(NotedKernel):
+    """A node's kernel, with a path to the gateway."""
+
+    remover = ""
 
     def __init__(self) -> None:
         super().__init__()
-        self.plans: list[Namespace] = []
-        self.removed = 0
-        self.refuses = ""
         self.heard: Callable[[PingResult], None] | None = None
         self.counts = {"forged": 0}
         self.blind = False
-
-    async def apply(self, cluster: str, plan: Namespace) -> list[str]:
-        if self.refuses:
-            raise NetworkError(self.refuses)
-        self.plans.append(plan)
-        return []
-
-    async def remove(self, cluster: str = "") -> list[str]:
-        assert not cluster
-        self.removed += 1
-        return []
 
     async def ping(self, address: str, heard: Callable[[PingResult], None]) -> NoReturn:
         self.heard = heard

@@ -2,14 +2,12 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, NoReturn
+from typing import Any
 
 import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NODES
-from liqod.errors import NetworkError
-from liqod.network.dataplane.values import Namespace
 from liqod.network.failover.role import Role
 from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.orders.candidacy import GatewayState
@@ -25,6 +23,7 @@ from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
 from tests.simulated.addressed import MILAN, Rome, node, rome
 from tests.simulated.borrower import eventually
+from tests.unit.network.kernels import NotedKernel
 
 FABRICS = (INTERNAL_FABRICS, "gateway", "liqo")
 
@@ -34,36 +33,12 @@ def machine_at(*addresses: str) -> RemoteMachine:
     return RemoteMachine(lambda order: None, facts=MachineFacts(addresses=addresses))
 
 
-class Noting(NodeKernel):
-    """A kernel that records its calls."""
+class Noting(NotedKernel):
+    """A node's kernel, and the machine that it is of."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.plans: list[Namespace] = []
-        self.removed = 0
-        self.refuses = ""
         self.machine = machine_at()
-
-    async def run(
-        self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-    ) -> NoReturn:
-        await trio.sleep_forever()
-
-    async def apply(self, cluster: str, plan: Namespace) -> list[str]:
-        assert cluster == "rome"
-        if self.refuses:
-            raise NetworkError(self.refuses)
-        self.plans.append(plan)
-        return []
-
-    async def remove(self, cluster: str = "") -> list[str]:
-        assert cluster == "rome"
-        self.removed += 1
-        return []
-
-    async def mtu(self, address: str) -> int:
-        assert address == "192.168.1.10"
-        return 1500
 
 
 @asynccontextmanager
