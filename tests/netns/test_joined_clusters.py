@@ -5,7 +5,6 @@ The API servers are embedded; all else is as in a daemon.
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
 import secrets
 import shutil
@@ -45,6 +44,7 @@ from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from tests.netns.flows import flowing
 from tests.netns.lab import Lab, Pod, ping, run
 from tests.netns.nodeprogram import NodeProgram
+from tests.simulated.addressed import pod_alias
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Dial, Member, members
 from tests.simulated.network.test_networking import join
@@ -87,12 +87,7 @@ class Site:
 
     async def alias(self, last: int) -> str:
         """The address under which a pod of the peer's is seen here."""
-        place = ids.tenant_namespace(self.names.peer_id)
-        get = self.member.admin.get
-        found = await get(CONFIGURATIONS, self.names.peer_id, place, decode=Configuration)
-        assert found.status.remote is not None
-        seen = ipaddress.ip_network(found.status.remote.cidr.pod[0])
-        return str(seen[last])
+        return await pod_alias(self.member.admin, self.names.peer_id, last)
 
     def left(self) -> str:
         """Returns the peer's namespace, links, routes and tables on this machine."""

@@ -9,23 +9,21 @@ import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 import trio
 
-from liqod.model import ids
 from liqod.network.dataplane.names import ALIASES_TABLE, PeerNames
 from liqod.network.hostcapabilities import FOLDER
 from liqod.plugins.network import processes, uapi
-from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.flows import LATE, flowing
 from tests.netns.lab import Lab, run
 from tests.netns.nodeprogram import NodeProgram
 from tests.netns.test_floods import has_ranges
 from tests.netns.test_joined_clusters import Site, known_path, part, two
 from tests.netns.test_package import nodes, settings
+from tests.simulated.addressed import pod_alias
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 from tests.simulated.processes import Site as Service
@@ -178,10 +176,7 @@ async def test_both_programs_as_processes_join_two_clusters_and_a_killed_daemon_
                 await eventually(partial(has_ranges, site))
             user = await milan.user_for(rome.name)
             await rome.liqod("peer", "--remote-kubeconfig", str(user))
-            place = ids.tenant_namespace(rome.name)
-            found = await milan.admin.get(CONFIGURATIONS, rome.name, place, decode=Configuration)
-            assert found.status.remote is not None
-            alias = str(ip_network(found.status.remote.cidr.pod[0])[5])
+            alias = await pod_alias(milan.admin, rome.name, 5)
             async with flowing(pods[1], alias) as flow:
                 began = time.monotonic()
                 rome.daemon.kill()

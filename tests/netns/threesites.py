@@ -12,20 +12,18 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
-from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
 
 import trio
 
-from liqod.model import ids
 from liqod.network.dataplane.names import ALIASES_TABLE, PeerNames
 from liqod.network.hostcapabilities import FOLDER
 from liqod.plugins.network import processes, uapi
-from liqod.resources import CONFIGURATIONS, Configuration
 from tests.netns.lab import Cluster, Lab, Pod, run
 from tests.netns.nodeprogram import NodeProgram
 from tests.netns.test_floods import has_ranges
+from tests.simulated.addressed import pod_alias
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, sites
 from tests.testbed.netns import doorway
@@ -108,10 +106,7 @@ class Machine:
 
     async def alias(self, peer: str, last: int) -> str:
         """The address under which a pod of a peer's is seen here."""
-        place = ids.tenant_namespace(peer)
-        found = await self.site.admin.get(CONFIGURATIONS, peer, place, decode=Configuration)
-        assert found.status.remote is not None
-        return str(ip_network(found.status.remote.cidr.pod[0])[last])
+        return await pod_alias(self.site.admin, peer, last)
 
     def said(self) -> str:
         """The ends of its logs."""

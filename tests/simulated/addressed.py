@@ -3,6 +3,7 @@ Configurations and IPs as a test makes them and sees them answered."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import ip_network
 from typing import Any
 
 import trio
@@ -16,8 +17,9 @@ from liqod.cluster.tenancy import tenant_namespace
 from liqod.install import daemonkubeconfig
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.model import ids
 from liqod.network import ipam
-from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
+from liqod.resources import CONFIGURATIONS, IPS, NETWORKS, Configuration
 from liqod.telemetry.events import KeyFailed
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
@@ -32,6 +34,14 @@ pools = ["10.64.0.0/13", "fd00:64::/40"]
 reserved = ["10.65.0.0/16"]
 lendable = ["192.168.7.0/24"]
 """
+
+
+async def pod_alias(client: Client, peer: str, last: int) -> str:
+    """The address of a joined peer's pod as it is seen here, by its place in the peer's range."""
+    place = ids.tenant_namespace(peer)
+    found = await client.get(CONFIGURATIONS, peer, place, decode=Configuration)
+    assert found.status.remote is not None
+    return str(ip_network(found.status.remote.cidr.pod[0])[last])
 
 
 class Rome:
