@@ -13,11 +13,10 @@ from pathlib import Path
 import trio
 
 from liqod.network.failover.role import Role
-from liqod.network.machine.machineserver import MachineServer
-from liqod.network.machine.machineservice import MachineService
+from liqod.network.gatewayhost import nowhere
+from liqod.network.machine.machineside import MachineSide
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket
 from liqod.network.orders.greeting import CALLS, SOCKET
-from liqod.network.orders.messages import Order
 from liqod.sharedport import HANDED
 
 CLUSTER = "rome"
@@ -31,15 +30,10 @@ async def agree(daemon: trio.SocketStream) -> None:
 
 async def main(folder: Path, account: DaemonAccount) -> None:
     """Serves until its input ends."""
-
-    def receive(order: Order) -> None:
-        service.receive(order)
-
-    server = MachineServer(CLUSTER, receive)
-    service = MachineService(CLUSTER, Role(), server.send)
+    side = MachineSide(lambda cluster: nowhere, Role())
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(service.run)
-        faces = {SOCKET: server.serve, CALLS: agree}
+        nursery.start_soon(side.run)
+        faces = {SOCKET: side.serve, CALLS: agree}
         await nursery.start(MachineSocket(folder, account, faces).run)
         print("ready", flush=True)
         while await trio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):

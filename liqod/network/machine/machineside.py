@@ -6,20 +6,42 @@ machine has become the gateway meanwhile it ends its tunnels.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Final, NoReturn
+from functools import partial
+from typing import Final, NamedTuple, NoReturn
 
 import trio
 
+from liqod.network.dataplane.kernel import namespaces
+from liqod.network.failover.fence import Fence
 from liqod.network.failover.role import UNKNOWN, Role
 from liqod.network.gatewayhost import Look
+from liqod.network.machine.candidateservice import CandidateService
 from liqod.network.machine.machineserver import MachineServer
-from liqod.network.machine.machineservice import MachineService
 from liqod.network.machine.orderchecks import ReservedAddresses
+from liqod.network.machine.overlayservice import OverlayService
+from liqod.network.machine.tunnelservice import TunnelService
+from liqod.network.orders.candidacy import Candidacy, LeaseAnswer, LeaseFound, LetGo
 from liqod.network.orders.messages import Order
-from liqod.network.orders.tunnels import BackendTrouble, BackendTroubles
+from liqod.network.orders.overlay import (
+    LeadOverlay,
+    ReadUplink,
+    ReleaseOverlay,
+    RemoveOverlay,
+)
+from liqod.network.orders.tunnels import BackendTrouble, BackendTroubles, ReadMachine
+from liqod.network.overlay.kernel import NodeKernel
+from liqod.runtime.supervise import walled
 
 TROUBLES_EVERY: Final = 5.0
 """Seconds between looks for faults of backends."""
+
+
+class _Services(NamedTuple):
+    """The parts that keep what is ordered, also while no daemon is connected."""
+
+    candidates: CandidateService
+    overlay: OverlayService
+    tunnels: TunnelService
 
 
 class MachineSide:
@@ -43,7 +65,7 @@ class MachineSide:
         self._equip, self._troubles, self._node = equip, troubles, node
         self._role = role if role is not None else Role(UNKNOWN, others=True)
         self._server = MachineServer("", self._receive)
-        self._service: MachineService | None = None
+        self._services: _Services | None = None
         self._begun = trio.Event()
         self._elsewhere = False
         self._reserved = ReservedAddresses()
@@ -56,7 +78,7 @@ class MachineSide:
     @property
     def ordered(self) -> bool:
         """True if a daemon has ordered something of this program."""
-        return self._service is not None
+        return self._services is not None
 
     async def serve(self, stream: trio.abc.Stream) -> None:
         """Serve one connection until it ends, for whatever reason; nothing else ends with it."""
@@ -77,8 +99,8 @@ class MachineSide:
     def reserve(self, reserved: ReservedAddresses) -> None:
         """Have no tunnel that would take these addresses, whatever a daemon orders."""
         self._reserved = reserved
-        if self._service is not None:
-            self._service.reserve(reserved)
+        if self._services is not None:
+            self._services.tunnels.reserve(reserved)
 
     def _stand_back(self) -> None:
         """Give up what a daemon has ordered that is gone, and whose successor is elsewhere.
@@ -87,15 +109,19 @@ class MachineSide:
         daemon that is there gives them up itself, and among candidates the election decides.
         """
         gone = self._elsewhere and not self._server.connected and not self._role.others
-        if gone and self._service is not None:
-            self._service.end_all()
+        if gone and self._services is not None:
+            self._services.tunnels.end_all()
+            self._services.overlay.receive(ReleaseOverlay())
 
     async def run(self) -> NoReturn:
         """Keep what is ordered until cancelled, which ends nothing."""
         await self._begun.wait()
-        assert self._service is not None
+        assert self._services is not None
+        candidates, overlay, tunnels = self._services
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._service.run)
+            nursery.start_soon(walled, "the election of the gateway", candidates.run)
+            nursery.start_soon(walled, "the machine's overlay", overlay.run)
+            nursery.start_soon(walled, "the networks of peers", tunnels.run)
             nursery.start_soon(self._tell_troubles)
         raise AssertionError("the machine's side ends by cancellation only")
 
@@ -110,10 +136,27 @@ class MachineSide:
             await trio.sleep(TROUBLES_EVERY)
 
     def _receive(self, order: Order) -> None:
-        if self._service is None:
-            cluster = self._server.cluster
-            known = (cluster, self._role, self._server.send, self._equip(cluster))
-            self._service = MachineService(*known, node=self._node)
-            self._service.reserve(self._reserved)
-            self._begun.set()
-        self._service.receive(order)
+        if self._services is None:
+            self._services = self._begin(self._server.cluster)
+        candidates, overlay, tunnels = self._services
+        match order:
+            case Candidacy() | LeaseFound() | LeaseAnswer() | LetGo():
+                candidates.receive(order)
+            case LeadOverlay() | RemoveOverlay() | ReleaseOverlay() | ReadUplink():
+                overlay.receive(order)
+            case _:
+                if isinstance(order, ReadMachine) and not order.around.others:
+                    candidates.retire()
+                tunnels.receive(order)
+
+    def _begin(self, cluster: str) -> _Services:
+        node, role, send = self._node, self._role, self._server.send
+        inside = partial(namespaces.inside, node)
+        tunnels = TunnelService(cluster, role, send, self._equip(cluster))
+        tunnels.reserve(self._reserved)
+        self._begun.set()
+        return _Services(
+            CandidateService(Fence(cluster, node), role, send, inside=inside),
+            OverlayService(cluster, NodeKernel(node), send),
+            tunnels,
+        )
