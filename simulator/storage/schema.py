@@ -8,6 +8,7 @@ Does what ``apiextensions-apiserver`` does for types, ``required``, ``enum``, bo
 
 import re
 from copy import deepcopy
+from functools import cache
 from typing import Any
 
 from simulator.wire.failures import Cause, required, wrong
@@ -16,6 +17,9 @@ Json = dict[str, Any]
 Schema = dict[str, Any]
 
 _ENVELOPE = {"apiVersion", "kind", "metadata"}
+_NESTED = (dict, list)
+_compiled = cache(re.compile)
+"""Without a look into re's own cache for each of the thousands of values that a map can have."""
 
 
 def prune(value: Any, schema: Schema, *, root: bool = True, path: str = "") -> list[str]:
@@ -24,7 +28,8 @@ def prune(value: Any, schema: Schema, *, root: bool = True, path: str = "") -> l
     if isinstance(value, list):
         items = schema.get("items") or {}
         for index, each in enumerate(value):
-            removed += prune(each, items, root=False, path=f"{path}[{index}]")
+            if isinstance(each, _NESTED):
+                removed += prune(each, items, root=False, path=f"{path}[{index}]")
         return removed
     if not isinstance(value, dict):
         return removed
@@ -32,17 +37,17 @@ def prune(value: Any, schema: Schema, *, root: bool = True, path: str = "") -> l
     properties = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     preserve = schema.get("x-kubernetes-preserve-unknown-fields") or extra is True
-    for key in list(value):
-        inner = f"{path}.{key}" if path else key
+    for key, each in list(value.items()):
         if embedded and key in _ENVELOPE:
             continue
-        if key in properties:
-            removed += prune(value[key], properties[key], root=False, path=inner)
-        elif isinstance(extra, dict):
-            removed += prune(value[key], extra, root=False, path=inner)
+        inner = properties.get(key, extra)
+        if isinstance(inner, dict):
+            if isinstance(each, _NESTED):
+                below = f"{path}.{key}" if path else key
+                removed += prune(each, inner, root=False, path=below)
         elif not preserve:
             del value[key]
-            removed.append(inner)
+            removed.append(f"{path}.{key}" if path else key)
     return removed
 
 
@@ -61,12 +66,14 @@ def fill(value: Any, schema: Schema) -> None:
                 fill(value[key], inner)
         extra = schema.get("additionalProperties")
         if isinstance(extra, dict):
-            for key in value:
-                if key not in properties:
-                    fill(value[key], extra)
+            for key, each in value.items():
+                if isinstance(each, _NESTED) and key not in properties:
+                    fill(each, extra)
     elif isinstance(value, list):
+        items = schema.get("items") or {}
         for each in value:
-            fill(each, schema.get("items") or {})
+            if isinstance(each, _NESTED):
+                fill(each, items)
 
 
 def validate(value: Any, schema: Schema, old: Any = None, path: str = "") -> list[Cause]:
@@ -76,13 +83,14 @@ def validate(value: Any, schema: Schema, old: Any = None, path: str = "") -> lis
     causes = _check_type(value, schema, path)
     if causes:
         return causes
-    causes = _check_rules(value, old, schema, path)
-    if isinstance(value, dict):
+    if old is not None and "x-kubernetes-validations" in schema:
+        causes = _check_rules(value, old, schema, path)
+    if isinstance(value, str):
+        causes += _check_text(value, schema, path)
+    elif isinstance(value, dict):
         causes += _check_object(value, schema, old, path)
     elif isinstance(value, list):
         causes += _check_list(value, schema, path)
-    elif isinstance(value, str):
-        causes += _check_text(value, schema, path)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         causes += _check_number(value, schema, path)
     if "enum" in schema and value not in schema["enum"]:
@@ -138,12 +146,11 @@ def _check_rules(value: Any, old: Any, schema: Schema, path: str) -> list[Cause]
 
 
 def _check_object(value: Json, schema: Schema, old: Any, path: str) -> list[Cause]:
-    causes = []
     prefix = f"{path}." if path else ""
     before = old if isinstance(old, dict) else {}
     properties = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
-    causes += [required(prefix + key) for key in schema.get("required", ()) if key not in value]
+    causes = [required(prefix + key) for key in schema.get("required", ()) if key not in value]
     for key, each in value.items():
         inner = properties.get(key, extra if isinstance(extra, dict) else None)
         if inner is not None and not (not path and key == "metadata"):
@@ -175,7 +182,7 @@ def _check_list(value: list[Any], schema: Schema, path: str) -> list[Cause]:
 def _check_text(value: str, schema: Schema, path: str) -> list[Cause]:
     causes = []
     pattern = schema.get("pattern")
-    if pattern is not None and re.search(pattern, value) is None:
+    if pattern is not None and _compiled(pattern).search(value) is None:
         causes.append(wrong(path, value, f"{path} in body should match '{pattern}'"))
     least, most = schema.get("minLength"), schema.get("maxLength")
     if least is not None and len(value) < least:
