@@ -255,6 +255,8 @@ async def test_pods_within_the_daemons_rights(lending):
             return await lending.pod("web-1") is None
 
         await eventually(collected, seconds=20)
+    await the_daemon_hands_on_no_other_role(lending)
+    await uninstalling_leaves_nothing(lending)
 
 
 async def a_full_namespace_is_told(made: Lender) -> None:
@@ -286,7 +288,7 @@ async def an_end_is_not_written_over_another(made: Lender) -> None:
     await made.made("job", other_than=uid)
 
 
-async def test_the_daemon_hands_on_no_other_role(lending):
+async def the_daemon_hands_on_no_other_role(made: Lender) -> None:
     binding = {
         "metadata": {"name": "escalation"},
         "roleRef": {
@@ -297,16 +299,19 @@ async def test_the_daemon_hands_on_no_other_role(lending):
         "subjects": [{"kind": "ServiceAccount", "name": "liqod", "namespace": "liqo"}],
     }
     with pytest.raises(Forbidden):
-        await lending.context.client.create(CLUSTER_ROLE_BINDINGS, binding)
-    # And uninstalling leaves nothing, with real finalizers and a real garbage collector:
+        await made.context.client.create(CLUSTER_ROLE_BINDINGS, binding)
+
+
+async def uninstalling_leaves_nothing(made: Lender) -> None:
+    """With real finalizers and a real garbage collector, and what was lent there."""
     metadata = {"name": "x", "labels": {labels.REMOTE_CLUSTER_ID: CONSUMER}}
     wanted = {"metadata": metadata, "spec": {"class": "default"}}
-    await lending.admin.create(RESOURCE_SLICES, wanted, TENANT)
+    await made.admin.create(RESOURCE_SLICES, wanted, TENANT)
     with pytest.raises(ConfigError, match="peered with rome"):
-        await install.uninstall(lending.admin, "liqo", purge=True, progress=quiet)
-    await lending.admin.delete(RESOURCE_SLICES, "x", TENANT)
-    await install.uninstall(lending.admin, "liqo", purge=True, progress=quiet)
-    left = {one["metadata"]["name"] for one in await lending.admin.list(NAMESPACES)}
+        await install.uninstall(made.admin, "liqo", purge=True, progress=quiet)
+    await made.admin.delete(RESOURCE_SLICES, "x", TENANT)
+    await install.uninstall(made.admin, "liqo", purge=True, progress=quiet)
+    left = {one["metadata"]["name"] for one in await made.admin.list(NAMESPACES)}
     assert left == {"default", "kube-system", "kube-public", "kube-node-lease"}
     with pytest.raises(LiqodError):
-        await lending.context.client.list(PODS)
+        await made.context.client.list(PODS)
