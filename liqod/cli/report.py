@@ -22,7 +22,7 @@ from liqod.plugins import examination
 
 SEEN_FROM_HERE = ("installation", "leader")
 """Layers of which a daemon says nothing: they are about that daemon itself."""
-BY_OBJECTS = ("services", "names")
+BY_OBJECTS = ("services", "names", "clusterset")
 """The last layers, of which it says nothing either: they are read from objects alone."""
 
 

@@ -32,6 +32,7 @@ from liqod.kube.selection import EVERY, Selection
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.peering import capacity
+from liqod.model.view.setfacts import SetFacts, set_facts
 from liqod.model.view.snapshot import PodSummary, Snapshot
 from liqod.procedures import sharedservices
 from liqod.provider.policies import admission, policycontroller
@@ -39,6 +40,7 @@ from liqod.resources import (
     DEFINITIONS,
     NamespaceOffloading,
 )
+from liqod.resources.about import CLUSTER_PROPERTIES
 
 T = TypeVar("T")
 
@@ -100,6 +102,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         unread=tuple(lists.refused),
         capacity=capacity.of_nodes(nodes),
         services=await sharedservices.read(client, known or said),
+        clusterset=await _clusterset(client, known or said),
     )
 
 
@@ -187,6 +190,14 @@ async def _stayed(
         if count:
             found[each.namespace] = count
     return found
+
+
+async def _clusterset(client: Client, own: str) -> SetFacts | None:
+    """The ids of this cluster and of its set, which any program may have written; None: unknown."""
+    try:
+        return set_facts(own, await client.list(CLUSTER_PROPERTIES))
+    except (Forbidden, NotFound):
+        return None
 
 
 async def _definitions(client: Client) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -10,13 +10,14 @@ from liqod.model.view.facts import ClusterFacts, PeerFacts
 from liqod.model.view.problems import Fault, Problem, rank
 from liqod.model.view.rows import CheckRow, Ladder
 from liqod.plugins import diagnosis
-from liqod.plugins.checks import cluster, objects, peers, services
+from liqod.plugins.checks import cluster, clusterset, objects, peers, services
 from liqod.plugins.diagnosis import Check
 
 LAYERS: Final = tuple(
     sorted(
         (
             *services.CHECKS,
+            *clusterset.CHECKS,
             *(each for part in (cluster, peers) for each in part.liqod_checks() if each.by_objects),
         ),
         key=lambda each: each.order,

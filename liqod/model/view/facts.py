@@ -26,6 +26,7 @@ from liqod.model.view.networkfacts import JoinedFacts, NetworkFacts, NodeWay
 from liqod.model.view.requests import RequestRow
 from liqod.model.view.rows import ConditionRow
 from liqod.model.view.servicefacts import ExchangeFacts, SharedServices
+from liqod.model.view.setfacts import SetFacts
 from liqod.model.view.snapshot import PodSummary
 from liqod.telemetry.histogram import Histogram
 
@@ -122,6 +123,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
         meetings: handshakes with other daemons; None while none are accepted.
         requests: to its API server; None: unknown.
         services: the Services of the set; None: there are none, or unknown.
+        clusterset: the ids of this cluster and of its set; None: unknown.
         probed: the last result of the check's own probe; None: none yet.
         settings: the check's own settings, as its ``config_type``.
     """
@@ -163,6 +165,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     returned: tuple[ReturnFacts, ...] = ()
     pods: tuple[PodSummary, ...] = ()
     services: SharedServices | None = None
+    clusterset: SetFacts | None = None
     probed: Any = None
     settings: Any = None
 

@@ -98,6 +98,7 @@ def cluster(snapshot: Snapshot, version: str = "", took: float = 0.0) -> Cluster
         ),
         pods=tuple(each for each in snapshot.pods if each.node not in peers and _waits(each)),
         services=snapshot.services,
+        clusterset=snapshot.clusterset,
     )
 
 

@@ -7,6 +7,7 @@ import msgspec
 from liqod.model.ids import IdProblem
 from liqod.model.view.requests import RequestRow
 from liqod.model.view.servicefacts import SharedServices
+from liqod.model.view.setfacts import SetFacts
 from liqod.resources import (
     ForeignCluster,
     InternalFabric,
@@ -90,6 +91,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         capacity: resources of this cluster's own nodes for pods, in billionths; empty where they
             are unknown.
         services: the Services of the set; None: there are none, or unknown.
+        clusterset: the ids of this cluster and of its set; None: unknown.
     """
 
     cluster_id: str
@@ -128,3 +130,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     capacity: Mapping[str, int] = {}
     services: SharedServices | None = None
+    clusterset: SetFacts | None = None

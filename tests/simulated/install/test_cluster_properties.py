@@ -7,6 +7,7 @@ import pytest
 
 from liqod import install
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES
+from liqod.cli.snapshotreader import take
 from liqod.errors import ConfigError
 from liqod.install import clusterproperties, installerrights
 from liqod.install.manifests import properties
@@ -14,10 +15,14 @@ from liqod.install.refusals import InstallRefused
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.reviews import AuthenticatedUser, may
+from liqod.model.view.setfacts import Property, SetFacts
+from liqod.plugins.checks.clusterset import clusterset
+from liqod.plugins.diagnosis import ClusterFacts
 from liqod.resources.about import CLUSTER, CLUSTER_PROPERTIES, CLUSTER_SET, DEFINITION
 from liqod.resources.crdmanifests import make_crd
 from tests.simulated.install.test_install import everything, quiet
 from tests.simulated.processes import command
+from tests.simulated.remedies import taken
 
 pytestmark = pytest.mark.long
 
@@ -49,9 +54,12 @@ async def write(admin, name, value):
 async def test_they_are_written_on_request_kept_changed_and_taken_back(admin):
     await install.install(admin, install.Options(cluster_id="milan"), quiet)
     assert await admin.find(CUSTOM_RESOURCES, NAME) is None
+    assert (await take(admin, "liqo")).clusterset is None
     before = await everything(admin)
     await install.install(admin, WITH, quiet)
     assert await values(admin) == {CLUSTER: "milan", CLUSTER_SET: "europe"}
+    seen = SetFacts("milan", Property("milan", ours=True), Property("europe", ours=True))
+    assert (await take(admin, "liqo")).clusterset == seen
     assert await everything(admin) - before == {
         ("CustomResourceDefinition", "", NAME),
         ("ClusterProperty", "", CLUSTER),
@@ -160,4 +168,14 @@ async def test_the_command_takes_it_and_refuses_what_is_no_name(cluster, tmp_pat
     done = await command(*asked, "europe")
     assert done.status == 0, done.err
     async with Client(from_kubeconfig(cluster.kubeconfig)) as admin:
+        assert await values(admin) == {CLUSTER: "milan", CLUSTER_SET: "europe"}
+        await admin.patch(CLUSTER_PROPERTIES, CLUSTER, {"spec": {"value": "rome"}})
+        found = await command("doctor", *where)
+        assert "says 'rome', and this cluster is milan" in found.out
+        seen = (await take(admin, "liqo")).clusterset
+        finding = clusterset(ClusterFacts(clusterset=seen))
+        assert finding is not None
+        again = taken(finding.remedy, "install --clusterset NAME", NAME="europe")
+        done = await command(*again, *where, "--any-clock")
+        assert done.status == 0, done.err
         assert await values(admin) == {CLUSTER: "milan", CLUSTER_SET: "europe"}
