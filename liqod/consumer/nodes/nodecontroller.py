@@ -34,6 +34,7 @@ from liqod.model.peering.heartbeat import HeartbeatVerdict
 from liqod.resources import VIRTUAL_NODES, VirtualNode
 from liqod.resources.nodes import CREATING, DELETING, DRAINING, NONE, RUNNING
 from liqod.runtime.backoff import Backoff
+from liqod.runtime.gather import either
 from liqod.telemetry.events import NodeChanged, NodeDraining
 
 log = logging.getLogger(__name__)
@@ -101,10 +102,7 @@ class NodeController(Controller[str]):
 
     async def keep(self) -> None:
         """Keep the node until its VirtualNode is gone, or until cancelled."""
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(self.run)
-            await self._ended.wait()
-            nursery.cancel_scope.cancel()
+        await either(self.run, self._ended.wait)
 
     async def _follow_link(self) -> None:
         while True:

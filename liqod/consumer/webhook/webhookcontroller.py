@@ -24,7 +24,7 @@ from liqod.consumer.webhook.timings import ORDINARY, WebhookTimings
 from liqod.errors import AlreadyExists, LiqodError
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
-from liqod.kube.watched import Watched
+from liqod.kube.watched import Watched, always
 from liqod.model.objects import webhook
 from liqod.model.objects.patches import contained
 from liqod.runtime.observable import Notifier
@@ -72,8 +72,8 @@ class WebhookController(Controller[str]):
         self._unready_since: float | None = None
         which = Selection(fields=f"metadata.name={webhook.NAME}")
         stored = Selection(context.namespace, fields=f"metadata.name={certificate.SECRET}")
-        self._configuration = Watched(MUTATING_WEBHOOKS, lambda change: (CONFIGURATION,), which)
-        self._stored = Watched(SECRETS, lambda change: (CERTIFICATE,), stored)
+        self._configuration = Watched(MUTATING_WEBHOOKS, always(CONFIGURATION), which)
+        self._stored = Watched(SECRETS, always(CERTIFICATE), stored)
         # Where there is no Secret yet, nothing else requests the first certificate.
         super().__init__(
             context, "webhook", self._stored, self._configuration, first=(CERTIFICATE,)
