@@ -208,9 +208,11 @@ def test_a_daemon_that_is_killed_loses_no_packet(clusters: Joined, shop: Shop) -
             clusters.members[name].daemon.start()
             wait_until(f"{name} to hear of {peer}", partial(connected, clusters, name, peer), 10)
     said = shop.say(here, "cat", pinged)
-    sent, received = re.findall(r"(\d+) packets", said)
+    [sent] = re.findall(r"(\d+) packets transmitted", said)
     assert int(sent) > 15, said
-    assert sent == received, said
+    answered = {int(each) for each in re.findall(r" seq=(\d+)", said)}
+    # The last one may have been on its way.
+    assert answered >= set(range(int(sent) - 1)), said
 
 
 @contextmanager
