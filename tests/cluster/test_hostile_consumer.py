@@ -20,7 +20,7 @@ from liqod.apimachinery.kinds import (
     SERVICES,
     Kind,
 )
-from liqod.errors import Forbidden
+from liqod.errors import AlreadyExists, Forbidden
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model import ids
@@ -114,6 +114,8 @@ async def _held(made: Lender, number: int) -> None:
             await as_user(made, SLICE_USER, "POST", kind, obj)
         except Forbidden:
             return True
+        except AlreadyExists:  # a claim of the look before, which a finalizer keeps for a moment
+            return False
         await made.admin.delete(kind, obj["metadata"]["name"], SHOP)
         return False
 
