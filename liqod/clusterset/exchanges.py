@@ -25,6 +25,7 @@ from liqod.kube.watched import DOUBT, Watched
 from liqod.model import ids
 from liqod.model.clusterset.admission import Scope
 from liqod.model.clusterset.exchange import (
+    NO_ROOM,
     Told,
     confirmed,
     exchange_name,
@@ -78,7 +79,7 @@ class Exchanges(Controller[str]):
         self._identities = Watched(IDENTITIES, self._on_scope, within=within)
         self._namespaces = Watched(NAMESPACES, self._on_namespace)
         self._networks = Watched(NETWORKS, self._on_network)
-        self._left_out: dict[str, frozenset[str]] = {}
+        self._left_out: dict[str, dict[str, str]] = {}
         self._caused: set[str] = set()
         """Namespaces that are looked at as something of the peer's has changed."""
         self._known: dict[Key, str] = {}
@@ -188,12 +189,17 @@ class Exchanges(Controller[str]):
             return None
         if not self._is_shared(namespace):
             return ""
-        if name in self._left_out.get(namespace, ()):
+        if self.left_out(key):
             return FAILED
         asked, answered = self._asked(namespace), self._answered(namespace)
         marks = [asked.status.confirmed] if asked is not None and asked.status is not None else []
         marks += [answered.spec.confirmed] if answered is not None else []
         return TAKEN if any(each.get(name) == mark for each in marks) else WAITS
+
+    def left_out(self, key: Key) -> str:
+        """The bound of this cluster that keeps the peer from being told an export; or empty."""
+        namespace, name = key
+        return self._left_out.get(namespace, {}).get(name, "")
 
     # --- reconciling ----------------------------------------------------------------------------
 
@@ -226,7 +232,7 @@ class Exchanges(Controller[str]):
         if not shared:
             self._texts.forget(namespace)
         if not shared and asked is None and answered is None:
-            self._leave_out(namespace, frozenset())
+            self._leave_out(namespace, {})
             return None
         if not shared and not await self._surely_unshared(namespace):
             return DOUBT
@@ -235,12 +241,12 @@ class Exchanges(Controller[str]):
         told = self._texts.of(namespace, self._own) if shared else Told()
         full = asked is None and self._is_full()
         if full and answered is None:
-            told = Told(left_out=told.left_out | told.texts.keys())
+            told = Told(left_out=told.left_out | dict.fromkeys(told.texts, NO_ROOM))
         self._leave_out(namespace, told.left_out)
         again = None
         before = {**(asked.spec.exports if asked else {}), **_answer_of(answered)}
         kept = {}
-        for name in before.keys() - told.texts.keys() - told.left_out if shared else ():
+        for name in before.keys() - told.texts.keys() - told.left_out.keys() if shared else ():
             if not await self._own.surely_ended((namespace, name)):
                 kept[name] = before[name]
                 again = DOUBT
@@ -251,12 +257,12 @@ class Exchanges(Controller[str]):
             await self._answer(answered, texts, shared=shared)
         return again
 
-    def _leave_out(self, namespace: str, names: frozenset[str]) -> None:
+    def _leave_out(self, namespace: str, found: dict[str, str]) -> None:
         """Take note of the exports of a namespace that the peer is not told."""
-        before = self._left_out.pop(namespace, frozenset())
-        if names:
-            self._left_out[namespace] = names
-        if names != before:
+        before = self._left_out.pop(namespace, {})
+        if found:
+            self._left_out[namespace] = found
+        if found != before:
             self._sharing.notify()
 
     def _is_full(self) -> bool:

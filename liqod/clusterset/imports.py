@@ -351,7 +351,11 @@ class Imports(Controller[Key]):
             return None
         entitled = [peer for peer, state in states.items() if state]
         taken = [peer for peer, state in states.items() if state == TAKEN]
-        failed = [peer for peer, state in states.items() if state == FAILED]
+        failed = {
+            peer: self._sharing.peers[peer].left_out(key)
+            for peer, state in states.items()
+            if state == FAILED
+        }
         return verdicts.ready(found, entitled, taken, failed)
 
     async def _write(

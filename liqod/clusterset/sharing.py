@@ -86,6 +86,9 @@ class SharingPeer(Protocol):
         """``taken``, ``waits`` or ``failed`` for an export of that mark it may have; empty for
         others, None while that is not known."""
 
+    def left_out(self, key: Key) -> str:
+        """The bound of this cluster that keeps it from being told an export; or empty."""
+
 
 class Sharing:
     """The kinds of the set, and the peers that Services are shared with.

@@ -15,10 +15,26 @@ from liqod.model.clusterset.admission import Scope, is_admitted
 from liqod.model.clusterset.exports import Endpoint, Export, sent
 from liqod.model.crossing.exclusions import RESERVED
 from liqod.model.network.remapping import Remapped
-from liqod.resources.exchanges import LONGEST, MOST_EXPORTS
+from liqod.resources.exchanges import LONGEST, MOST_EXPORTS, MOST_NAMESPACES
 
 MOST_TOLD: Final = 512 << 10
 """Characters of all exports of one namespace: the object has both clusters' and must fit etcd."""
+TOO_LONG: Final = (
+    f"it takes more than {LONGEST:,} characters, those of some 600 endpoints: spread them over "
+    "several Services"
+)
+TOO_MANY: Final = (
+    f"{MOST_EXPORTS} exports of its namespace are told, in the order of their names: have some in "
+    "another namespace"
+)
+TOO_MUCH: Final = (
+    f"the exports of its namespace take {MOST_TOLD:,} characters, those told first by the order of "
+    "their names: have some in another namespace"
+)
+NO_ROOM: Final = (
+    f"exports of {MOST_NAMESPACES} namespaces are exchanged with that cluster, and no more: share "
+    "fewer with it"
+)
 _EVERY: Final = "*"
 _NEVER: Final = ("default",)
 
@@ -28,11 +44,11 @@ class Told(msgspec.Struct, frozen=True):
 
     Attributes:
         texts: the exports, by the name of the Service.
-        left_out: the names of those that are too large, or too many.
+        left_out: the bound that keeps others from being told, by the same.
     """
 
     texts: dict[str, str] = {}
-    left_out: frozenset[str] = frozenset()
+    left_out: dict[str, str] = {}
 
 
 def exchange_name(namespace: str, provider: str) -> str:
@@ -109,20 +125,21 @@ def tell(names: Iterable[str], text_of: Callable[[str], str]) -> Told:
         text_of: the export of a name as it is told (:func:`text`); empty where it is none.
     """
     texts: dict[str, str] = {}
-    left_out: set[str] = set()
-    length, full = 0, False
+    left_out: dict[str, str] = {}
+    length, full = 0, ""
     for name in sorted(names):
-        full = full or len(texts) >= MOST_EXPORTS
+        full = full or (TOO_MANY if len(texts) >= MOST_EXPORTS else "")
         found = text_of(name) if not full else ""
-        if found:
-            full = length + len(found) > MOST_TOLD and len(found) <= LONGEST
-            if not full and len(found) <= LONGEST:
-                texts[name] = found
-                length += len(found)
-                continue
-        if full or found:
-            left_out.add(name)
-    return Told(texts, frozenset(left_out))
+        if len(found) > LONGEST:
+            left_out[name] = TOO_LONG
+            continue
+        full = full or (TOO_MUCH if length + len(found) > MOST_TOLD else "")
+        if full:
+            left_out[name] = full
+        elif found:
+            texts[name] = found
+            length += len(found)
+    return Told(texts, left_out)
 
 
 def text(

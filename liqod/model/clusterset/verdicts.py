@@ -4,7 +4,7 @@ Conditions come without the time since when they hold, which is added where they
 (:func:`liqod.model.objects.conditions.all_dated`).
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from liqod.model.clusterset.exports import Export, Refusal
@@ -15,6 +15,7 @@ from liqod.model.view.figures import listed
 
 Json = dict[str, Any]
 
+NONE: Final[Mapping[str, str]] = {}
 VALID: Final = "Valid"
 READY: Final = "Ready"
 CONFLICT: Final = "Conflict"
@@ -40,7 +41,7 @@ def ready(
     export: Export | Refusal,
     entitled: Collection[str],
     taken: Collection[str],
-    failed: Collection[str] = (),
+    failed: Mapping[str, str] = NONE,
 ) -> Json:
     """The condition ``Ready`` of a ServiceExport.
 
@@ -51,13 +52,17 @@ def ready(
         export: the export, or the reason why it is none.
         entitled: the peers that may import it.
         taken: those that have it.
-        failed: those that have refused it.
+        failed: those that are not told of it, and the bound of this cluster that is the reason.
     """
     if isinstance(export, Refusal):
         return _condition(READY, "False", FAILED, export.message)
-    refused = sorted(set(entitled) & set(failed))
-    if refused:
-        return _condition(READY, "False", FAILED, f"refused by {listed(refused, SHOWN)}")
+    told = [
+        f"{listed(peers, SHOWN)} cannot be told of it: {reason}"
+        for reason in sorted(set(failed.values()))
+        if (peers := sorted(each for each in entitled if failed.get(each) == reason))
+    ]
+    if told:
+        return _condition(READY, "False", FAILED, "; ".join(told))
     waiting = sorted(set(entitled) - set(taken))
     if waiting:
         return _condition(

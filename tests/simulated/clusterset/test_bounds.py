@@ -9,6 +9,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.clusterset import exchanges
 from liqod.clusterset.exchanges import Exchanges
 from liqod.kube.selection import Selection
+from liqod.model.clusterset.exchange import NO_ROOM
 from liqod.resources.exchanges import MOST_EXPORTS, MOST_NAMESPACES, SERVICE_EXCHANGES
 from liqod.resources.multicluster import SOURCE_CLUSTER
 from simulator.faults import Fault
@@ -46,6 +47,9 @@ async def test_an_export_of_a_namespace_too_many_says_so_and_is_told_once_there_
             return (await conditions(rome)).get("Ready") == wanted
 
         await eventually(lambda: ready("False", "Failed"))
+        said = (await rome.admin.get(EXPORTS, "web", "shop"))["status"]["conditions"]
+        [why] = [each["message"] for each in said if each["type"] == "Ready"]
+        assert why == f"milan cannot be told of it: {NO_ROOM}"
         assert await backends(milan) == {}
         await share(rome, "turin", "first")
         await until_backends(milan, {"rome": {"10.71.0.1": True}})

@@ -32,7 +32,7 @@ USABLE = Condition("True", "Ready", "it can be used", 60.0)
 WELL = {"Valid": VALID, "Ready": TOLD, "Conflict": AGREED}
 NOBODY = Condition("False", "NoService", "there is no Service of this name", 60.0)
 UNKNOWN_THERE = Condition("False", "Pending", "not yet known to milan", 60.0)
-REFUSED = Condition("False", "Failed", "refused by milan", 60.0)
+LEFT_OUT = Condition("False", "Failed", "milan cannot be told of it: a bound", 60.0)
 DIFFERS = Condition("True", "PortConflict", "ports: that of rome is used", 60.0)
 ABSENT = Condition("False", "IPFamilyNotSupported", "it has IPv6, which this cluster has not", 60.0)
 UNZONED = Condition("False", "NodesWithoutZone", "2 nodes without the label", 60.0)
@@ -71,7 +71,7 @@ def late(condition: Condition) -> Condition:
         (here(), "ok", "0 exports, 0 imports"),
         (here(export(Valid=NOBODY, Ready=None, Conflict=None)), "failing", "NoService: there is"),
         (here(export(Ready=UNKNOWN_THERE)), "failing", "not ready: Pending: not yet known to mi"),
-        (here(export(Ready=REFUSED)), "failing", "not ready: Failed: refused by milan"),
+        (here(export(Ready=LEFT_OUT)), "failing", "not ready: Failed: milan cannot be told"),
         (here(export(Ready=None)), "failing", "not ready: it is not said"),
         (here(export(Conflict=DIFFERS)), "failing", "the exports of shop/web conflict: ports: "),
         (here(ExportFacts(KEY, 90.0)), "failing", "no daemon has looked at it"),
@@ -91,10 +91,10 @@ def late(condition: Condition) -> Condition:
         (here(imported(age=2.0, ready=None)), "unknown", "1 Service on the way"),
         (here(imported(ready=late(ABSENT))), "unknown", "1 Service on the way"),
         (here(export(), daemon=DaemonFacts(runs=False)), "unknown", "when the daemon last ran"),
-        (here(export(Ready=REFUSED), daemon=DaemonFacts(runs=False)), "failing", "refused"),
+        (here(export(Ready=LEFT_OUT), daemon=DaemonFacts(runs=False)), "failing", "cannot be told"),
         (here(export(), unread=("serviceexports",)), "unknown", "cannot be read by this user"),
         (here(missing=("serviceimports.multicluster.x-k8s.io",)), "failing", "not served"),
-        (here(export(Ready=REFUSED), off=True), "skipped", "enabled = false under [services]"),
+        (here(export(Ready=LEFT_OUT), off=True), "skipped", "enabled = false under [services]"),
     ],
 )
 def test_exports_and_imports(facts: ClusterFacts, verdict: str, says: str):

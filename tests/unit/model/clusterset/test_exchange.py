@@ -134,16 +134,19 @@ def test_an_export_that_is_too_large_keeps_no_other_from_being_told():
     large = export(name="large", labels={"a": "x" * LONGEST})
     told = tell([large, export()], same)
     assert set(told.texts) == {"web"}
-    assert told.left_out == {"large"}
+    assert told.left_out == {"large": exchange.TOO_LONG}
 
 
-@pytest.mark.parametrize(("bound", "most"), [("MOST_EXPORTS", 2), ("MOST_TOLD", 300)])
-def test_of_too_many_exports_the_first_are_told(monkeypatch, bound, most):
+@pytest.mark.parametrize(
+    ("bound", "most", "reason"),
+    [("MOST_EXPORTS", 2, exchange.TOO_MANY), ("MOST_TOLD", 300, exchange.TOO_MUCH)],
+)
+def test_of_too_many_exports_the_first_are_told(monkeypatch, bound, most, reason):
     monkeypatch.setattr(exchange, bound, most)
     found = [export(name=name) for name in ("a", "b", "c")]
     told = tell(found, same)
     assert set(told.texts) == {"a", "b"}
-    assert told.left_out == {"c"}
+    assert told.left_out == {"c": reason}
     assert tell(reversed(found), same) == told
 
 
@@ -158,14 +161,14 @@ def test_of_five_thousand_exports_with_ten_thousand_slices_those_within_the_boun
     names = [f"s{number:04}" for number in range(5_000)]
     told = tell_names(names, one)
     assert read == sorted(told.texts) == names[:MOST_EXPORTS]
-    assert told.left_out == set(names[MOST_EXPORTS:])
+    assert told.left_out == dict.fromkeys(names[MOST_EXPORTS:], exchange.TOO_MANY)
 
 
 def test_an_export_with_ten_thousand_slices_is_too_large_and_keeps_no_other_from_being_told():
     slices = tuple(endpoints("10.71.0.1", name=f"s{number}") for number in range(10_000))
     told = tell([export(name="a", slices=slices), export()], same)
     assert set(told.texts) == {"web"}
-    assert told.left_out == {"a"}
+    assert told.left_out == {"a": exchange.TOO_LONG}
 
 
 def test_a_name_without_a_service_is_neither_told_nor_left_out():

@@ -5,6 +5,7 @@ import re
 import pytest
 from hypothesis import given
 
+from liqod.model.clusterset.exchange import NO_ROOM, TOO_LONG
 from liqod.model.clusterset.exports import Refusal
 from liqod.model.clusterset.verdicts import conflict, import_status, ready, valid
 from tests.unit.model.clusterset.values import BOTH, export, merged, sets
@@ -27,12 +28,12 @@ def test_an_export_is_valid_or_says_why_it_is_not():
 @pytest.mark.parametrize(
     ("entitled", "taken", "failed", "status", "reason"),
     [
-        ((), (), (), "True", "Ready"),
-        (("rome",), (), (), "False", "Pending"),
-        (("rome", "milan"), ("rome",), (), "False", "Pending"),
-        (("rome", "milan"), ("rome", "milan", "oslo"), (), "True", "Exported"),
-        (("rome", "milan"), ("rome",), ("milan",), "False", "Failed"),
-        (("rome",), ("rome",), ("oslo",), "True", "Exported"),
+        ((), (), {}, "True", "Ready"),
+        (("rome",), (), {}, "False", "Pending"),
+        (("rome", "milan"), ("rome",), {}, "False", "Pending"),
+        (("rome", "milan"), ("rome", "milan", "oslo"), {}, "True", "Exported"),
+        (("rome", "milan"), ("rome",), {"milan": "a bound"}, "False", "Failed"),
+        (("rome",), ("rome",), {"oslo": "a bound"}, "True", "Exported"),
     ],
 )
 def test_an_export_is_ready_when_all_peers_that_may_have_it(
@@ -51,6 +52,16 @@ def test_the_peers_that_have_an_export_or_lack_it_are_named():
     many = [f"c{number}" for number in range(7)]
     said = ready(export(), many, ())["message"]
     assert said.startswith("not yet known to c0, c1, c2, c3, c4 and 2 more: ")
+
+
+def test_the_bounds_that_keep_peers_from_being_told_are_named():
+    failed = {"rome": TOO_LONG, "milan": TOO_LONG, "oslo": NO_ROOM, "turin": NO_ROOM}
+    said = ready(export(), ("rome", "milan", "oslo"), (), failed)["message"]
+    assert said == (
+        "oslo cannot be told of it: exports of 32 namespaces are exchanged with that cluster, and "
+        "no more: share fewer with it; milan, rome cannot be told of it: it takes more than 65,536 "
+        "characters, those of some 600 endpoints: spread them over several Services"
+    )
 
 
 def test_an_export_that_is_none_is_not_ready():
