@@ -72,8 +72,9 @@ def size_labels(found: FreeCapacity | None, left: Mapping[str, int] = {}) -> dic
     """The labels of what a provider tells.
 
     A pod may have a place only if it asks for less than each says: what is told is rounded down, so
-    these are rounded up. None where it is not told, where nodes are added, and for one machine: of
-    that, what is allocatable says it exactly.
+    these are rounded up; that of what is left is too, so that few pods that are sent change any.
+    None where it is not told, where nodes are added, and for one machine: of that, what is
+    allocatable says it exactly.
 
     Args:
         found: what the provider tells.
@@ -106,6 +107,7 @@ def _above(
     for each in shown:
         amount = most.get(each.resource, 0)
         amount = min(amount, left.get(each.resource, amount))
-        above = -(-(amount + freecapacity.scale(amount)) // each.unit)
+        step = freecapacity.scale(amount)
+        above = -(-(amount // step + 1) * step // each.unit)
         found[each.label] = str(min(above, _MOST))
     return found

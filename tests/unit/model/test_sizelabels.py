@@ -100,6 +100,16 @@ def test_what_was_sent_since_takes_from_the_labels_of_devices_as_well() -> None:
     assert not goes(sent, cpu="1", gpu="2")
 
 
+def test_small_pods_that_were_sent_change_the_labels_by_steps() -> None:
+    found = read(tell([machine(cpu="64", memory="640Gi")] * 2, ()))
+    seen = []
+    for sent in range(0, 4000, 50):
+        left = parse_all({"cpu": f"{64_000 - sent}m"})
+        seen.append(int(size_labels(found, left)[sizelabels.ANY[0].label]))
+        assert 64_000 - sent < seen[-1] <= 64_000 - sent + 1000
+    assert sorted(set(seen)) == [61_000, 62_000, 63_000, 64_000, 65_000]
+
+
 def test_a_pod_that_may_stay_goes_to_machines_here_whatever_it_asks_for():
     made = asks("LocalAndRemote", cpu="8", gpu="1", nic="1")
     assert unselected(made["spec"], NodeFacts("here")) is None
