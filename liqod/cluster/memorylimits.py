@@ -20,9 +20,10 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.apimachinery.rawobjects import UNREADABLE
 from liqod.config import Config
 from liqod.kube.cache.informers import Informers
-from liqod.kube.cache.memoryquota import MemoryQuota
+from liqod.kube.cache.memoryquota import MemoryQuota, keep_excess
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
+from liqod.kube.selection import Selection
 from liqod.resources import (
     NAMESPACE_MAPS,
     RESOURCE_SLICES,
@@ -199,6 +200,13 @@ def trim_made(body: bytes) -> bytes:
         )
     return msgspec.json.encode(pod)
 
+
+GUEST_PODS: Final[Mapping[str, Any]] = {
+    "selection": Selection(labels=labels.GUEST_PODS),
+    "trim": trim_made,
+    "counted": keep_excess,
+}
+"""How all who follow the pods that run here for consumers do so: then there is one informer."""
 
 TRIMS: Final[Mapping[Kind, Callable[[bytes], bytes]]] = {
     RESOURCE_SLICES: trim_slice,

@@ -1,12 +1,13 @@
 """Follows what is free on the nodes of this cluster, for consumers that may know it.
 
-All pods of the cluster are watched for it, with no more of each than its requests, its node and, of
-a guest, the virtual node that it comes from:
-only where ``provider.show_free`` is set. One sum for each node is kept, by differences; the text
-for consumers is made at most once in some seconds.
+Where ``provider.show_free`` is set, all pods of the cluster that are no guests are watched for it,
+with no more of each than its requests and its node; the guests are followed anyway. One sum for
+each node is kept, by differences; the text for consumers is made at most once in some seconds.
 """
 
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -14,13 +15,16 @@ import msgspec
 import trio
 
 from liqod.apimachinery import labels
+from liqod.apimachinery.kinds import PODS as POD_KIND
 from liqod.apimachinery.rawobjects import UNREADABLE
+from liqod.cluster.context import ClusterContext
 from liqod.config import ProviderSettings
 from liqod.errors import ConfigError
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
+from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import freecapacity, nodesready, parts
 from liqod.model.peering.quota import PODS, pod_cost
@@ -30,9 +34,10 @@ from liqod.runtime.observable import Observable
 K = TypeVar("K")
 
 PLACED: Final = Selection(
+    labels=labels.NO_GUEST_PODS,
     fields="spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed",
 )
-"""The pods that use resources of a node."""
+"""The pods that use resources of a node, without guests: these are watched once, for all."""
 
 
 class _Container(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -49,22 +54,40 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     node_name: str = ""
 
 
-class _Labels(msgspec.Struct, frozen=True, omit_defaults=True):
-    origin: str = msgspec.field(default="", name=labels.ORIGIN)
-    node: str = msgspec.field(default="", name=labels.NODE_NAME)
-
-
 class _Meta(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    labels: _Labels | None = None
 
 
 class _Pod(msgspec.Struct, frozen=True):
     metadata: _Meta = _Meta()
     spec: _Spec = _Spec()
+
+
+class _Labels(msgspec.Struct, frozen=True):
+    origin: str = msgspec.field(default="", name=labels.ORIGIN)
+    node: str = msgspec.field(default="", name=labels.NODE_NAME)
+
+
+class _Marks(msgspec.Struct, frozen=True):
+    labels: _Labels = _Labels()
+
+
+class _Status(msgspec.Struct, frozen=True):
+    phase: str = ""
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """A pod as an informer keeps it; its spec is read only where it is another."""
+
+    metadata: _Marks = _Marks()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: _Status = _Status()
+
+
+_kept = msgspec.json.Decoder(_Kept)
 
 
 class _Placed(NamedTuple):
@@ -76,13 +99,9 @@ class _Placed(NamedTuple):
 
 
 def trim_placed(body: bytes) -> bytes:
-    """Trim a pod to its requests, its node, and the virtual node that it comes from."""
+    """Trim a pod to its requests and its node."""
     try:
-        pod = msgspec.json.decode(body, type=_Pod)
-        if pod.metadata.labels == _Labels():
-            meta = msgspec.structs.replace(pod.metadata, labels=None)
-            pod = msgspec.structs.replace(pod, metadata=meta)
-        return msgspec.json.encode(pod)
+        return msgspec.json.encode(msgspec.json.decode(body, type=_Pod))
     except (*UNREADABLE, msgspec.ValidationError):
         return body
 
@@ -92,22 +111,27 @@ class FreeNodes:
 
     Args:
         nodes: follows all Nodes.
-        pods: follows the pods that :data:`PLACED` selects.
+        own: follows the pods that :data:`PLACED` selects.
+        guests: follows the pods that run here for consumers.
         settings: the labels to show.
 
     Attributes:
         text: as :func:`liqod.model.peering.freecapacity.tell`.
         each: as :func:`liqod.model.peering.freecapacity.tell_each`.
         known: whether they are made; before, nothing is known of what is free.
+        users: how many have it from :func:`free_nodes`.
     """
 
     def __init__(
-        self, nodes: SharedInformer, pods: SharedInformer, settings: ProviderSettings
+        self,
+        nodes: SharedInformer,
+        own: SharedInformer,
+        guests: SharedInformer,
+        settings: ProviderSettings,
     ) -> None:
         self.text, self.each = Observable(""), Observable("")
         self._settings = settings
         self._nodes: dict[str, dict[str, Any]] = {}
-        self._pods: dict[Key, _Placed] = {}
         self._used: dict[str, Amounts] = {}
         self._guests: dict[tuple[str, str], Amounts] = {}
         self._counted: dict[str, dict[str, Amounts]] = {}
@@ -116,8 +140,21 @@ class FreeNodes:
         self._changed, self._autoscales = True, False
         self._next = float("-inf")
         self._ready = ready_nodes(nodes)
-        nodes.subscribe(self._on_node)
-        pods.subscribe(self._on_pod)
+        self._ends = [nodes.subscribe(self._on_node)]
+        # A pod that becomes a guest goes from one and comes to the other, in any order.
+        self._pods = own, guests
+        self._ends += [each.subscribe(partial(self._on_pod, {})) for each in self._pods]
+        self.users = 0
+
+    @property
+    def synced(self) -> bool:
+        """True if all pods have been read."""
+        return all(each.store.synced for each in self._pods)
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        for end in self._ends:
+            end()
 
     def refresh(self, pause: float) -> None:
         """Make the text anew, where something has changed and the last one is old enough.
@@ -176,11 +213,11 @@ class FreeNodes:
         if change.new is not None:
             self._nodes[change.key[1]] = msgspec.json.decode(change.new)
 
-    def _on_pod(self, change: StoreChange) -> None:
-        before = self._pods.pop(change.key, None)
-        after = None if change.new is None else _placed(change.new)
+    def _on_pod(self, known: dict[Key, _Placed], change: StoreChange) -> None:
+        before = known.pop(change.key, None)
+        after = _placed(change, before)
         if after is not None:
-            self._pods[change.key] = after
+            known[change.key] = after
         if before == after:
             return
         self._changed = True
@@ -198,15 +235,27 @@ def _add(sums: dict[K, Amounts], key: K, cost: Amounts, sign: int) -> None:
         sums[key] = left
 
 
-def _placed(body: bytes) -> _Placed | None:
-    """The pod, where it has a node; None for one without."""
+def _placed(change: StoreChange, before: _Placed | None) -> _Placed | None:
+    """The pod, where it uses resources of a node; None for one that does not.
+
+    Args:
+        before: the same of what it was.
+    """
+    if change.new is None:
+        return None
     with suppress(ConfigError, msgspec.DecodeError):
-        pod: dict[str, Any] = msgspec.json.decode(body)
-        spec = pod.get("spec") or {}
-        if spec.get("nodeName"):
-            marks = (pod.get("metadata") or {}).get("labels") or {}
-            guest = marks.get(labels.ORIGIN, ""), marks.get(labels.NODE_NAME, "")
-            return _Placed(spec["nodeName"], pod_cost(spec), guest if all(guest) else None)
+        pod = _kept.decode(change.new)
+        if pod.status.phase in TERMINAL:
+            return None
+        if before is not None and change.old and _kept.decode(change.old).spec == pod.spec:
+            node, cost = before.node, before.cost  # most changes are of the status
+        else:
+            spec: dict[str, Any] = msgspec.json.decode(pod.spec)
+            node = spec.get("nodeName") or ""
+            cost = pod_cost(spec) if node else {}
+        marks = pod.metadata.labels
+        guest = marks.origin, marks.node
+        return _Placed(node, cost, guest if all(guest) else None) if node else None
     return None
 
 
@@ -218,11 +267,21 @@ def followed(pods: SharedInformer) -> FreeNodes | None:
     return _known.get(pods)
 
 
-def free_nodes(
-    nodes: SharedInformer, pods: SharedInformer, settings: ProviderSettings
-) -> FreeNodes:
-    """The one of an informer of pods; it lives as long as that."""
-    found = _known.get(pods)
-    if found is None:
-        found = _known[pods] = FreeNodes(nodes, pods, settings)
-    return found
+@asynccontextmanager
+async def free_nodes(
+    context: ClusterContext, nodes: SharedInformer, guests: SharedInformer
+) -> AsyncIterator[FreeNodes]:
+    """The one of this cluster; it ends with its last user."""
+    share = context.informers.share(POD_KIND, PLACED, trim=trim_placed, wait=False)
+    async with share as own:
+        found = _known.get(own)
+        if found is None:
+            found = _known[own] = FreeNodes(nodes, own, guests, context.config.provider)
+        found.users += 1
+        try:
+            yield found
+        finally:
+            found.users -= 1
+            if not found.users:
+                del _known[own]
+                found.close()

@@ -16,7 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS, SECRETS
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.cluster.guestpolicies import GuestPolicies
-from liqod.cluster.memorylimits import KeptSlice
+from liqod.cluster.memorylimits import GUEST_PODS, KeptSlice
 from liqod.cluster.tenancy import is_from
 from liqod.config import ProviderSettings
 from liqod.errors import ConfigError, Conflict
@@ -42,7 +42,7 @@ from liqod.provider.slices.allocation import (
     without_growth,
 )
 from liqod.provider.slices.cordons import Cordons
-from liqod.provider.slices.freenodes import PLACED, FreeNodes, free_nodes, trim_placed
+from liqod.provider.slices.freenodes import FreeNodes, free_nodes
 from liqod.provider.slices.granting import (
     class_of,
     granted_in,
@@ -150,8 +150,10 @@ class LentSlices(Controller[str]):
         self._free: FreeNodes | None = None
         self._lends = trio.Event()
         self._free_every = timings.free_every
+        self._guest_pods: Watched[str] = Watched(PODS, wait=False, **GUEST_PODS)
         if peer.context.config.provider.show_free:
             tasks.append(self._follow_free)
+            watches.append(self._guest_pods)
         super().__init__(
             peer,
             "lent",
@@ -187,15 +189,14 @@ class LentSlices(Controller[str]):
         context = self._peer.context
         told: tuple[str, str, dict[str, Amounts]] | None = None
         await self._lends.wait()
-        share = context.informers.share(PODS, PLACED, trim=trim_placed, wait=False)
-        async with share as pods:
-            free = free_nodes(self._nodes.informer, pods, context.config.provider)
+        guests = self._guest_pods.informer
+        async with free_nodes(context, self._nodes.informer, guests) as free:
             self._free = free
             while True:
                 await trio.sleep(self._free_every)
                 if context.config.provider.autoscales is None:
                     await self._ready.look(self._client)
-                if pods.store.synced:
+                if free.synced:
                     free.refresh(self._free_every)
                 now = free.text.now, free.each.now, free.counted(self._peer.id)
                 if free.known and now != told:

@@ -16,16 +16,13 @@ from typing import Any, Final, NoReturn
 import msgspec
 import trio
 
-from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, NODES, PODS
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.guestpolicies import GuestPolicies
-from liqod.cluster.memorylimits import stub_over_limit, trim_made, trim_to
+from liqod.cluster.memorylimits import GUEST_PODS, stub_over_limit, trim_to
 from liqod.errors import AlreadyExists, Conflict, Forbidden, Invalid, LiqodError, NotFound
-from liqod.kube.cache.memoryquota import keep_excess
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
-from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
 from liqod.peers.peer import Peer
 from liqod.provider.namespaces.mappings import NamespaceMappings, note_end
@@ -93,14 +90,7 @@ class ShadowPods(Controller[Key]):
         self._shadows = Watched(
             SHADOW_PODS, self._on_shadow, within=(), trim=trim, counted=stub_over_limit
         )
-        self._pods = Watched(
-            PODS,
-            self._on_pod,
-            Selection(labels=labels.GUEST_PODS),
-            within=(),
-            trim=trim_made,
-            counted=keep_excess,
-        )
+        self._pods = Watched(PODS, self._on_pod, within=(), **GUEST_PODS)
         self._machines = MachineNames()
         self._nodes: Watched[Key] = Watched(NODES)
         tells = (self._nodes,) if peer.context.config.provider.show_free else ()

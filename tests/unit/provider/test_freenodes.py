@@ -22,14 +22,18 @@ class Feed:
 
     def __init__(self) -> None:
         self.told: list[Told] = []
+        self.bodies: dict[str, bytes | None] = {}
 
-    def subscribe(self, told: Told) -> None:
+    def subscribe(self, told: Told) -> Callable[[], None]:
         self.told.append(told)
+        return lambda: self.told.remove(told)
 
     def tell(self, name: str, body: dict[str, Any] | None) -> None:
         new = None if body is None else msgspec.json.encode(body)
+        old = self.bodies.get(name)
+        self.bodies[name] = new
         for each in self.told:
-            each(StoreChange(key=("shop", name), old=None, new=new))
+            each(StoreChange(key=("shop", name), old=old, new=new))
 
 
 def node(cpu: str) -> dict[str, Any]:
@@ -47,6 +51,14 @@ def guest_pod(cpu: str, node: str = "milan") -> dict[str, Any]:
     return {**pod(cpu), "metadata": {"labels": marks}}
 
 
+def free_nodes(
+    nodes: Feed, settings: ProviderSettings, own: Feed | None = None, guests: Feed | None = None
+) -> FreeNodes:
+    feeds = (nodes, own or Feed(), guests or Feed())
+    follows, *pods = (cast("SharedInformer", each) for each in feeds)
+    return FreeNodes(follows, pods[0], pods[1], settings)
+
+
 def free_cpu(found: FreeNodes) -> str:
     told = read(found.text.now)
     return told.groups[0].free["cpu"] if told is not None and told.groups else ""
@@ -60,7 +72,7 @@ async def test_nodes_of_karpenter_tell_that_more_are_added_unless_the_configurat
 ) -> None:
     nodes = Feed()
     settings = ProviderSettings(show_free=True, autoscales=said)
-    found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", Feed()), settings)
+    found = free_nodes(nodes, settings)
 
     async def grows() -> bool:
         await trio.sleep(6)
@@ -84,15 +96,12 @@ def test_of_a_pod_no_more_is_kept_than_its_requests_and_its_node() -> None:
     whole["spec"]["volumes"] = [{"name": "secret"}]
     wanted = {**pod("3"), "metadata": {"name": "web"}}
     assert msgspec.json.decode(trim_placed(msgspec.json.encode(whole))) == wanted
-    guest = guest_pod("3")
-    guest["metadata"]["labels"]["app"] = "web"
-    assert msgspec.json.decode(trim_placed(msgspec.json.encode(guest))) == guest_pod("3")
     assert trim_placed(b"nonsense") == b"nonsense"
 
 
 async def test_before_the_first_count_nothing_is_known_and_no_nodes_are_an_answer() -> None:
     settings = ProviderSettings(show_free=True)
-    found = FreeNodes(cast("SharedInformer", Feed()), cast("SharedInformer", Feed()), settings)
+    found = free_nodes(Feed(), settings)
     assert (found.known, found.text.now) == (False, "")
     found.refresh(5)
     assert found.known
@@ -102,7 +111,7 @@ async def test_before_the_first_count_nothing_is_known_and_no_nodes_are_an_answe
 async def test_what_is_free_follows_pods_at_a_pace(autojump_clock: MockClock) -> None:
     nodes, pods = Feed(), Feed()
     settings = ProviderSettings(show_free=True)
-    found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", pods), settings)
+    found = free_nodes(nodes, settings, pods)
     nodes.tell("one", node("8"))
     pods.tell("web", pod("3"))
     found.refresh(5)
@@ -127,12 +136,48 @@ async def test_what_is_free_follows_pods_at_a_pace(autojump_clock: MockClock) ->
     assert found.text.now is before
 
 
+async def test_a_guest_counts_from_its_node_to_its_end_and_one_that_becomes_another_once(
+    autojump_clock: MockClock,
+) -> None:
+    nodes, own, guests = Feed(), Feed(), Feed()
+    found = free_nodes(nodes, ProviderSettings(show_free=True), own, guests)
+
+    async def free() -> str:
+        await trio.sleep(5)
+        found.refresh(5)
+        return free_cpu(found)
+
+    def guest(cpu: str, where: str, phase: str) -> dict[str, Any]:
+        return {**guest_pod(cpu), **pod(cpu, where), "status": {"phase": phase}}
+
+    nodes.tell("one", node("8"))
+    guests.tell("web", guest("3", "", "Pending"))
+    assert await free() == "8"
+    assert found.counted("rome") == {}
+    for phase in ("Pending", "Running"):
+        guests.tell("web", guest("3", "one", phase))
+        assert await free() == "5"
+    guests.tell("web", guest("4", "one", "Running"))  # it was resized
+    assert await free() == "4"
+    assert found.counted("rome").keys() == {"milan"}
+    own.tell("web", pod("4"))  # somebody took its label off
+    guests.tell("web", None)
+    assert await free() == "4"
+    assert found.counted("rome") == {}
+    guests.tell("job", guest("2", "one", "Running"))
+    assert await free() == "2"
+    guests.tell("job", guest("2", "one", "Succeeded"))
+    assert await free() == "4"
+    found.close()
+    assert (own.told, guests.told) == ([], [])
+
+
 async def test_each_slice_is_told_of_its_own_pods_that_are_counted(
     autojump_clock: MockClock,
 ) -> None:
-    nodes, pods = Feed(), Feed()
+    nodes, own, pods = Feed(), Feed(), Feed()
     settings = ProviderSettings(show_free=True)
-    found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", pods), settings)
+    found = free_nodes(nodes, settings, own, pods)
 
     def told(consumer: str, name: str) -> dict[str, str]:
         capacity = read(found.told(consumer, name))
@@ -143,7 +188,7 @@ async def test_each_slice_is_told_of_its_own_pods_that_are_counted(
     nodes.tell("one", node("8"))
     pods.tell("web", guest_pod("3"))
     pods.tell("other", guest_pod("1", "milan-2"))
-    pods.tell("own", pod("1"))
+    own.tell("own", pod("1"))
     found.refresh(5)
     assert free_cpu(found) == "3"
     assert told("rome", "milan") == {"cpu": "3", "pods": "1"}
@@ -166,7 +211,7 @@ async def test_a_slice_of_parts_is_told_the_pods_of_each_that_are_counted(
 ) -> None:
     nodes, pods = Feed(), Feed()
     settings = ProviderSettings(show_free=True)
-    found = FreeNodes(cast("SharedInformer", nodes), cast("SharedInformer", pods), settings)
+    found = free_nodes(nodes, settings, guests=pods)
 
     def told(consumer: str = "rome") -> dict[str, int] | None:
         capacity = read(found.told(consumer, "milan", mode))

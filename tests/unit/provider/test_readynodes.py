@@ -13,9 +13,8 @@ from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.client import Client
 from liqod.model.peering import freecapacity
 from liqod.model.peering.nodesready import LONGEST_STATUS, may_grow
-from liqod.provider.slices.freenodes import FreeNodes
 from liqod.provider.slices.readynodes import LOOKS_EVERY, STATUS, SYSTEM, ready_nodes
-from tests.unit.provider.test_freenodes import Feed, node
+from tests.unit.provider.test_freenodes import Feed, free_nodes, node
 
 
 def yaml(*groups: tuple[int, int]) -> str:
@@ -80,7 +79,7 @@ async def test_an_autoscaler_is_believed_while_it_goes_on_to_write(
 ) -> None:
     nodes, server = Feed(), Server()
     informer = cast("SharedInformer", nodes)
-    free = FreeNodes(informer, cast("SharedInformer", Feed()), ProviderSettings())
+    free = free_nodes(nodes, ProviderSettings())
     ready = ready_nodes(informer)
     nodes.tell("own", node("8"))
 
