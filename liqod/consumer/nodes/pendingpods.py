@@ -74,7 +74,7 @@ class PendingPods:
 
     Attributes:
         waiting: the sum of those.
-        settled: the sum of those that do not wait, and were sent :data:`SETTLES` ago.
+        settled: the sum of those that do not wait, and were first seen :data:`SETTLES` ago.
         running: the sum of those that run.
         held: the sum of all that do not wait.
         placed: their number.
@@ -150,11 +150,10 @@ class PendingPods:
         if self._end is not None:
             self._end()
         self._informer, self._end = informer, None
-        self._changed, self._pods = set(), {}
+        self._changed, self._sent, self._pods = set(), {}, {}
         self._forget()
         if informer is not None:
             self._end = node_index(informer).follow(self._node, self._note)
-        self._sent = {}  # what is there now was sent before anybody counted
 
     def refresh(self) -> None:
         """Compute the sums anew; only pods that have changed since the last time are read."""
@@ -215,7 +214,7 @@ class PendingPods:
     def _note(self, key: Key) -> None:
         known = key in self._pods or key in self._changed
         self._changed.add(key)
-        if not known and self._informer is not None and self._informer.store.synced:
+        if not known:  # one that is there at the start may have been sent just before
             self._sent[key] = trio.current_time()
             self.came.set()
 

@@ -17,7 +17,6 @@ class Feed:
     """Stands for an informer and its store: hands on what it is given."""
 
     def __init__(self) -> None:
-        self.synced = True
         self.store = self
         self._found: dict[Key, bytes] = {}
         self._told: Any = None
@@ -78,15 +77,22 @@ async def test_a_pod_is_settled_some_time_after_it_was_sent(autojump_clock: Mock
     assert settled(pods) == 0
 
 
-async def test_what_was_sent_before_anybody_counted_is_settled(autojump_clock: MockClock) -> None:
-    feed = Feed()
+async def test_what_was_sent_before_anybody_counted_is_settled_as_what_comes(
+    autojump_clock: MockClock,
+) -> None:
+    feed, heard = Feed(), [float("inf"), float("-inf")]  # the peer is silent as yet
     followed(feed)
     feed.tell("web", 1)
-    assert settled(followed(feed)) == 1
-    feed.synced = False
-    pods = followed(feed)
-    feed.tell("listed", 2)
-    assert settled(pods) == 3
+    pods = PendingPods("milan", lambda: (heard[0], heard[1]))
+    pods.follow(cast("SharedInformer", feed))
+    await trio.sleep(3600)
+    assert settled(pods) == 0
+    assert sent(pods) == [(1, 1)]
+    heard[:] = trio.current_time(), trio.current_time()
+    assert settled(pods) == 0
+    heard[1] += SETTLES
+    assert settled(pods) == 1
+    assert sent(pods) == []
 
 
 def sent(pods: PendingPods) -> list[tuple[int, int]]:
@@ -100,6 +106,8 @@ async def test_what_was_sent_last_is_first_until_it_is_settled(autojump_clock: M
     followed(feed)
     feed.tell("old", 4)
     pods = followed(feed)
+    assert sent(pods) == [(4, 1)]
+    await trio.sleep(SETTLES)
     assert sent(pods) == []
     for name, cpu in (("a", 6), ("b", 2), ("c", 2)):
         feed.tell(name, cpu)
@@ -167,9 +175,9 @@ async def test_sums_by_differences_are_those_of_all_pods(autojump_clock: MockClo
         if chance.random() < 0.5:
             pods.refresh()
         await trio.sleep(chance.random() * 3)
+    whole = followed(feed)
     await trio.sleep(SETTLES)
     pods.refresh()
-    whole = followed(feed)
     whole.refresh()
     for name in ("waiting", "settled", "running", "held", "placed", "stay", "sent"):
         assert getattr(pods, name) == getattr(whole, name)
