@@ -81,12 +81,18 @@ async def test_its_last_word_on_free_room_includes_nothing_that_was_sent_since(
         requests = {"requests": {"cpu": "5"}}
         spec = {
             "nodeName": "milan",
+            "tolerations": [{"key": labels.VIRTUAL_NODE_TAINT, "operator": "Exists"}],
             "containers": [{"name": "c", "image": "i", "resources": requests}],
         }
         await rome.admin.create(PODS, {"metadata": {"name": "web"}, "spec": spec}, "shop")
         await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("False", True))
         await trio.sleep(3)
         assert shows(await rome.admin.get(NODES, "milan"), told), "three are left, and no eight"
+        await rome.stop()
+        await rome.start()
+        await trio.sleep(10)  # for it to know that milan is silent, and to count
+        assert shows(await rome.admin.get(NODES, "milan"), told)
+        assert daemon_of(await rome.admin.get(NODES, "milan")) == ("False", True)
         await milan.start()
         await rome.until(NODES, "milan", None, lambda node: daemon_of(node) == ("True", False))
         await trio.sleep(3)
