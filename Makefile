@@ -3,6 +3,7 @@
 #             as root in network namespaces;
 #             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors
 # make test-release  the tests of what is released, which `make test` has where that has changed
+# make test-network  likewise those of joined networks on a real kernel
 # make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
 #             values for the tests of properties
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
@@ -25,7 +26,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-release fast soak lint format bench wheels deb image release chart site \
+.PHONY: help demo test test-release test-network fast soak lint format bench wheels deb image release chart site \
 	screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -54,7 +55,10 @@ test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
 
 test-release: $(VENV)/.liqod-dev
-	@$(RUN) -m tests.testbed.suite --release -- $(ARGS)
+	@$(RUN) -m tests.testbed.suite --tier release -- $(ARGS)
+
+test-network: $(VENV)/.liqod-dev
+	@$(RUN) -m tests.testbed.suite --tier network -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --fast -- $(ARGS)

@@ -24,7 +24,7 @@ from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
 from tests.testbed.netns import Networks, fails, inside, nft, state
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 NOTHING = Namespace()
 
 

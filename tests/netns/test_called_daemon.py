@@ -23,7 +23,7 @@ from tests.testbed.netns import Networks, inside
 from tests.testbed.processes import Child, plain_environment, tail
 from tests.unit.sharedports import hello
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 USER = 64711
 CALLED = f"{USER} 0 0\n".encode()

@@ -21,7 +21,7 @@ from tests.kube_cases import until
 from tests.testbed import machine, netns
 from tests.testbed.netns import Networks
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 ROME, MILAN = PeerNames("rome-probes", "milan-probes"), PeerNames("milan-probes", "rome-probes")
 LOSES = """

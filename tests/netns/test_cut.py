@@ -20,7 +20,7 @@ from tests.netns.lab import LAN_HOST, MTU, Lab, ask, echo, run
 from tests.netns.test_joined_clusters import two
 from tests.simulated.network.test_networking import join
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 PORT = 8100
 FLOOD = 40_000

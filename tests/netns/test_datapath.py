@@ -27,7 +27,7 @@ from liqod.network.dataplane.peerplan import PeerPlan, plan
 from tests.testbed.machine import run
 from tests.testbed.netns import Networks, inside, state
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 OWN = ClusterCidrs(("10.244.0.0/16", "fd00:10:244::/64"), ("10.70.0.0/16", "fd00:10:70::/112"))
 SOON = 20.0

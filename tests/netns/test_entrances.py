@@ -28,7 +28,7 @@ from liqod.runtime.connectionlimit import ConnectionLimiter
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, run
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 R = TypeVar("R")
 

@@ -62,7 +62,7 @@ from tests.simulated.network.test_networking import join as joined
 from tests.simulated.pairedmachine import PairedMachine
 from tests.simulated.processes import sites
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 INTERNAL = {"type": "InternalIP"}
 GATEWAYS = "example.io/gateway=yes"

@@ -36,7 +36,7 @@ from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 from tests.testbed.netns import Networks, nft
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 PORT = 443
 
 

@@ -38,7 +38,7 @@ from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
 from tests.unit.plugins.test_network_checks import LAYERS, first_failing, ladder
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 QUICK = NetworkTimings(measured_every=1.0, measured_again=0.2)
 

@@ -26,7 +26,7 @@ from tests.simulated.daemon.crowding import FILES, Figures, figures_in
 from tests.simulated.processes import Site, sites
 from tests.testbed.netns import Networks, doorway
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 HEALTH = 10271
 NODE_HEALTH = 10273

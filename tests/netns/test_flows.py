@@ -15,7 +15,7 @@ from tests.netns.lab import Lab, echo
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 PORT = 8000
 
 

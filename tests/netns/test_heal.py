@@ -23,7 +23,7 @@ from tests.netns.lab import run
 from tests.netns.test_joined_clusters import Site, two
 from tests.simulated.network.test_networking import join
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 HEALS: Final = 30.0
 """Seconds, of a busy machine, in which something is put back; nothing else would do it ever."""

@@ -19,7 +19,7 @@ from tests.netns.test_joined_clusters import Site
 from tests.simulated.borrower import eventually
 from tests.testbed.netns import nft
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 LOSSY = 20.0
 """Seconds in which none of the four ends of two tunnels may raise an alarm."""

@@ -24,7 +24,7 @@ from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 from tests.testbed import netns
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 MTU = 1340
 WATCHED = 6.0
 """Seconds without a false alarm."""

@@ -17,7 +17,7 @@ from tests.netns.test_joined_clusters import Site, part, two
 from tests.netns.test_nat import BY_ITSELF
 from tests.simulated.network.test_networking import join
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 NODES = "fd00:51::%d"
 

@@ -317,6 +317,7 @@ async def known_path(site: Site) -> tuple[str, str]:
     return path(site)
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("backend", "settings"),
     [

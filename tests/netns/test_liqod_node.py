@@ -21,7 +21,7 @@ from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.netns.nodes import MILAN, Nodes, Pinging, Running, address, running
 from tests.testbed.netns import doorway
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 PORT = 8000
 SOON = 15.0

@@ -30,7 +30,7 @@ from tests.simulated.processes import Site as Service
 from tests.simulated.processes import sites
 from tests.testbed.netns import doorway
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 AWAY = 4.5
 """Seconds for which one is away: in a websocket a client goes over after 3 s."""

@@ -43,7 +43,7 @@ from tests.netns.socketmachine import DAEMON, LEAD, ONE, TWO, Machine, lead
 from tests.testbed.api import wait_until
 from tests.testbed.netns import Networks, inside, state
 
-pytestmark = [pytest.mark.netns]
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 STRANGER = 64713
 ADMITTED = messages.encode(Admitted(1)).decode()

@@ -14,7 +14,7 @@ from liqod.errors import NetworkError
 from liqod.network.dataplane.kernel import namespaces
 from tests.testbed.netns import Networks, inside
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 MARK = "liqod rome/milan"
 
 

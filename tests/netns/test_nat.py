@@ -21,7 +21,7 @@ from tests.netns.lab import make, run
 from tests.netns.test_joined_clusters import Site, two
 from tests.simulated.network.test_networking import join
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 FORGETS: Final = 2
 """Seconds after which the router forgets a flow that says nothing."""

@@ -24,7 +24,7 @@ from tests.netns.test_liqod_node import (  # noqa: F401 - pytest finds fixtures 
     theirs,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.network]
 
 
 async def test_a_node_is_upgraded_after_its_gateway_and_goes_back_without_a_lost_packet(

@@ -21,6 +21,7 @@ from tests.netns.threesites import DAEMON, NODE, PARTS, TUNNEL, Machine, three
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
 
 Parts = tuple[str, ...]
+Fault = tuple[signal.Signals, Parts]
 
 APART = 0.3
 """Seconds between two faults, each of which falls into the one before."""
@@ -30,26 +31,23 @@ MOST = {1: 15.0, 2: 30.0, 3: 60.0}
 """Seconds without an answer in a websocket at the most, by the number of programs that begin anew.
 Each starts within a second on a machine with nothing else to do, and a daemon that was killed leads
 when its Lease has run out."""
-SINGLES = (*permutations(PARTS, 1), *permutations(PARTS, 2))
+SINGLES, PAIRS = (tuple(permutations(PARTS, count)) for count in (1, 2))
 ALL = tuple(permutations(PARTS, 3))
 KILLED, STOPPED, FROZEN = signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP
 ENDS = (ALL[0], ALL[-1])
 """Of the orders of all three, those that begin and end with the daemon. Each begins as the order of
 two parts, which are all there, and nobody is left to see what the third one does."""
-FAULTS = {
-    "Consumer": [
-        *((KILLED, each) for each in (*SINGLES, *ALL[::2])),
-        *((STOPPED, each) for each in ENDS),
-        (FROZEN, ENDS[1]),
-    ],
-    "Provider": [
-        *((STOPPED, each) for each in SINGLES),
-        *((FROZEN, each) for each in SINGLES),
-        *((KILLED, each) for each in ALL[1::2]),
-    ],
-}
-"""By the websocket's server, what happens one after the other: making three clusters takes longer
-than most faults."""
+ONCE = [(KILLED, each) for each in SINGLES]
+CONSUMER = [
+    *((KILLED, each) for each in (*PAIRS, *ALL[::2])),
+    *((STOPPED, each) for each in ENDS),
+    (FROZEN, ENDS[1]),
+]
+PROVIDER = [
+    *((STOPPED, each) for each in (*SINGLES, *PAIRS)),
+    *((FROZEN, each) for each in (*SINGLES, *PAIRS)),
+    *((KILLED, each) for each in ALL[1::2]),
+]
 
 
 async def fault(machine: Machine, parts: Parts, number: signal.Signals) -> None:
@@ -87,13 +85,26 @@ async def goes_on(flows: Sequence[Flow], began: float, limits: Sequence[float]) 
     return told
 
 
-@pytest.mark.parametrize("server", FAULTS)
-async def test_each_part_fails_and_packets_go_on(wireguard: str, tmp_path: Path, server: str):
+@pytest.mark.parametrize(
+    ("server", "faults"),
+    [
+        pytest.param("Consumer", ONCE, id="each part once"),
+        pytest.param("Consumer", CONSUMER, id="Consumer", marks=pytest.mark.network),
+        pytest.param("Provider", PROVIDER, id="Provider", marks=pytest.mark.network),
+    ],
+)
+async def test_each_part_fails_and_packets_go_on(
+    wireguard: str, tmp_path: Path, server: str, faults: Sequence[Fault]
+):
+    """All faults one after the other: making three clusters takes longer than most of these.
+
+    `server` is that cluster of a peering that serves the websocket.
+    """
     async with three(tmp_path, wireguard, server) as (rome, milan, genoa):
         peers = (milan.site.name, genoa.site.name)
         carried = [await rome.alias(each, last) for last, each in enumerate(peers, 6)]
         async with flowing(rome.pod, carried[0]) as kernel, flowing(rome.pod, carried[1]) as web:
-            for number, parts in FAULTS[server]:
+            for number, parts in faults:
                 said = f"{number.name} {', '.join(parts)}"
                 began = time.monotonic()
                 try:

@@ -13,7 +13,7 @@ from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping, run
 from tests.testbed.netns import nft
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 PORT = 8000
 

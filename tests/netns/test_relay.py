@@ -28,7 +28,7 @@ from tests.netns.natted import NATS, Natted, captured, natted
 from tests.netns.test_joined_clusters import Site
 from tests.simulated.borrower import eventually
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 RELAYED = """
 [network]

@@ -22,7 +22,10 @@ from tests.netns.threesites import DAEMON, NODE, Machine, three
 from tests.testbed import former
 
 # A copy of the project without git has no version before.
-pytestmark = [pytest.mark.netns, pytest.mark.long, pytest.mark.usefixtures("networks")]
+pytestmark = [
+    *(pytest.mark.netns, pytest.mark.network, pytest.mark.long),
+    pytest.mark.usefixtures("networks"),
+]
 
 THIS, LATER = former.PROGRAM, laterrelease.PROGRAM
 EACH_ALONE = ((NODE, LATER, 15.0), (DAEMON, LATER, 0.0), (NODE, THIS, 0.0), (DAEMON, THIS, 0.0))

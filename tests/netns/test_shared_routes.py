@@ -24,7 +24,7 @@ from tests.netns.test_nodeplan import GATEWAY, OVERLAY, SECOND
 from tests.testbed import former
 from tests.testbed.netns import Networks, inside, state
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 NOTHING = Namespace()
 MANY = 12

@@ -11,7 +11,7 @@ from liqod.sharedport import DAEMON
 from tests.testbed.processes import free_ports
 from tests.unit.sharedports import Served, answer, daemon, node, tunnels
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 MARK = 0x6C71
 

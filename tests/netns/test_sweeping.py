@@ -32,7 +32,7 @@ from tests.simulated.members import served
 from tests.simulated.prepared import installed
 from tests.testbed.netns import Networks, inside, state
 
-pytestmark = [pytest.mark.netns]
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 
 @asynccontextmanager

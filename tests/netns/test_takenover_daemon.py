@@ -39,7 +39,7 @@ from tests.testbed.netns import Networks, inside, state
 from tests.testbed.processes import usage
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 CLUSTER = "rome"
 ADDRESS, API_SERVER, OTHERS = "192.168.7.10", "192.168.9.1", "192.168.8.0/24"

@@ -27,7 +27,7 @@ from tests.netns.test_joined_clusters import Site
 from tests.netns.test_relay import external
 from tests.simulated.borrower import eventually
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 ALLOWED = """
 [network]

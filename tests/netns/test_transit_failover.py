@@ -23,7 +23,7 @@ from tests.netns.lab import Pod
 from tests.netns.test_failover import Site, alias_of, site
 from tests.simulated.borrower import eventually
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 ALLOWED = 'transit = [["{r}", "{t}"]]\n'
 PORT = Datagrams.port

@@ -23,7 +23,7 @@ from tests.netns.test_joined_clusters import Site
 from tests.netns.test_transit import PORT, reached, tries
 from tests.simulated.borrower import eventually, offload
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 ALLOWED = """
 [network]

@@ -18,7 +18,7 @@ from liqod.network.dataplane.peerplan import plan
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, echo, ping
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 PORT = 8000
 RATE = 125_000_000

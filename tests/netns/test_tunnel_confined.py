@@ -26,7 +26,7 @@ from tests.simulated.borrower import eventually
 from tests.testbed.machine import run
 from tests.testbed.netns import Networks
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 REPOSITORY = Path(__file__).parents[2]
 REFUSED = {"EPERM", "EACCES", "ENOSYS"}

@@ -29,7 +29,7 @@ from tests.netns.websockets import between
 from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ from tests.simulated.borrower import eventually
 from tests.testbed.netns import Networks
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
-pytestmark = pytest.mark.netns
+pytestmark = [pytest.mark.netns, pytest.mark.network]
 
 SERVER = "198.51.100.1"
 PAIRS = (("rome", "milan"), ("oslo", "bergen"))

@@ -38,7 +38,7 @@ from tests.simulated.borrower import eventually
 from tests.testbed.netns import inside as netns_inside
 from tests.testbed.pki import Authority
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 
 class TestWebSocket(TunnelContract):

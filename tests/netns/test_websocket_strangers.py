@@ -38,7 +38,7 @@ from tests.netns.websockets import (
 from tests.simulated.borrower import eventually
 from tests.testbed.pki import Authority
 
-pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
+pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
 
 def _self_signed(folder: Path) -> ssl.SSLContext:

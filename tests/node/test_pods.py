@@ -515,6 +515,7 @@ def test_of_two_replicas_a_drain_takes_one_at_a_time(clusters: Podded) -> None:
     milan.plane.kubectl("rollout", "status", "deployment/liqod", "--namespace", "liqo")
 
 
+@pytest.mark.network
 def test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed(
     clusters: Podded,
 ) -> None:
@@ -529,6 +530,7 @@ def test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed(
         assert 0 < pinged.lost / 10 < REMADE, what
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(("signal", "parts", "most"), FAULTS)
 def test_each_part_of_a_gateway_fails_and_packets_go_on(
     clusters: Podded, signal: str, parts: tuple[str, ...], most: float

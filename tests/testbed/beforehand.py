@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
-from tests.testbed import debian, node, ownimages, packages, programs, releasetier
+from tests import tiers
+from tests.testbed import debian, node, ownimages, packages, programs
 from tests.testbed.errors import Unavailable
 
 NICE = 10
@@ -30,7 +31,7 @@ def steps(minors: Sequence[str]) -> list[Callable[[], object]]:
     if os.geteuid() == 0:
         needed = {**packages.VIEWERS, **packages.READERS, **node.PACKAGES}
         wanted.append(partial(packages.provide, needed))
-    if not releasetier.is_due():
+    if not tiers.RELEASE.is_due():
         wanted.append(programs.find_newest_helm)
         return wanted
     wanted += [programs.find_helms, programs.find_kubeconform]

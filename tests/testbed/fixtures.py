@@ -36,6 +36,8 @@ from tests.testbed.errors import Unavailable
 
 NAMES = ("rome", "milan")
 MARKS = ("cluster", "node", "viewer", "netns")
+REQUIRE = "TESTBED_REQUIRE"
+"""The variable that a run has where no test may be skipped."""
 BUILT: dict[str, Callable[[], object]] = {
     "wireguard": programs.find_wireguard,
     "coredns": programs.find_coredns,
@@ -56,7 +58,7 @@ FAILED = pytest.StashKey[bool]()
 
 def required() -> bool:
     """True if a real cluster that cannot be had is a failure instead of a skip."""
-    return os.environ.get("TESTBED_REQUIRE") == "1"
+    return os.environ.get(REQUIRE) == "1"
 
 
 def give_up(reason: Unavailable) -> NoReturn:

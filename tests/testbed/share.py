@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.testbed import releasetier
+from tests import tiers
 
 ROOT = Path(__file__).parents[2]
 REAL_MARKS = ("cluster", "node", "viewer", "netns", "long")
@@ -28,7 +28,8 @@ WITHOUT_FAST_FILES = "--without-fast-files"
 for each of these hundreds, would read all of them anew at each file and folder that it comes to."""
 MOSTLY_FAST = ("unit", "simulated")
 """Folders in which few files have a test that is not fast; each of these names the mark itself."""
-_MARKED = re.compile(rf"\bmark\.(?:{'|'.join((*REAL_MARKS, releasetier.MARK))})\b")
+_NAMES = (*REAL_MARKS, *(each.name for each in tiers.ALL))
+_MARKED = re.compile(rf"\bmark\.(?:{'|'.join(_NAMES)})\b")
 
 
 @cache

@@ -7,8 +7,8 @@ the default one.
 They mostly wait for Kubernetes, so four workers share them file by file, the longest first, each
 with clusters of its own; a fifth has the tests on embedded clusters that are not fast (`order`).
 A test that fails has a second try, which the summary reports. With arguments for pytest, everything
-runs once with those, in one process. Tests of what is released run where what they depend on has
-changed (`releasetier`), or alone, by `--release`.
+runs once with those, in one process. Tests of a tier run where what they depend on has changed
+(`tests/tiers.py`), or alone, by `--tier`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import argparse
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 
-from tests.testbed import beforehand, order, programs, releasetier, share
+from tests import tiers
+from tests.testbed import beforehand, fixtures, order, programs, share
 from tests.testbed.errors import Unavailable
 
 FAST_MARKS = "not cluster and not node and not viewer and not netns and not long"
@@ -57,7 +59,8 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.suite")
     parser.add_argument("--versions", default="", help="further minors, or all")
     parser.add_argument("--fast", action="store_true", help="only what needs no real cluster")
-    parser.add_argument("--release", action="store_true", help="only what is released")
+    names = [each.name for each in tiers.ALL]
+    parser.add_argument("--tier", choices=names, help="only the tests of this tier")
     parser.add_argument("pytest", nargs="*", help="arguments for pytest")
     chosen = parser.parse_args(arguments)
     os.environ.pop(NO_BYTECODE, None)
@@ -68,35 +71,49 @@ def main(arguments: list[str]) -> int:
         further = programs.minors()
     default = programs.wanted_minor()
     further = [minor for minor in further if minor != default]
-    with_release = chosen.release or releasetier.is_due()
-    if not with_release:
-        programs.say("nothing that the release tier depends on has changed since it passed")
+    if chosen.tier:
+        # Alone it is asked for by name, so that a skip of all of it would be no answer.
+        os.environ.setdefault(fixtures.REQUIRE, "1")
+    # By what there is now, as it is what is tried.
+    due = {each: each.digest() for each in tiers.ALL if is_wanted(each, chosen.tier)}
     failed = False
-    marks = chosen_marks(only=chosen.release, with_release=with_release)
-    real = [*marks, *ON_WORKERS, share.WITHOUT_FAST_FILES]
-    if not (chosen.pytest or chosen.release):
+    real = ["-m", marks(chosen.tier, due), *ON_WORKERS, share.WITHOUT_FAST_FILES]
+    if not (chosen.pytest or chosen.tier):
         with beforehand.beside([default, *further]):
             failed = fast([]) != 0
     for minor in further:
         failed |= run(minor, [*real, *chosen.pytest]) != 0
     status = run(default, chosen.pytest or real)
-    if with_release and not (chosen.pytest or status):
-        releasetier.passed()
+    if fixtures.required() and not (chosen.pytest or status):
+        for tier, digest in due.items():
+            record(tier, digest)
     return status or int(failed)
 
 
-def chosen_marks(*, only: bool, with_release: bool) -> tuple[str, str]:
-    """The option by which pytest takes the tests on real clusters.
-
-    Args:
-        only: those of what is released alone.
-        with_release: those, too.
-    """
+def is_wanted(tier: tiers.Tier, only: str | None) -> bool:
+    """True if a run has a tier: the one that it is for, or else each that is due; says if not."""
     if only:
-        return ("-m", releasetier.MARK)
-    if with_release:
-        return ("-m", REAL_MARKS)
-    return ("-m", f"({REAL_MARKS}) and not {releasetier.MARK}")
+        return tier.name == only
+    if tier.is_due():
+        return True
+    programs.say(
+        f"the {tier.name} tier is left out, as nothing that it depends on has changed since it "
+        f"passed; make test-{tier.name} runs it"
+    )
+    return False
+
+
+def marks(only: str | None, due: Collection[tiers.Tier]) -> str:
+    """The tests on real clusters that pytest takes: one tier, or all but those not due."""
+    left = "".join(f" and not {each.name}" for each in tiers.ALL if each not in due)
+    return only or (f"({REAL_MARKS}){left}" if left else REAL_MARKS)
+
+
+def record(tier: tiers.Tier, digest: str) -> None:
+    """Write down that a tier has passed with what has this hash."""
+    if not tier.ran.exists() or tier.ran.read_text().strip() != digest:
+        tier.ran.write_text(f"{digest}\n")
+        programs.say(f"the {tier.name} tier passed: commit {tier.ran.relative_to(tier.root)}")
 
 
 def fast(arguments: list[str]) -> int:

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.testbed import beforehand, debian, fixtures, programs, releasetier
+from tests import tiers
+from tests.testbed import beforehand, debian, fixtures, programs
 from tests.testbed.api import wait_until
 from tests.testbed.errors import Unavailable
 
@@ -36,7 +37,7 @@ def test_every_program_is_built_before_the_tests(monkeypatch: pytest.MonkeyPatch
 def test_what_only_the_release_tier_needs_is_built_where_that_is_due(
     monkeypatch: pytest.MonkeyPatch, due: bool
 ) -> None:
-    monkeypatch.setattr(releasetier, "is_due", lambda: due)
+    monkeypatch.setattr(tiers.Tier, "is_due", lambda tier: due)
     monkeypatch.setattr("os.geteuid", lambda: 0)
     steps = beforehand.steps(["1.35"])
     assert (programs.find_helms in steps, debian.find in steps) == (due, due)

@@ -23,7 +23,7 @@ from tests.testbed.federation import Member
 from tests.testbed.joined import Joined
 from tests.testbed.worker import Worker
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.network]
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/liqo/leases/liqod-gateway"
 MOST = 3.0

@@ -18,7 +18,7 @@ from tests.testbed.agent import Agent
 from tests.testbed.api import wait_until
 from tests.testbed.joined import Joined
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.network]
 
 NODES = ("rome", "rome-2")
 REST = 4.0

@@ -1,0 +1,282 @@
+"""Tiers: slow tests that run where what they depend on has changed.
+
+`make test` has the tests of a tier where the hash of all that it depends on is not the one in the
+tier's file. Every run that passes them, with no test skipped, writes that file, which is committed
+along with the change: so a machine that has never seen the project knows what was run. Where a tier
+is left out, the run says so. `make test-NAME` runs it whatever is written there.
+
+`RELEASE`, tests marked `release`, tries what is released: the package, the chart, the images.
+
+`NETWORK`, tests marked `network`, tries the machine's side of joined networks, `liqod node` and
+`liqod tunnel`, on a real kernel, under faults and in every order. It depends on:
+
+- all that these programs, the daemon's part of joined networks, and the backends of tunnels import,
+  by the import graph;
+- how the daemon drives them: it starts, leads and ends, begins and ends a peer (`daemon.py`,
+  `leader.py`, `peertask.py`, `peers`, `shutdown.py`), finds its own ranges (`cluster`), joins and
+  leaves (`procedures/network*.py`), and judges what is wrong (`plugins/checks/network.py`);
+- what they run as and in: units, workloads of an installation, locked packages;
+- its tests, what these stand on below `tests` by the import graph, and embedded clusters.
+
+Whole daemons take part in its tests, with what else is in them: borrowing, lending, reflection, the
+handshake, Services of the set, the inspector. None of these orders the machine, and the tier would
+always be due with them. A change of theirs that breaks networks is observed by tests of every run:
+
+- `netns/test_joined_clusters.py`: networks with the same ranges are joined by WireGuard and in a
+  websocket, and parted;
+- `netns/test_parts.py`: each part of a gateway is killed once, as a process, under traffic;
+- `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
+- `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.
+
+This module is not below `tests/testbed`, all of which `NETWORK` depends on: a change of one tier's
+list makes no other one due.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Tier:
+    """Tests with one mark, and all that they depend on.
+
+    Attributes:
+        name: the mark of its tests, too.
+        depends_on: files and folders. Of the rest of the program it is known by other tests.
+        root: the checkout.
+    """
+
+    name: str
+    depends_on: tuple[str, ...]
+    root: Path = ROOT
+
+    @property
+    def ran(self) -> Path:
+        """The file with the hash of what it has passed with."""
+        return self.root / "tests" / f"{self.name}-tier.sha256"
+
+    def is_due(self) -> bool:
+        """True if it has not passed with what there is."""
+        return not self.ran.exists() or self.ran.read_text().strip() != self.digest()
+
+    def digest(self) -> str:
+        """The hash of all that it depends on."""
+        made = hashlib.sha256()
+        for file in self.files():
+            content = file.read_bytes()
+            made.update(f"{file.relative_to(self.root)} {len(content)}\n".encode() + content)
+        return made.hexdigest()
+
+    def files(self) -> Iterator[Path]:
+        """What it depends on, in the order of names."""
+        for name in self.depends_on:
+            place = self.root / name
+            found = sorted(place.rglob("*")) if place.is_dir() else [place]
+            yield from (
+                each for each in found if each.is_file() and "__pycache__" not in each.parts
+            )
+
+
+RELEASE = Tier(
+    "release",
+    (
+        "pyproject.toml",
+        "deploy",
+        "docs/how-to/chart.md",
+        "docs/how-to/deb.md",
+        "docs/how-to/image.md",
+        "docs/how-to/release.md",
+        "docs/how-to/systemd.md",
+        "docs/how-to/take-away.md",
+        "docs/how-to/upgrades.md",
+        "docs/how-to/wheels.md",
+        "docs/start/by-package.md",
+        "docs/start/demo.md",
+        "systemd",
+        "liqod/__init__.py",
+        "liqod/__main__.py",
+        "liqod/cli/commands",
+        "liqod/install",
+        "liqod/node.py",
+        "liqod/procedures",
+        "liqod/resources",
+        "tests/cluster/test_chart.py",
+        "tests/cluster/test_chart_uninstall.py",
+        "tests/cluster/test_chart_upgrade.py",
+        "tests/cluster/test_schemas.py",
+        "tests/netns/test_machine_pages.py",
+        "tests/netns/test_offline.py",
+        "tests/netns/test_package.py",
+        "tests/node/test_release.py",
+        "tests/simulated/install/test_deb.py",
+        "tests/simulated/install/test_made_pages.py",
+        "tests/testbed/checkout.py",
+        "tests/testbed/debian.py",
+        "tests/testbed/go/helm3",
+        "tests/testbed/go/helm4",
+        "tests/testbed/go/kubeconform",
+        "tests/testbed/jsonschemas.py",
+        "tests/testbed/machineshell.py",
+    ),
+)
+NETWORK = Tier(
+    "network",
+    (
+        # All that the programs and the daemon's part of joined networks import.
+        "liqod/__init__.py",
+        "liqod/__main__.py",
+        "liqod/apimachinery",
+        "liqod/config.py",
+        "liqod/configsections.py",
+        "liqod/errors.py",
+        "liqod/healthz.py",
+        "liqod/identity",
+        "liqod/kube",
+        "liqod/model/__init__.py",
+        "liqod/model/clusterset/__init__.py",
+        "liqod/model/clusterset/choosing.py",
+        "liqod/model/clusterset/corefile.py",
+        "liqod/model/clusterset/corefiletext.py",
+        "liqod/model/clusterset/exports.py",
+        "liqod/model/clusterset/keeping.py",
+        "liqod/model/crossing",
+        "liqod/model/endpoints.py",
+        "liqod/model/ids.py",
+        "liqod/model/nearest.py",
+        "liqod/model/network",
+        "liqod/model/objects/__init__.py",
+        "liqod/model/objects/bounded.py",
+        "liqod/model/objects/conditions.py",
+        "liqod/model/objects/debuggers.py",
+        "liqod/model/objects/fieldpaths.py",
+        "liqod/model/objects/homeapi.py",
+        "liqod/model/objects/partial.py",
+        "liqod/model/objects/patches.py",
+        "liqod/model/objects/podends.py",
+        "liqod/model/objects/podready.py",
+        "liqod/model/objects/podreturns.py",
+        "liqod/model/objects/podstatus.py",
+        "liqod/model/objects/quantities.py",
+        "liqod/model/objects/restarts.py",
+        "liqod/model/objects/returnmarks.py",
+        "liqod/model/peering/__init__.py",
+        "liqod/model/peering/heartbeat.py",
+        "liqod/model/peering/intervals.py",
+        "liqod/model/text.py",
+        "liqod/model/view/__init__.py",
+        "liqod/model/view/daemonfacts.py",
+        "liqod/model/view/facts.py",
+        "liqod/model/view/figures.py",
+        "liqod/model/view/networkfacts.py",
+        "liqod/model/view/problems.py",
+        "liqod/model/view/redact.py",
+        "liqod/model/view/requests.py",
+        "liqod/model/view/rows.py",
+        "liqod/model/view/servicefacts.py",
+        "liqod/model/view/setfacts.py",
+        "liqod/model/view/snapshot.py",
+        "liqod/netlink.py",
+        "liqod/network",
+        "liqod/node.py",
+        "liqod/plugins/__init__.py",
+        "liqod/plugins/callguard.py",
+        "liqod/plugins/codescan.py",
+        "liqod/plugins/contracts.py",
+        "liqod/plugins/declared.py",
+        "liqod/plugins/diagnosis.py",
+        "liqod/plugins/exceptions.py",
+        "liqod/plugins/grants.py",
+        "liqod/plugins/hookspecs.py",
+        "liqod/plugins/host.py",
+        "liqod/plugins/loader.py",
+        "liqod/plugins/network",
+        "liqod/plugins/providers.py",
+        "liqod/plugins/reflectors/__init__.py",
+        "liqod/plugins/tunnelspec.py",
+        "liqod/plugins/typecheck.py",
+        "liqod/plugins/validation.py",
+        "liqod/resources",
+        "liqod/runtime",
+        "liqod/sharedport.py",
+        "liqod/telemetry",
+        "liqod/tunnel",
+        # How the daemon drives them.
+        "liqod/cluster",
+        "liqod/daemon.py",
+        "liqod/leader.py",
+        "liqod/peers",
+        "liqod/peertask.py",
+        "liqod/plugins/checks/network.py",
+        "liqod/procedures/networkjoin.py",
+        "liqod/procedures/networkleaving.py",
+        "liqod/procedures/networkobjects.py",
+        "liqod/procedures/networksites.py",
+        "liqod/procedures/networkstatus.py",
+        "liqod/shutdown.py",
+        # What they run as and in.
+        "deploy/packages.lock",
+        "deploy/requirements.lock",
+        "liqod/install/gateway.py",
+        "liqod/install/gatewaytemplates.py",
+        "liqod/install/noderights.py",
+        "liqod/install/workload.py",
+        "pyproject.toml",
+        "systemd",
+        # Its tests and what these stand on.
+        "simulator",
+        "tests/__init__.py",
+        "tests/conftest.py",
+        "tests/kube_cases.py",
+        "tests/netns",
+        "tests/node/__init__.py",
+        "tests/node/asking.py",
+        "tests/node/echoes.py",
+        "tests/node/faults.py",
+        "tests/node/peered/__init__.py",
+        "tests/node/peered/conftest.py",
+        "tests/node/peered/second.py",
+        "tests/node/peered/test_takeover.py",
+        "tests/node/peered/test_worker.py",
+        "tests/node/replicas.py",
+        "tests/node/shop.py",
+        "tests/node/test_pods.py",
+        "tests/simulated/__init__.py",
+        "tests/simulated/addressed.py",
+        "tests/simulated/borrower.py",
+        "tests/simulated/daemon/__init__.py",
+        "tests/simulated/daemon/crowding.py",
+        "tests/simulated/inspect/__init__.py",
+        "tests/simulated/inspect/test_inspector.py",
+        "tests/simulated/install/__init__.py",
+        "tests/simulated/install/test_deb.py",
+        "tests/simulated/lender.py",
+        "tests/simulated/localmachine.py",
+        "tests/simulated/meeting.py",
+        "tests/simulated/members.py",
+        "tests/simulated/network/__init__.py",
+        "tests/simulated/network/noting.py",
+        "tests/simulated/network/test_gateways.py",
+        "tests/simulated/network/test_networking.py",
+        "tests/simulated/pairedmachine.py",
+        "tests/simulated/prepared.py",
+        "tests/simulated/processes.py",
+        "tests/testbed",
+        "tests/unit/__init__.py",
+        "tests/unit/handshake/__init__.py",
+        "tests/unit/handshake/listeners.py",
+        "tests/unit/network/__init__.py",
+        "tests/unit/network/tunnels.py",
+        "tests/unit/plugins/__init__.py",
+        "tests/unit/plugins/network/__init__.py",
+        "tests/unit/plugins/network/machines.py",
+        "tests/unit/plugins/test_network_checks.py",
+        "tests/unit/sharedports.py",
+    ),
+)
+ALL = (RELEASE, NETWORK)
