@@ -17,6 +17,7 @@ class Feed:
     """Stands for an informer and its store: hands on what it is given."""
 
     def __init__(self) -> None:
+        self.synced = True
         self.store = self
         self._found: dict[Key, bytes] = {}
         self._told: Any = None
