@@ -5,7 +5,8 @@ tier's file. Every run that passes them, with no test skipped, writes that file,
 along with the change: so a machine that has never seen the project knows what was run. Where a tier
 is left out, the run says so. `make test-NAME` runs it whatever is written there.
 
-`RELEASE`, tests marked `release`, tries what is released: the package, the chart, the images.
+`RELEASE`, tests marked `release`, tries what is released: the package, the chart and the pages on
+it, the images, the example of a repository. The page of the package is walked in every run.
 
 `NETWORK`, tests marked `network`, tries the machine's side of joined networks, `liqod node` and
 `liqod tunnel`, on a real kernel, under faults and in every order. It depends on:
@@ -96,14 +97,21 @@ RELEASE = Tier(
         "deploy",
         "docs/how-to/chart.md",
         "docs/how-to/deb.md",
+        "docs/how-to/gitops.md",
         "docs/how-to/image.md",
+        "docs/how-to/in-cluster.md",
         "docs/how-to/release.md",
         "docs/how-to/systemd.md",
         "docs/how-to/take-away.md",
         "docs/how-to/upgrades.md",
         "docs/how-to/wheels.md",
+        "docs/start/by-chart.md",
         "docs/start/by-package.md",
         "docs/start/demo.md",
+        "docs/start/one-application.md",
+        "examples/applications",
+        "examples/gitops",
+        "examples/policies",
         "systemd",
         "liqod/__init__.py",
         "liqod/__main__.py",
@@ -115,7 +123,9 @@ RELEASE = Tier(
         "tests/cluster/test_chart.py",
         "tests/cluster/test_chart_uninstall.py",
         "tests/cluster/test_chart_upgrade.py",
+        "tests/cluster/test_gitops.py",
         "tests/cluster/test_schemas.py",
+        "tests/cluster/test_start_pages.py",
         "tests/netns/test_machine_pages.py",
         "tests/netns/test_offline.py",
         "tests/netns/test_package.py",
@@ -129,6 +139,8 @@ RELEASE = Tier(
         "tests/testbed/go/kubeconform",
         "tests/testbed/jsonschemas.py",
         "tests/testbed/machineshell.py",
+        "tests/testbed/pages.py",
+        "tests/testbed/shownblocks.py",
     ),
 )
 NETWORK = Tier(

@@ -1,4 +1,8 @@
-"""The repository of `examples/gitops`, applied with kubectl and pruned, with a peering in it."""
+"""The repository of `examples/gitops`, applied with kubectl and pruned, with a peering in it.
+
+The steps of such a peering, and what is planned of them, are tried in every run on embedded
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -103,6 +107,7 @@ def without(folder: Path, name: str) -> None:
     path.write_text(path.read_text().replace(f"  - {name}\n", ""))
 
 
+@pytest.mark.release
 def test_the_repository_is_applied_planned_and_pruned(met: Clusters, tmp_path: Path) -> None:
     rome, milan = met.rome, met.milan
     made = repository(tmp_path, rome, milan)

@@ -1,6 +1,8 @@
 """The pages of `docs/start` that need clusters, word for word, on two real control planes.
 
-The commands are read out of the pages, and what these show is what is printed.
+The commands are read out of the pages, and what these show is what is printed. The page of the
+package and those of each day are walked in every run, the chart's and its application's where what
+is released has changed.
 """
 
 from __future__ import annotations
@@ -174,6 +176,7 @@ def checkout(terminal: Terminal) -> None:
         (terminal.folder / name).symlink_to(pages.ROOT / name)
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("checkout")
 def test_one_application_over_two_clusters(clusters: list[Member], terminal: Terminal) -> None:
     clusters[0].run_nodes()
@@ -184,6 +187,7 @@ def test_one_application_over_two_clusters(clusters: list[Member], terminal: Ter
     assert not clusters[1].api.exists("/api/v1/namespaces/shop-rome")
 
 
+@pytest.mark.release
 @pytest.mark.usefixtures("checkout", "helm")
 def test_two_clusters_by_chart(clusters: list[Member], terminal: Terminal) -> None:
     """The pods of the charts run in name only: their daemons are processes with the same rights."""
