@@ -80,7 +80,11 @@ class NodeController(Controller[str]):
         self._shown: tuple[object, ...] = ()
         self._settled = False
         self._cordoned: bool | None = None
-        self._pods = PendingPods(name, lambda: peer.link.daemon.heard)
+        self._pods = PendingPods(
+            name,
+            lambda: peer.link.daemon.heard,
+            lambda: nodeplan.counted_pods(self._virtual_node()),
+        )
         self._started = float("-inf")
         super().__init__(
             peer,

@@ -13,7 +13,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.config import PodNetwork
 from liqod.model.crossing.noderequests import metrics_path
-from liqod.model.objects import conditions
+from liqod.model.objects import conditions, quantities
 from liqod.model.objects.patches import contained, digest
 from liqod.model.objects.scheduling import TAINT
 from liqod.model.peering import capacity, freecapacity, nodesready, places, sizelabels
@@ -86,7 +86,7 @@ def shown_labels(node: VirtualNode, facts: NodeState) -> dict[str, str]:
     """The labels of the Node without a zone or region that is held back, and with the sizes that
     have a place."""
     held = {key for key, note in labels.HELD.items() if note in node.spec.annotations}
-    told = freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
+    told = _told(node)
     left = _left(node, facts, told)
     sizes = sizelabels.size_labels(told, {} if left is None else left.largest)
     shown = {**node_labels(node), **sizes}
@@ -95,9 +95,20 @@ def shown_labels(node: VirtualNode, facts: NodeState) -> dict[str, str]:
 
 def has_places(node: VirtualNode | None) -> bool:
     """True if its provider tells of places for pods, which what is sent takes at once."""
-    return node is not None and places.are_told(
-        freecapacity.read(node.metadata.annotations.get(labels.FREE_CAPACITY))
-    )
+    return places.are_told(_told(node))
+
+
+def counted_pods(node: VirtualNode | None) -> int | None:
+    """The number of pods that what its provider tells includes; None where it does not tell."""
+    told = _told(node)
+    if told is None or PODS not in told.counted:
+        return None
+    return quantities.parse(told.counted[PODS]) // quantities.NANO
+
+
+def _told(node: VirtualNode | None) -> FreeCapacity | None:
+    notes = {} if node is None else node.metadata.annotations
+    return freecapacity.read(notes.get(labels.FREE_CAPACITY))
 
 
 def _left(node: VirtualNode, facts: NodeState, told: FreeCapacity | None) -> Left | None:
@@ -293,7 +304,7 @@ def _allocatable(node: VirtualNode, facts: NodeState) -> dict[str, str]:
     granted, notes = node.spec.resource_quota.hard, node.metadata.annotations
     if notes.get(labels.WAITING_GIVES_WAY) != labels.TRUE:
         return capacity.with_waiting(granted, {})
-    told = freecapacity.read(notes.get(labels.FREE_CAPACITY))
+    told = _told(node)
     bounded = labels.PART in node.metadata.labels and not facts.waiting
     most = freecapacity.room(None if bounded else told, facts.settled, facts.waiting)
     left = _left(node, facts, told)

@@ -20,11 +20,12 @@ from liqod.errors import ConfigError
 from liqod.kube.cache.informer import SharedInformer
 from liqod.kube.cache.nodeindex import node_index
 from liqod.kube.cache.store import Key
+from liqod.model.objects import quantities
 from liqod.model.objects.podsight import waits_there
 from liqod.model.objects.podstatus import TERMINAL
 from liqod.model.objects.quantities import Amounts
 from liqod.model.peering import freecapacity
-from liqod.model.peering.quota import pod_cost
+from liqod.model.peering.quota import PODS, pod_cost
 
 
 # Read at each change of a pod that may start, so this is no Pod.
@@ -44,7 +45,8 @@ _waiting = msgspec.json.Decoder(_Waiting)
 SETTLES: Final = 30.0
 """Seconds of the peer's daemon until a pod that was sent is taken to be in what the peer says is
 free: it says so every few seconds, and would be believed never again where it does not count such a
-pod at all. While that daemon is not known to run, its last word includes nothing more."""
+pod at all. While that daemon is not known to run, or counts fewer pods than run there, its last
+word includes nothing more."""
 
 
 def _always() -> tuple[float, float]:
@@ -71,6 +73,7 @@ class PendingPods:
     Args:
         node: its name.
         heard: Trio times from which and until which the peer's words surely came.
+        counted: the number of pods that its last word includes, by itself; None if it tells none.
 
     Attributes:
         waiting: the sum of those.
@@ -83,8 +86,13 @@ class PendingPods:
         came: is set when another pod has come; a new one is made by :meth:`refresh`.
     """
 
-    def __init__(self, node: str, heard: Callable[[], tuple[float, float]] = _always) -> None:
-        self._node, self._heard = node, heard
+    def __init__(
+        self,
+        node: str,
+        heard: Callable[[], tuple[float, float]] = _always,
+        counted: Callable[[], int | None] = lambda: None,
+    ) -> None:
+        self._node, self._heard, self._told = node, heard, counted
         self._informer: SharedInformer | None = None
         self._end: Callable[[], None] | None = None
         self._changed: set[Key] = set()
@@ -160,17 +168,6 @@ class PendingPods:
         changed, self._changed = self._changed, set()
         if self.came.is_set():
             self.came = trio.Event()
-        (since, until), settled = self._heard(), []
-        for key, sent in self._sent.items():
-            if until - max(sent, since) < SETTLES:
-                break  # they are in the order in which they came
-            settled.append(key)
-        if not changed and not settled:
-            return
-        for key in settled:
-            self._add(key, -1)
-            del self._sent[key]
-            self._add(key, 1)
         for key in changed:
             self._add(key, -1)
             self._pods.pop(key, None)
@@ -180,7 +177,25 @@ class PendingPods:
                 self._add(key, 1)
             else:
                 self._sent.pop(key, None)
-        self.sent = tuple(self._rows())
+        settled = self._newly_settled()
+        for key in settled:
+            self._add(key, -1)
+            del self._sent[key]
+            self._add(key, 1)
+        if changed or settled:
+            self.sent = tuple(self._rows())
+
+    def _newly_settled(self) -> list[Key]:
+        (since, until), settled = self._heard(), []
+        for key, sent in self._sent.items():
+            if until - max(sent, since) < SETTLES:
+                break  # they are in the order in which they came
+            settled.append(key)
+        return [] if settled and self._outruns(self._told()) else settled
+
+    def _outruns(self, counted: int | None) -> bool:
+        """True if more pods run at the peer than its word includes: so that is from before."""
+        return counted is not None and counted < self.running.get(PODS, 0) // quantities.NANO
 
     def _add(self, key: Key, sign: int) -> None:
         """Add a pod to the sums, or take it off."""

@@ -146,6 +146,25 @@ async def test_of_a_peer_that_is_silent_no_pod_settles(autojump_clock: MockClock
     assert sent(pods) == []
 
 
+async def test_while_a_peer_counts_fewer_pods_than_run_there_none_settles(
+    autojump_clock: MockClock,
+) -> None:
+    feed, counts = Feed(), [1]
+    pods = PendingPods("milan", counted=lambda: counts[0])
+    pods.follow(cast("SharedInformer", feed))
+    for name in ("web", "late"):
+        feed.tell(name, 2, "Running")
+    await trio.sleep(3600)
+    assert settled(pods) == 0  # its own watch stands still, though its daemon leads
+    assert sent(pods) == [(2, 2)]
+    feed.tell("never", 3)  # no pod is made of it there
+    counts[0] = 2
+    assert settled(pods) == 4
+    await trio.sleep(SETTLES)
+    assert settled(pods) == 7
+    assert sent(pods) == []
+
+
 async def test_of_pods_that_ask_for_nothing_no_row_is_kept_and_of_many_the_last(
     autojump_clock: MockClock,
 ) -> None:
