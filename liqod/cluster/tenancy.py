@@ -85,6 +85,15 @@ def former_of(marks: Mapping[str, str]) -> str:
     return marks.get(labels.FORMER_KEY, "").partition(" ")[0]
 
 
+def consumer_keys(marks: Mapping[str, str]) -> frozenset[str]:
+    """SHA-256 of the key by which a consumer is accepted, and of the one before.
+
+    Args:
+        marks: annotations of its tenant namespace.
+    """
+    return frozenset((marks.get(labels.ACCEPTED_KEY, ""), former_of(marks))) - {""}
+
+
 async def find_tenant(client: Client, peer: str) -> ObjectMeta | None:
     """The namespace here that belongs to a peer; the first by name, as the daemon takes it."""
     found = await client.list(NAMESPACES, Selection(labels=_selector(peer)), decode=Partial)

@@ -14,7 +14,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
-from liqod.cluster.tenancy import former_of, tenant_of
+from liqod.cluster.tenancy import consumer_keys, tenant_of
 from liqod.kube.cache.store import StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.selection import Selection
@@ -59,17 +59,12 @@ class KnownKeys(Controller[str]):
         """The keys that a cluster has proved to have, SHA-256 in hexadecimal."""
         store = self._tenants.store
         found = [store.decode(each, Partial) for each in store.indexed(_PEER, cluster)]
-        keys: set[str] = set()
-        notes: list[str] = []
-        for marks in (each.metadata.annotations for each in found if each is not None):
-            keys |= {marks.get(labels.ACCEPTED_KEY, ""), former_of(marks)}
-            notes.append(marks.get(labels.PROVIDER_KEYS, ""))
-        for each in self._requests.store.values(OutgoingPeering):
-            status = each.status
-            if status.cluster_id == cluster and status.phase in AGREED:
-                note = " ".join(notes)
-                keys |= {status.key, providerkeys.follow(note, status.key)}
-        return frozenset(keys - {""})
+        tenants = [each.metadata.annotations for each in found if each is not None]
+        note = " ".join(marks.get(labels.PROVIDER_KEYS, "") for marks in tenants)
+        asked = (each.status for each in self._requests.store.values(OutgoingPeering))
+        mine = (each for each in asked if each.cluster_id == cluster and each.phase in AGREED)
+        shown = providerkeys.with_next(note, (each.key for each in mine))
+        return shown.union(*map(consumer_keys, tenants))
 
 
 def _peers(found: Partial) -> Iterator[str]:

@@ -9,7 +9,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta
-from liqod.cluster.tenancy import find_tenant
+from liqod.cluster.tenancy import consumer_keys, find_tenant
 from liqod.errors import NotFound
 from liqod.kube import times
 from liqod.kube.client import Client
@@ -17,7 +17,6 @@ from liqod.kube.selection import Selection
 from liqod.model.peering import providerkeys
 from liqod.procedures.answering import STANDING, is_barred, key_of
 from liqod.procedures.peeringrequest import secret_of
-from liqod.provider.tenants.keysuccession import former_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     INVITATIONS,
@@ -104,13 +103,12 @@ async def keys_of(client: Client, namespace: str, peer: str, role: str) -> froze
             # Any cluster may request by that id: only accepted ones count.
             mine = (each for each in asking if each.spec.cluster_id == peer)
             keys = {key_of(each) for each in mine if each.status.phase in STANDING}
-            return frozenset(keys | {marks.get(labels.ACCEPTED_KEY, ""), former_of(marks)} - {""})
+            return consumer_keys(marks) | keys - {""}
         asked = await client.list(OUTGOING_PEERINGS, here, decode=OutgoingPeering)
     except NotFound:
         return frozenset()  # an installation from before these kinds
-    keys = {each.status.key for each in asked if each.status.cluster_id == peer} - {""}
-    noted = marks.get(labels.PROVIDER_KEYS)
-    return frozenset(keys | {providerkeys.follow(noted, each) for each in keys})
+    shown = (each.status.key for each in asked if each.status.cluster_id == peer)
+    return providerkeys.with_next(marks.get(labels.PROVIDER_KEYS), shown)
 
 
 async def _accepted_key(client: Client, peer: str) -> str:

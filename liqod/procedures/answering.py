@@ -8,14 +8,13 @@ from typing import Any, Final
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES
-from liqod.cluster.tenancy import find_tenant, look_up_tenant
+from liqod.cluster.tenancy import find_tenant, former_of, look_up_tenant
 from liqod.errors import ConfigError, Misuse, ProtocolError
 from liqod.identity import keys
 from liqod.kube.client import Client
 from liqod.kube.selection import Selection
 from liqod.model.objects import quantities
 from liqod.model.peering import providerkeys
-from liqod.provider.tenants.keysuccession import former_of
 from liqod.resources import (
     INCOMING_PEERINGS,
     OUTGOING_PEERINGS,

@@ -4,6 +4,7 @@ A kubeconfig names the provider's key at the first contact; from it the note lea
 key. Pairs of a key and of its successor, with spaces between: ``KEY>KEY KEY>KEY``.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 MOST: Final = 16
@@ -18,6 +19,12 @@ def _pairs(note: str | None) -> dict[str, str]:
 def follow(note: str | None, key: str) -> str:
     """The key that a provider has now, where that one (SHA-256, hexadecimal) was its."""
     return _pairs(note).get(key, key)
+
+
+def with_next(note: str | None, keys: Iterable[str]) -> frozenset[str]:
+    """Keys that a provider has shown, and those that it has instead now."""
+    shown = frozenset(keys) - {""}
+    return shown | {follow(note, each) for each in shown}
 
 
 def added(note: str | None, former: str, following: str) -> str | None:

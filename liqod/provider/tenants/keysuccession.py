@@ -20,7 +20,7 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownid import PublicKeys
-from liqod.cluster.tenancy import former_of as former_of
+from liqod.cluster.tenancy import former_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificaterequests, keys, successions
 from liqod.identity.successions import Succession

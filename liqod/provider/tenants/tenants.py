@@ -22,7 +22,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial, owner_reference
 from liqod.cluster.guestpolicies import GuestPolicies
-from liqod.cluster.tenancy import is_from, replicas_of
+from liqod.cluster.tenancy import former_of, is_from, replicas_of
 from liqod.errors import NotFound, ProtocolError
 from liqod.identity import certificates, keys
 from liqod.kube import recorder, times
@@ -263,7 +263,7 @@ class Tenants(Controller[str]):
             why = offer
         else:
             marks = await self._marks()
-            if keysuccession.former_of(marks) not in ("", offer.what.former):
+            if former_of(marks) not in ("", offer.what.former):
                 return False  # one at a time: the names of the step before have rights still
             why = keysuccession.problem(offer, marks.get(labels.ACCEPTED_KEY, ""))
             keyed = ids.keyed(peer, offer.what.next)
@@ -301,14 +301,14 @@ class Tenants(Controller[str]):
         The consumer shows that by a request in its Renew with its present key; a statement
         once made holds.
         """
-        if not keysuccession.former_of(marks):
+        if not former_of(marks):
             return RESYNC
         ends, now = keysuccession.until(marks), times.seconds(times.now())
         if ends is None:
             if not any(usernames.is_keyed(each.spec.csr, tenant) for each in self._renewals()):
                 return RESYNC
             ends = now + self._timings.moved
-            marks[labels.FORMER_KEY] = f"{keysuccession.former_of(marks)} {times.of(ends)}"
+            marks[labels.FORMER_KEY] = f"{former_of(marks)} {times.of(ends)}"
             note: dict[str, str | None] = {labels.FORMER_KEY: marks[labels.FORMER_KEY]}
         elif now >= ends:
             # Certificates for the names without a key are of the former one, too.

@@ -16,11 +16,12 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import former_of
 from liqod.errors import ProtocolError
 from liqod.identity import certificaterequests, certificates, keys
 from liqod.kube import times
 from liqod.model import ids
-from liqod.provider.tenants.keysuccession import decoded, former_in, former_of, has_followed
+from liqod.provider.tenants.keysuccession import decoded, former_in, has_followed
 from liqod.resources import Renew, ResourceSlice, Tenant
 from liqod.resources.authentication import CONTROL_PLANE
 
