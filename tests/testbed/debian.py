@@ -7,6 +7,7 @@ a layer of its own above it. The packages are assembled once of the distribution
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import secrets
 import shutil
@@ -23,8 +24,9 @@ from typing import NamedTuple
 
 from deploy import deb, lock
 from deploy.outcome import Unbuildable, Undownloadable
-from tests.testbed import packages, programs, wheels
+from tests.testbed import packages, programs, wheels, workspace
 from tests.testbed.errors import TestbedError, Unavailable
+from tests.testbed.processes import Child, signal_inside, tail
 
 TITLE = "a root of Debian and liqod's package"
 PROGRAMS = {
@@ -40,7 +42,11 @@ INCLUDED = (
 NEWER = "999"
 """The version of the second package."""
 BOOT = 120.0
+MOUNT = "liqod-test-"
+"""How the mount of a root is named; the run's process id follows."""
 EPOCH = 1_700_000_000
+ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--mount-proc")
+"""Has a machine end with its run: what systemd-nspawn has started outlives a killed one."""
 
 
 class Debian(NamedTuple):
@@ -212,12 +218,13 @@ def layered(debian: Debian, folder: Path) -> Iterator[Path]:
         debian: the root below.
         folder: where what is changed lies.
     """
+    _sweep()
     parts = {name: folder / name for name in ("upperdir", "workdir", "root")}
     for each in parts.values():
         each.mkdir()
     options = [f"{name}={parts[name]}" for name in ("upperdir", "workdir")]
     named = ",".join([f"lowerdir={debian.root}", *options])
-    _run(["mount", "-t", "overlay", "liqod-test", "-o", named, str(parts["root"])])
+    _run(["mount", "-t", "overlay", f"{MOUNT}{os.getpid()}", "-o", named, str(parts["root"])])
     try:
         (parts["root"] / "packages").mkdir()
         for each in (debian.package, debian.newer):
@@ -225,6 +232,14 @@ def layered(debian: Debian, folder: Path) -> Iterator[Path]:
         yield parts["root"]
     finally:
         subprocess.run(["umount", "--lazy", str(parts["root"])], check=False)
+
+
+def _sweep() -> None:
+    """Takes away the mounts of test runs that were killed; their machines went with them."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        source, place, *_ = line.split()
+        if workspace.is_of_dead_run(source, MOUNT):
+            subprocess.run(["umount", "--lazy", place], check=False)
 
 
 @contextmanager
@@ -236,36 +251,38 @@ def booted(debian: Debian, folder: Path, *options: str) -> Iterator[Machine]:
         folder: for what is changed in it.
         options: further ones of systemd-nspawn.
     """
-    with layered(debian, folder) as root, (folder / "boot.log").open("wb") as log:
+    with layered(debian, folder) as root:
         name = f"liqod-{secrets.token_hex(4)}"
         words = ["--quiet", "--register=no", "--keep-unit", f"--machine={name}", "--boot"]
-        process = subprocess.Popen(
-            ["systemd-nspawn", *words, *options, f"--directory={root}"],
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
+        nspawn = ["systemd-nspawn", *words, *options, f"--directory={root}"]
+        process = Child(name, [*ALONE, *nspawn], folder / "boot.log")
         try:
-            yield _wait(process, root, folder / "boot.log")
+            yield _wait(process, root)
         finally:
-            process.send_signal(signal.SIGTERM)
+            signal_inside(process, signal.SIGTERM)
             try:
                 process.wait(30)
-            except subprocess.TimeoutExpired:
+            except TestbedError:
                 process.kill()
-                process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], root: Path, log: Path) -> Machine:
+def _children(process: int) -> list[int]:
+    try:
+        text = Path(f"/proc/{process}/task/{process}/children").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [int(each) for each in text.split()]
+
+
+def _wait(process: Child, root: Path) -> Machine:
     deadline = time.monotonic() + BOOT
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    while process.poll() is None and time.monotonic() < deadline:
-        for child in children.read_text().split():
-            machine = Machine(root, int(child))
+    while process.alive and time.monotonic() < deadline:
+        for child in itertools.chain.from_iterable(map(_children, _children(process.pid))):
+            machine = Machine(root, child)
             try:
                 machine.run("systemctl", "is-active", "multi-user.target")
             except TestbedError:
                 continue
             return machine
         time.sleep(0.2)
-    raise Unavailable(f"systemd does not boot in namespaces here: {log.read_text()[-500:]}")
+    raise Unavailable(f"systemd does not boot in namespaces here: {tail(process.log, 5)}")

@@ -69,8 +69,7 @@ def _sweep() -> None:
     """Removes the cgroups of test runs that were killed."""
     for hierarchy in machine.hierarchies():
         for left in hierarchy.glob(f"{CGROUP}*"):
-            owner = left.name.removeprefix(CGROUP).split("-")[0]
-            if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            if workspace.is_of_dead_run(left.name, CGROUP):
                 machine.remove_cgroups(left.name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -17,14 +18,16 @@ from liqod import __version__
 from liqod.apimachinery.kinds import NODES
 from tests.simulated.processes import sites
 from tests.testbed import shownblocks
+from tests.testbed.api import wait_until
 from tests.testbed.daemon import toml
-from tests.testbed.debian import NEWER, Debian, Machine, booted
+from tests.testbed.debian import NEWER, Debian, Machine, booted, layered
 from tests.testbed.machineshell import MachineShell
 
 pytestmark = [pytest.mark.long, pytest.mark.release, pytest.mark.timeout(1200)]
 
 UNIT = "liqod.service"
-SECURITY = Path(__file__).parents[3] / "docs" / "background" / "security.md"
+ROOT = Path(__file__).parents[3]
+SECURITY = ROOT / "docs" / "background" / "security.md"
 GATEWAY = Path("/etc/systemd/system/liqod-node.service.d/gateway.conf")
 NODE = "liqod-node.service"
 EXPOSED = {UNIT: 1.5, NODE: 2.0}
@@ -45,6 +48,18 @@ OTHERS = ("/packages", "/proc", "/sys", "/dev", "/run", "/tmp", "/var/log", "/va
 """Folders that are nobody's, or that others write meanwhile."""
 KEPT = ("/etc/.pwd.lock", "/etc/passwd-", "/etc/group-", "/etc/shadow-", "/etc/gshadow-")
 """What Debian's own programs keep of each change of users."""
+
+
+BEGUN = """
+import sys, time
+from pathlib import Path
+from tests.testbed.debian import Debian, booted
+*debian, folder = map(Path, sys.argv[1:])
+with booted(Debian(*debian), folder) as machine:
+    print(machine.enter()[1].partition("=")[2], flush=True)
+    time.sleep(600)
+"""
+"""A run with a machine, which prints its PID 1."""
 
 
 def files(machine: Machine) -> set[str]:
@@ -103,6 +118,24 @@ def test_lintian_finds_nothing(debian: Debian):
 
 def test_a_copy_gives_the_same_package(debian: Debian):
     assert debian.package.read_bytes() == debian.again.read_bytes()
+
+
+def test_what_a_killed_run_left_is_swept_by_the_next(debian: Debian, tmp_path: Path):
+    killed, ours = tmp_path / "killed", tmp_path / "ours"
+    for each in (killed, ours):
+        each.mkdir()
+    command = [sys.executable, "-c", BEGUN, *(str(each) for each in (*debian, killed))]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        init = run.stdout.readline().strip()
+        run.kill()
+    assert init.isdigit()
+    wait_until("the machine ends with its run", lambda: not Path(f"/proc/{init}").exists(), 30)
+    mounted = Path("/proc/self/mounts")
+    assert f" {killed}/root " in mounted.read_text()
+    with layered(debian, ours):
+        assert f" {killed}/root " not in mounted.read_text()
+        assert f" {ours}/root " in mounted.read_text()
 
 
 async def test_a_machine_installs_runs_upgrades_and_purges_it(debian: Debian, tmp_path: Path):
