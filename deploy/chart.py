@@ -19,7 +19,7 @@ import yaml
 from deploy import charthooks, chartschema
 from liqod import __version__
 from liqod.install import dnsserver, gateway, workload
-from liqod.install.manifests import Manifest, Options, printable, render
+from liqod.install.manifests import Manifest, Options, manifests, printable, render
 from liqod.install.refusals import OLDEST
 from liqod.resources.crdmanifests import crd_manifests
 
@@ -40,6 +40,7 @@ _IMAGE: Final = "word-of-the-image"
 _NODE_IMAGE: Final = "word-of-the-other-image"
 _DNS_IMAGE: Final = "word-of-the-image-of-names"
 _SERVER: Final = "word-of-the-server"
+_CLUSTERSET: Final = "word-of-the-set"
 _PRIORITY: Final = "word-of-the-priority"
 _REPLICAS: Final = 104729
 _OPTIONAL: Final = "word-of-what-is-optional-"
@@ -47,6 +48,8 @@ _FIELD: Final = "word-of-what-is-set-"
 _SUM: Final = "word-of-the-sum"
 _NODES_SUM: Final = "word-of-the-other-sum"
 _PROXY: Final = "word-of-the-proxy"
+PART: Final = "clusterset"
+"""The part of the chart with the definition of ClusterProperties, and the value that chooses it."""
 _PLACED: Final = ("imagePullSecrets", "nodeSelector", "tolerations")
 """Values of where the daemon's pods, and that of the Job, may run."""
 _BASE: Final = Options(
@@ -95,6 +98,7 @@ def files() -> dict[str, str]:
         "values.schema.json": json.dumps(chartschema.schema(), indent=2) + "\n",
         "templates/rules.yaml": _rules(),
         "templates/uninstall.yaml": _departure(),
+        **_properties(),
         "dashboard.json": (ROOT / "deploy" / "grafana-dashboard.json").read_text(),
         **templates,
     }
@@ -110,8 +114,36 @@ def _about() -> str:
         "version": __version__,
         "appVersion": f"v{__version__}",
         "kubeVersion": f">={oldest}.0-0",
+        "dependencies": [
+            {"name": PART, "version": __version__, "condition": f"{PART}.enabled"},
+        ],
     }
     return MADE + yaml.safe_dump(about, sort_keys=False)
+
+
+def _properties() -> dict[str, str]:
+    """The files of the ClusterProperties.
+
+    Helm knows each kind of a release before it makes an object, so the definition is in the folder
+    ``crds`` of a part: where that is chosen it is made first, and one that is there is left.
+    """
+    wanted = msgspec.structs.replace(_BASE, clusterset=_CLUSTERSET)
+    [definition] = [
+        each for each in manifests(wanted, []) if each["kind"] == "CustomResourceDefinition"
+    ]
+    made = [each for each in manifests(wanted, []) if each["kind"] == "ClusterProperty"]
+    part = {
+        "apiVersion": "v2",
+        "name": PART,
+        "description": "The kind ClusterProperty (about.k8s.io), where no other program has it",
+        "version": __version__,
+    }
+    return {
+        f"charts/{PART}/Chart.yaml": MADE + yaml.safe_dump(part, sort_keys=False),
+        f"charts/{PART}/crds/clusterproperties.yaml": MADE + render([definition]),
+        "templates/clusterset.yaml": MADE
+        + _if(f".Values.{PART}.enabled", "".join(map(_template, made))),
+    }
 
 
 def _rules() -> str:
@@ -311,6 +343,7 @@ def _proxy(found: re.Match[str]) -> str:
 _EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (
     (rf"(:|-) {_NAMESPACE}$", r"\1 {{ .Release.Namespace | quote }}"),
     (_NAMESPACE, "{{ .Release.Namespace }}"),
+    (_CLUSTERSET, "{{ .Values.clusterset.name | quote }}"),
     (_CLUSTER, "{{ .Values.clusterID | quote }}"),
     (_DNS_IMAGE, f'{{{{ .Values.dnsServer.image | default "{dnsserver.IMAGE}" | quote }}}}'),
     (_NODE_IMAGE, '{{ include "liqod.nodeImage" . | quote }}'),

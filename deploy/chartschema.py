@@ -15,6 +15,7 @@ Schema = dict[str, Any]
 
 _SWITCH: Final[Schema] = {"type": "boolean"}
 _TEXT: Final[Schema] = {"type": "string"}
+_SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _DEFINITIONS: Final = "$defs"
 _SAID: Final = frozenset({"title", "description", "default", "required"})
 """Keywords that say nothing of what is refused here: the daemon requires, and tells why."""
@@ -39,6 +40,14 @@ def schema() -> Schema:
         "storage": _SWITCH,
         "services": _SWITCH,
         "dnsServer": _table({"enabled": _SWITCH, "image": _TEXT}),
+        # Helm gives the part of this name what it gives to all of them.
+        "clusterset": _table(
+            {
+                "enabled": _SWITCH,
+                "name": {**_TEXT, "pattern": f"^({_SUBDOMAIN})?$", "maxLength": 253},
+                "global": {"type": "object"},
+            }
+        ),
         "pluginRights": _by_reflector(_rule()),
         "unpeerOnUninstall": _SWITCH,
         "config": config,

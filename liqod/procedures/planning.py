@@ -21,6 +21,7 @@ from liqod.procedures.clusterobjects import APPLIED, ClusterObjects
 from liqod.procedures.consequences import Changed, Consequence, consequences
 from liqod.procedures.dryrun import DryRun, PlannedObject, Written
 from liqod.procedures.offloadingconsequences import offloading_consequences
+from liqod.procedures.propertyconsequences import is_property, property_consequences
 from liqod.resources import (
     CONFIGURATIONS,
     NAMESPACE_OFFLOADINGS,
@@ -161,6 +162,8 @@ def judged(
         key = (each.namespace, each.name)
         if each.kind == NAMESPACE_OFFLOADINGS:
             found = offloadings.pop(key, [])
+        elif is_property(each.kind):
+            found = property_consequences(each, here)
         else:
             found = _of(each.kind, Changed(here, key, before, after), each)
         made.append(PlannedChange(each, tuple(found)))

@@ -314,6 +314,8 @@ def test_rights_for_a_plugin_are_those_of_the_command(helm: Helm) -> None:
         ("replicas=0", "replicas"),
         ("dnsServer.enabled=true", "so set services"),
         ("services=true,dnsServer.enabled=yes", "enabled"),
+        ("clusterset.enabled=true", "name it"),
+        ("clusterset.enabled=true,clusterset.name=No_Name", "name"),
         ("pluginRights.a[0].verb={get}", "verb"),
         (
             "pluginRights.a[0].verbs={*},pluginRights.a[0].apiGroups={b},pluginRights.a[0].resources={c}",
@@ -342,7 +344,8 @@ def test_a_place_or_an_id_that_is_missing_is_named(helm: Helm) -> None:
 
 
 def test_helms_own_check_finds_nothing(helm: Helm) -> None:
-    helm.run("lint", "--strict", str(CHART), "--namespace", "liqo", "--set", "clusterID=rome")
+    values = "clusterID=rome,clusterset.enabled=true,clusterset.name=europe"
+    helm.run("lint", "--strict", str(CHART), "--namespace", "liqo", "--set", values)
 
 
 @pytest.fixture(scope="module")
@@ -481,4 +484,42 @@ def test_beside_liqo_the_chart_says_how_to_go_on(
     assert "where Liqo runs, `liqod migrate --dry-run` shows" in refused
     assert inventory.take(member.api) == there
     member.plane.kubectl("delete", "-f", str(file))
+    inventory.wait_for(member.api, before, 60)
+
+
+PROPERTIES = "/apis/about.k8s.io/v1alpha1/clusterproperties"
+
+
+def test_the_ids_of_a_set_come_change_and_go_with_the_release(helm: Helm, member: Member) -> None:
+    before = member.inventory()
+    named = (
+        str(CHART),
+        "--set",
+        "clusterID=genoa,networking.enabled=false,clusterset.enabled=true",
+    )
+    helm.at(
+        member, "install", "liqod", *named, "--set", "clusterset.name=asia", "--create-namespace"
+    )
+    helm.at(member, "upgrade", "liqod", *named, "--set", "clusterset.name=europe")
+    found = {
+        each["metadata"]["name"]: each["spec"]["value"]
+        for each in member.api.get(PROPERTIES)["items"]
+    }
+    assert found == {"cluster.clusterset.k8s.io": "genoa", "clusterset.k8s.io": "europe"}
+    assert "ids of the set" in (said := member.liqod("doctor", check=False).stdout)
+    assert "genoa in 'europe'" in said
+
+    helm.at(member, "uninstall", "liqod", "--no-hooks")
+    assert member.api.get(PROPERTIES)["items"] == []
+    # Of another program, which Helm leaves.
+    made = {"apiVersion": "about.k8s.io/v1alpha1", "kind": "ClusterProperty"}
+    others = {**made, "metadata": {"name": "clusterset.k8s.io"}, "spec": {"value": "africa"}}
+    member.create(PROPERTIES, others)
+    refused = ("install", "liqod", *named, "--set", "clusterset.name=asia")
+    assert "invalid ownership metadata" in helm.at(member, *refused, check=False)
+    assert member.api.get(f"{PROPERTIES}/clusterset.k8s.io")["spec"] == others["spec"]
+
+    member.plane.kubectl("delete", "clusterproperty", "clusterset.k8s.io")
+    member.liqod("uninstall", "--yes", "--purge")
+    member.plane.kubectl("delete", "namespace", "liqo")
     inventory.wait_for(member.api, before, 60)

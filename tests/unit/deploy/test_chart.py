@@ -9,12 +9,13 @@ from typing import Any
 import yaml
 
 from deploy import chart, chartschema
+from liqod.install import clusterproperties
 from liqod.install.manifests import MANAGED, Options, daemon_manifests
 from liqod.install.refusals import RESERVED
 from liqod.install.workload import IMAGE, stand_in
 
 VALUES = yaml.safe_load((chart.CHART / "values.yaml").read_text())
-PARTS = {"apiServer", "networking", "dnsServer", "monitoring"}
+PARTS = {"apiServer", "networking", "dnsServer", "clusterset", "monitoring"}
 """Values that have values of their own."""
 SCHEMA = chartschema.schema()
 BY_HAND = {
@@ -54,7 +55,7 @@ def test_every_value_is_in_the_schema_and_every_key_of_it_is_a_value():
     values = SCHEMA["properties"]
     assert values.keys() == VALUES.keys() | {"clusterID", "global"}
     for name in PARTS:
-        assert values[name]["properties"].keys() == VALUES[name].keys()
+        assert values[name]["properties"].keys() - {"global"} == VALUES[name].keys()
     assert SCHEMA["required"] == ["clusterID"]
 
 
@@ -100,7 +101,19 @@ def test_the_defaults_are_those_of_an_installation():
     assert VALUES["networking"]["enabled"] == Options().network
     assert VALUES["storage"] == Options().storage
     assert VALUES["clusterProfiles"] == Options().cluster_profiles
+    assert VALUES["clusterset"] == {"enabled": False, "name": Options().clusterset}
     assert VALUES["dnsServer"] == {"enabled": False, "image": Options().dns_image}
+
+
+def test_the_part_is_chosen_by_the_value_of_its_name():
+    about = yaml.safe_load(chart.files()["Chart.yaml"])
+    part = yaml.safe_load(chart.files()[f"charts/{chart.PART}/Chart.yaml"])
+    [named] = about["dependencies"]
+    assert (named["name"], named["version"]) == (part["name"], part["version"])
+    assert named["condition"] == f"{chart.PART}.enabled"
+    definition = yaml.safe_load(chart.files()[f"charts/{chart.PART}/crds/clusterproperties.yaml"])
+    assert definition["metadata"]["name"] == clusterproperties.DEFINITION
+    assert clusterproperties.is_ours(definition)
 
 
 def test_the_image_has_one_name():
