@@ -16,7 +16,8 @@ from liqod.apimachinery.labels import CRD_REVISION as REVISION
 from liqod.kube.definitions import name_of
 from liqod.resources import CRD_REVISION
 from liqod.resources import DEFINITIONS as KINDS
-from tests.cluster.test_chart import DEPLOYMENT, NODES, Helm
+from liqod.resources.about import CLUSTER, CLUSTER_SET
+from tests.cluster.test_chart import DEPLOYMENT, NODES, PROPERTIES, Helm
 from tests.cluster.test_install import DEFINITIONS, fresh
 from tests.testbed import former, inventory, programs
 from tests.testbed.errors import Unavailable
@@ -29,6 +30,8 @@ COMMIT = "f518440d~1"
 """The last one whose definitions are of the revision before."""
 NOW = dict.fromkeys([name_of(each.resource.KIND) for each in KINDS], str(CRD_REVISION))
 """The revisions of our definitions, by their names."""
+UPGRADE = ("upgrade", "liqod", str(CHART), "--reset-then-reuse-values")
+"""The command of the page: what the older chart had no value of is as the new one has it."""
 FORMER_NODES = "/apis/apps/v1/namespaces/liqo/daemonsets/liqod-node"
 PLACE = "/api/v1/namespaces/liqo-nodes"
 POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/liqod-restricted-pods"
@@ -82,7 +85,7 @@ def test_definitions_are_upgraded_and_liqod_node_goes_to_its_namespace_and_back(
     assert set(former_ones.values()) == {str(CRD_REVISION - 1)}
     assert former_ones.keys() < NOW.keys()
 
-    helm.at(member, "upgrade", "liqod", str(CHART), *known)
+    helm.at(member, *UPGRADE)
     assert definitions(member) == NOW
     assert not member.api.exists(FORMER_NODES)
     assert not member.api.exists("/api/v1/namespaces/liqo/configmaps/liqod-node")
@@ -97,10 +100,35 @@ def test_definitions_are_upgraded_and_liqod_node_goes_to_its_namespace_and_back(
     assert not member.api.exists(POLICY), "it would refuse the former pods"
     assert definitions(member).keys() == NOW.keys(), "with one of them all its objects would go"
 
-    helm.at(member, "upgrade", "liqod", str(CHART), *known)
+    helm.at(member, *UPGRADE)
     assert definitions(member) == NOW
     assert member.api.exists(NODES)
     assert not member.api.exists(FORMER_NODES)
+    helm.at(member, "uninstall", "liqod", "--no-hooks")
+    member.liqod("uninstall", "--yes", "--purge")
+    member.plane.kubectl("delete", "namespace", "liqo")
+    inventory.wait_for(member.api, before, 60)
+
+
+def test_the_ids_of_a_set_come_with_an_upgrade_and_go_with_the_way_back(
+    helm: Helm, older: Path, member: Member, tmp_path: Path
+) -> None:
+    before = member.inventory()
+    quiet = ("--set", "clusterID=genoa,networking.enabled=false")
+    helm.at(member, "install", "liqod", str(older), *quiet, "--create-namespace")
+    named = ("--set", "clusterset.enabled=true,clusterset.name=europe")
+    refused = helm.at(member, *UPGRADE, *named, check=False)
+    assert 'no matches for kind "ClusterProperty"' in refused
+
+    kind = tmp_path / "kind.yaml"
+    kind.write_text(helm.run("show", "crds", str(CHART)).stdout)
+    member.plane.kubectl("apply", "--server-side", "-f", str(kind))
+    member.plane.kubectl("wait", "--for", "condition=Established", "-f", str(kind))
+    helm.at(member, *UPGRADE, *named)
+    assert member.names(PROPERTIES) == {CLUSTER, CLUSTER_SET}
+    helm.at(member, "rollback", "liqod", "1")
+    assert member.names(PROPERTIES) == set()
+
     helm.at(member, "uninstall", "liqod", "--no-hooks")
     member.liqod("uninstall", "--yes", "--purge")
     member.plane.kubectl("delete", "namespace", "liqo")
