@@ -25,15 +25,16 @@ def clusterset(facts: ClusterFacts) -> Finding | None:
 def _found(known: SetFacts) -> Finding:
     if known.clusterset is None or known.cluster is None:
         name = CLUSTER if known.cluster is None else CLUSTER_SET
-        again = f"`liqod install --clusterset NAME` writes it: {PAGE}"
+        again = f"`liqod install --clusterset NAME`, or `helm upgrade`, writes it: {PAGE}"
         return failing(f"the ClusterProperty {name} is missing", again)
-    said, name = known.cluster.value[:SHOWN], known.clusterset.value[:SHOWN]
+    said, told = known.cluster.value[:SHOWN], known.clusterset.value[:SHOWN]
     if known.cluster.value != known.own:
         what = f"the ClusterProperty {CLUSTER} says {said!r}, and this cluster is {known.own}"
         if known.cluster.ours:
-            return failing(what, f"`liqod install --clusterset NAME` writes it again: {PAGE}")
+            again = f"write {known.own} into it, or run `liqod install --clusterset NAME`: {PAGE}"
+            return failing(what, again)
         return failing(f"{what}; it is another program's", f"have that one write {known.own}")
-    if not name:
+    if not told:
         what = f"the ClusterProperty {CLUSTER_SET} names no set"
         return failing(what, f"give it a value, or delete both: {PAGE}")
     others = [
@@ -42,7 +43,7 @@ def _found(known: SetFacts) -> Finding:
         if not one.ours
     ]
     whose = f"; another program's: {', '.join(others)}" if others else ""
-    return ok(f"{known.own} in {name!r}{whose}")
+    return ok(f"{known.own} in {told!r}{whose}")
 
 
 CHECKS: Final = (

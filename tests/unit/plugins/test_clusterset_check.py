@@ -31,7 +31,7 @@ ID, SET = one(CLUSTER, "rome"), one(CLUSTER_SET, "europe")
             (one(CLUSTER, "milan"), SET),
             "failing",
             "'milan', and this cluster is rome",
-            "writes it again",
+            "write rome into it",
         ),
         ((one(CLUSTER, "milan", {}), SET), "failing", "another program's", "that one write rome"),
         ((ID, one(CLUSTER_SET, "")), "failing", "names no set", "give it a value"),
