@@ -33,7 +33,7 @@ from liqod.clusterset.sharing import Sharing
 from liqod.config import Config, load
 from liqod.consumer import returns
 from liqod.consumer.foreignclusters import ForeignClusters
-from liqod.consumer.identities.clusterkeys import KeyBootstrap, cluster_keys
+from liqod.consumer.identities.clusterkeys import ClusterKeys, KeyBootstrap, cluster_keys
 from liqod.consumer.identities.formerkey import FormerKey
 from liqod.consumer.namespaces.offloadingcontroller import OffloadingController
 from liqod.consumer.nodes.kubelet import KubeletServer
@@ -434,7 +434,9 @@ class Daemon:
             self._leader = leader = LeaderComponents(context, peers, seen, handshake)
             self._leads.set(True)
             nursery.start_soon(walled, "the handshake", handshake.run)
-            take = (pass_keys_to(handshake, context.client), adverts.take)
+            take = [pass_keys_to(handshake, context.client), adverts.take]
+            if sharing is not None:
+                take.append(partial(_sign_by, sharing))
             await nursery.start(OwnKeyController(context, *take).run)
             await nursery.start(leader.peers.run)
             await nursery.start(leader.discovery.run)
@@ -465,3 +467,8 @@ async def _leftovers(context: ClusterContext, machine: RemoteMachine) -> NoRetur
     """One that begins anew each time."""
     await NetworkGarbageCollector(context, machine).run()
     raise AssertionError("controllers end by cancellation only")
+
+
+def _sign_by(sharing: Sharing, own: ClusterKeys) -> None:
+    """Have exports that are shared on signed with a key from now on."""
+    sharing.take(own.private)

@@ -493,6 +493,12 @@ EXPORTED_SINCE: Final = "liqod.io/exported-since"
 SHARE_SERVICES: Final = "liqod.io/share-services"
 """Annotation of a Namespace: the ids of the peers, with commas between, that its exported Services
 cross to and come from; ``*`` for all."""
+SHARE_SERVICES_BY_WAY: Final = "liqod.io/share-services-by-way-of"
+"""Annotation of a Namespace: the clusters, no peers of this one, that its exported Services cross
+to and come from by way of a peer: ``rome/turin=SHA-256 of turin's key``, with commas between."""
+BY_WAY: Final = "liqod.io/by-way-of"
+"""Label of an import's EndpointSlice: the peer by way of which its cluster is reached. Annotation
+of a ServiceImport: all such clusters, as ``turin=rome``, with commas between."""
 ENDPOINT_PREFERENCE: Final = "liqod.io/endpoint-preference"
 """Annotation of a Service: the clusters whose endpoints its clients use: ``own-first``,
 ``own-only``, or percentages such as ``milan=20,turin=10``."""

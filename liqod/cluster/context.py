@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from liqod.cluster.podselection import PodSelection
-from liqod.cluster.transitaddresses import TransitAddresses
+from liqod.cluster.transitaddresses import REFLECTION, SERVICES, TransitAddresses
 from liqod.config import Config
 from liqod.kube.controller import report_failures
 from liqod.telemetry.events import KeyFailed
@@ -97,7 +97,8 @@ class ClusterContext:
     @cached_property
     def transit(self) -> TransitAddresses:
         """The endpoints at peers that other peers reach by way of this cluster."""
-        return TransitAddresses(self.config.network.transit)
+        publishers = (REFLECTION, SERVICES) if self.config.services.enabled else (REFLECTION,)
+        return TransitAddresses(self.config.network.transit, publishers)
 
     @property
     def machine_address(self) -> str:

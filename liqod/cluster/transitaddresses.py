@@ -2,7 +2,8 @@
 
 Where ``[network] transit`` names two peers, pods of one reach endpoints at the other by way of this
 cluster: by an address of its external range for each endpoint that is published, and by no other.
-A publisher of endpoints (the reflection of EndpointSlices) says here all that one of its objects
+A publisher of endpoints (the reflection of EndpointSlices, and the exports of Services that are
+shared on) says here all that one of its objects
 publishes to a peer, and reads here what to write::
 
     transit = context.transit
@@ -11,12 +12,12 @@ publishes to a peer, and reads here what to write::
     transit.refusal(reader, owner, address)                # the reason of a None, a clause
     await transit.wait_changed()                           # either may be another one
     transit.release(user, reader)                          # nothing of this object any more
-    transit.settle(reader)                                 # all of the reader's were gone through
+    transit.settle(reader, REFLECTION)                     # all of the reader's were gone through
 
 ``address`` of the owner's is the one that its pod has in this cluster. The answer is an address as
 this cluster uses it, which is written to the peer as it is. It is released after the peer was
 written without it, so that no pod there is led astray. Those of an earlier daemon stay until their
-reader is settled.
+reader is settled, by each publisher.
 """
 
 from collections import Counter
@@ -30,6 +31,14 @@ from liqod.runtime.observable import Notifier
 
 MOST: Final = 512
 """Addresses at one peer that are published to one other."""
+REFLECTION: Final = "reflection"
+SERVICES: Final = "services"
+
+
+class SharedNamespace(msgspec.Struct, frozen=True):
+    """The exports of a namespace that are shared on, as a user of addresses."""
+
+    namespace: str
 
 
 class Passage(msgspec.Struct, frozen=True, order=True):
@@ -51,9 +60,13 @@ class TransitAddresses:
 
     Args:
         pairs: ids of peers, two and two, between which the configuration allows transit.
+        publishers: all that publish endpoints.
     """
 
-    def __init__(self, pairs: Iterable[Sequence[str]] = ()) -> None:
+    def __init__(
+        self, pairs: Iterable[Sequence[str]] = (), publishers: Iterable[str] = (REFLECTION,)
+    ) -> None:
+        self._publishers = frozenset(publishers)
         self._pairs = frozenset(frozenset(pair) for pair in pairs)
         self._published: dict[tuple[Hashable, str], frozenset[Passage]] = {}
         self._users: dict[Passage, int] = {}
@@ -65,7 +78,8 @@ class TransitAddresses:
         self._refused: dict[Passage, str] = {}
         """The reasons of those that lead nowhere."""
         self._given: dict[str, Mapping[Passage, str]] = {}
-        self._settled: set[str] = set()
+        self._settled: set[tuple[str, str]] = set()
+        """Readers, each with a publisher that has settled it."""
         self._news, self._wishes = Notifier(), Notifier()
 
     def allows(self, reader: str, owner: str) -> bool:
@@ -123,10 +137,10 @@ class TransitAddresses:
         """The objects that publish anything to a peer."""
         return {user for user, to in self._published if to == reader}
 
-    def settle(self, reader: str) -> None:
-        """Note that all that is published to a peer has been, since this daemon began."""
-        if reader not in self._settled:
-            self._settled.add(reader)
+    def settle(self, reader: str, publisher: str) -> None:
+        """Note that all that one publishes to a peer has been, since this daemon began."""
+        if (reader, publisher) not in self._settled:
+            self._settled.add((reader, publisher))
             self._wishes.notify()
 
     def address(self, reader: str, owner: str, address: str) -> str | None:
@@ -170,9 +184,15 @@ class TransitAddresses:
         """True if a passage is published, and within the limits."""
         return passage in self._admitted
 
-    def is_settled(self, reader: str) -> bool:
-        """True if a passage of this reader's that is not published now is not published at all."""
-        return reader in self._settled
+    def is_settled(self, reader: str, publisher: str = "") -> bool:
+        """True if a passage of this reader's that is not published now is not published at all.
+
+        Args:
+            reader: id of a peer.
+            publisher: the one that is asked about; without one, all.
+        """
+        wanted = (publisher,) if publisher else self._publishers
+        return all((reader, each) in self._settled for each in wanted)
 
     def wishes(self) -> Callable[[], Awaitable[None]]:
         """Waits until something else is published, since it was last awaited."""

@@ -5,39 +5,42 @@ that is out stays until it is sure that what it speaks of has ended (rule 3).
 """
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Final, NoReturn
 
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import NAMESPACES
-from liqod.apimachinery.meta import Partial
 from liqod.cluster.ownnetworks import own_networks
-from liqod.cluster.tenancy import is_from
+from liqod.clusterset.byway import ByWay, Offers, consents, signer
 from liqod.clusterset.exporttexts import ExportTexts
-from liqod.clusterset.ownexports import OwnExports
+from liqod.clusterset.heldexchanges import HeldExchanges, answer_of
+from liqod.clusterset.ownexports import APART, OwnExports
+from liqod.clusterset.sharednamespaces import SharedNamespaces
 from liqod.clusterset.sharing import Kinds, Sharing
+from liqod.identity.keys import print_of, public_pem
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.ensure import ensure
 from liqod.kube.http.cpubudget import LONGEST_IN_DEBT, CpuBudget, Metered
 from liqod.kube.watched import DOUBT, Watched
-from liqod.model import ids
-from liqod.model.clusterset.admission import Scope
+from liqod.model.clusterset.admission import Relay, Scope
+from liqod.model.clusterset.byway import fitting, of_told, told_name
 from liqod.model.clusterset.exchange import (
+    MOST_TOLD,
     NO_ROOM,
     Told,
     confirmed,
     exchange_name,
     exchange_namespace,
-    is_shared,
 )
+from liqod.model.clusterset.exports import Consent, Export
 from liqod.model.network.remapping import Remapped
 from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
 from liqod.peers.peeraddresses import PeerAddresses
-from liqod.resources import IDENTITIES, NAMESPACE_MAPS, NETWORKS, NamespaceMap
-from liqod.resources.exchanges import MOST_NAMESPACES, SERVICE_EXCHANGES, ServiceExchange
+from liqod.resources import NETWORKS
+from liqod.resources.exchanges import MOST_EXPORTS, SERVICE_EXCHANGES, ServiceExchange
 
 TAKEN: Final = "taken"
 WAITS: Final = "waits"
@@ -48,6 +51,7 @@ OWN_SHARE: Final = 0.1
 
 async def share(peer: Peer, sharing: Sharing) -> NoReturn:
     """Share Services with one peer until cancelled, once the kinds are there."""
+    await sharing.known_key()
     exchanges = Exchanges(peer, sharing, await sharing.kinds())
     with sharing.sharing(peer.id, exchanges):
         await exchanges.run()
@@ -64,6 +68,7 @@ class Exchanges(Controller[str]):
 
     Attributes:
         peer: the same.
+        offers: the exports of the peer that others may have.
     """
 
     def __init__(self, peer: Peer, sharing: Sharing, kinds: Kinds) -> None:
@@ -75,25 +80,29 @@ class Exchanges(Controller[str]):
         self._texts = ExportTexts(self._addresses)
         within = (peer.tenant_namespace,)
         self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, within=within)
-        self._maps = Watched(NAMESPACE_MAPS, self._on_scope, within=within)
-        self._identities = Watched(IDENTITIES, self._on_scope, within=within)
-        self._namespaces = Watched(NAMESPACES, self._on_namespace)
+        self._shared = SharedNamespaces(peer, self._on_namespace, self._on_scope)
         self._networks = Watched(NETWORKS, self._on_network)
         self._left_out: dict[str, dict[str, str]] = {}
-        self._caused: set[str] = set()
-        """Namespaces that are looked at as something of the peer's has changed."""
-        self._known: dict[Key, str] = {}
-        """The resourceVersion of each exchange as this controller has written it, or seen it."""
+        self._caused: dict[str, str] = {}
+        """Namespaces that are looked at as something of a peer's has changed, with its id."""
+        self._held = HeldExchanges(peer, self._exchanges)
+        self._by_way = ByWay(peer, sharing)
+        self.offers = Offers(self._held, self._shared, self.scope)
         self._work = CpuBudget(share=OWN_SHARE)
         self._ready = False
+        self._signed = sharing.private
+        settle = partial(self._by_way.settle, lambda: len(self.queue) == 0, self._shared)
         super().__init__(
             peer,
             "exchanges",
             *self._own.watches,
-            *(self._namespaces, self._texts.nodes, self._networks, self._maps, self._identities),
-            self._exchanges,
+            *self._shared.watches,
+            *(self._texts.nodes, self._networks, self._exchanges),
             name="exchanges of services",
-            tasks=(self._follow_network, self._follow_reach),
+            tasks=(
+                *(self._follow_network, self._follow_reach),
+                *(self._follow_others, self._follow_addresses, settle),
+            ),
         )
 
     async def prepare(self) -> None:
@@ -109,55 +118,90 @@ class Exchanges(Controller[str]):
         return key[0]
 
     def _on_exchange(self, change: StoreChange) -> Iterator[str]:
-        yield exchange_namespace(change.key[1])
+        namespace = exchange_namespace(change.key[1])
+        yield namespace
+        for _, other in self._by_way.partners():
+            if other is not None:
+                other.heard(namespace, self.peer.id, APART + self.debt())
         if change.new is None:
             yield from self._by_peer(self._left_out)  # there is room for another
 
     def _on_namespace(self, change: StoreChange) -> Iterator[str]:
         """Yield a namespace that is shared from now on, or no more."""
-        old, new = (self._shares(body) for body in (change.old, change.new))
-        if old != new:
+        if self._shared.has_changed(change):
+            self._texts.forget(change.key[1])
             self._sharing.notify()
             yield change.key[1]
 
     def _on_scope(self, change: StoreChange) -> Iterator[str]:
         self._sharing.notify()
-        yield from self._by_peer(self._every())
+        yield from self._by_peer(self._shared.every())
 
     def _on_network(self, change: StoreChange) -> Iterator[str]:
         if self._addresses.on_network(change):
             self._sharing.notify()
-            yield from self._every()
-
-    def _every(self) -> Iterator[str]:
-        yield from [name for _, name in self._namespaces.store]
+            yield from self._shared.every()
 
     def _by_peer(self, namespaces: Iterable[str]) -> Iterator[str]:
         """Yield namespaces, to be looked at in the peer's time."""
         found = tuple(namespaces)
-        self._caused.update(found)
+        self._caused.update(dict.fromkeys(found, self.peer.id))
         yield from found
 
     async def _follow_network(self) -> NoReturn:
         def changed() -> Iterator[str]:
             self._sharing.notify()
-            yield from self._by_peer(self._every())
+            yield from self._by_peer(self._shared.every())
 
         await self.whenever(self.peer.network.wait_changed, changed)
+
+    async def _follow_others(self) -> NoReturn:
+        await self.whenever(self._sharing.wait_changed, self._on_others, debounce=APART)
+
+    def _on_others(self) -> Iterator[str]:
+        """Yield the namespaces that other peers may have something to tell of, or all by a key."""
+        if self._signed != self._sharing.private:
+            self._signed = self._sharing.private
+            self._texts.forget()
+            yield from self._shared.every()
+        yield from self._by_way.namespaces()
+
+    async def _follow_addresses(self) -> NoReturn:
+        wait = self.peer.context.transit.wait_changed
+        await self.whenever(wait, self._by_way.namespaces, debounce=APART)
 
     async def _follow_reach(self) -> NoReturn:
         while True:
             self._sharing.notify()
             await self.peer.reach.wait_changed()
 
-    # --- for the imports ------------------------------------------------------------------------
+    # --- for the imports, and for other peers ---------------------------------------------------
+
+    def heard(self, namespace: str, peer: str, after: float) -> None:
+        """Have a namespace looked at, as a peer that shares by way of this cluster has news."""
+        self._caused.setdefault(namespace, peer)
+        self.queue.add(namespace, after=after)
 
     def scope(self, namespace: str) -> Scope | None:
         """The bounds of the peer's exports to a namespace; None while they are not known."""
         if not self._ready or self._addresses.waits:
             return None
-        allowed = (namespace,) if self._is_shared(namespace) else ()
-        return Scope(self.peer.id, allowed, self._received)
+        allowed = (namespace,) if self._shared.shares(namespace) else ()
+        return Scope(self.peer.id, allowed, self._received, self._relay(namespace))
+
+    def _relay(self, namespace: str) -> Relay | None:
+        """The bounds of what the peer may tell of clusters that are no peers of this one."""
+        others = {
+            other: key
+            for other, key in self._shared.by_way(namespace).items()
+            if other != self.peer.context.cluster_id and not self._shared.is_peer(other)
+        }
+        own = print_of(public_pem(self._sharing.private)) if others else ""
+        return Relay(others, own, self._lent, signer) if others else None
+
+    def _lent(self, address: str) -> Remapped:
+        problem = self._addresses.unreachable()
+        return self._addresses.lent(address) if not problem else Remapped("", problem)
 
     def _received(self, address: str) -> Remapped:
         problem = self._addresses.unreachable()
@@ -187,14 +231,26 @@ class Exchanges(Controller[str]):
         namespace, name = key
         if not self._ready:
             return None
-        if not self._is_shared(namespace):
+        if not self._shared.shares(namespace):
             return ""
         if self.left_out(key):
             return FAILED
-        asked, answered = self._asked(namespace), self._answered(namespace)
-        marks = [asked.status.confirmed] if asked is not None and asked.status is not None else []
-        marks += [answered.spec.confirmed] if answered is not None else []
-        return TAKEN if any(each.get(name) == mark for each in marks) else WAITS
+        taken = any(each.get(name) == mark for each in self._held.confirmed(namespace))
+        return TAKEN if taken else WAITS
+
+    def passed_on(self, key: Key, mark: str) -> dict[str, bool]:
+        """The clusters that may have an export by way of the peer, and whether they have taken it.
+
+        Args:
+            key: namespace and name.
+            mark: of the export as it is now.
+        """
+        namespace, name = key
+        marks = self._held.confirmed(namespace)
+        return {
+            other: any(each.get(told_name(name, other)) == mark for each in marks)
+            for other in self._shared.by_way(namespace)
+        }
 
     def left_out(self, key: Key) -> str:
         """The bound of this cluster that keeps the peer from being told an export; or empty."""
@@ -205,56 +261,57 @@ class Exchanges(Controller[str]):
 
     async def reconcile(self, namespace: str) -> float | None:
         """Exchange the exports of one namespace, within the time of the side that changed some."""
-        caused = self._has_news(namespace) or namespace in self._caused
-        self._caused.discard(namespace)
-        budget = self.peer.work if caused else self._work
+        cause = self._caused.pop(namespace, "")
+        cause = self.peer.id if self._held.has_news(namespace) else cause
         metered = Metered(self._exchange(namespace))
         try:
             return await metered
         finally:
-            await budget.spend(metered.used, backlog=len(self.queue) > 0)
-
-    def _has_news(self, namespace: str) -> bool:
-        """True if somebody else has changed an exchange of a namespace since the last time."""
-        before = dict(self._known)
-        for provider in (self.peer.id, self.peer.context.cluster_id):
-            key = self.peer.tenant_namespace, exchange_name(namespace, provider)
-            found = self._exchanges.store.decode(key, Partial)
-            self._known.pop(key, None)
-            if found is not None:
-                self._known[key] = found.metadata.resource_version
-        return self._known != before
+            if cause in ("", self.peer.id):
+                budget = self.peer.work if cause else self._work
+                await budget.spend(metered.used, backlog=len(self.queue) > 0)
+            elif cause in self._sharing.peers:  # nothing of this peer's waits for that
+                self._sharing.peers[cause].charge(metered.used)
 
     async def _exchange(self, namespace: str) -> float | None:
         """Tell the peer the exports of one namespace, or that there are none for it any more."""
-        shared = self._is_shared(namespace)
-        asked, answered = self._asked(namespace), self._answered(namespace)
+        shared = self._shared.shares(namespace)
+        asked, answered = self._held.asked(namespace), self._held.answered(namespace)
         if not shared:
             self._texts.forget(namespace)
         if not shared and asked is None and answered is None:
             self._leave_out(namespace, {})
+            self._by_way.end(namespace)
             return None
-        if not shared and not await self._surely_unshared(namespace):
+        if not shared and not await self._shared.surely_unshared(namespace):
             return DOUBT
         if shared and self._addresses.waits and (asked or answered):
             return None  # its ranges come, and then all addresses anew
-        told = self._texts.of(namespace, self._own) if shared else Told()
-        full = asked is None and self._is_full()
+        consent = partial(self._consents, namespace)
+        told = self._texts.of(namespace, self._own, consent) if shared else Told()
+        full = asked is None and self._held.is_full(borrows=self._shared.borrows())
         if full and answered is None:
             told = Told(left_out=told.left_out | dict.fromkeys(told.texts, NO_ROOM))
         self._leave_out(namespace, told.left_out)
         again = None
-        before = {**(asked.spec.exports if asked else {}), **_answer_of(answered)}
+        before = {**(asked.spec.exports if asked else {}), **answer_of(answered)}
         kept = {}
-        for name in before.keys() - told.texts.keys() - told.left_out.keys() if shared else ():
+        own = {name for name in before if not of_told(name)[1]}
+        for name in own - told.texts.keys() - told.left_out.keys() if shared else ():
             if not await self._own.surely_ended((namespace, name)):
                 kept[name] = before[name]
                 again = DOUBT
         texts = {**kept, **told.texts}
+        if shared:
+            by_way = await self._by_way.told(namespace, before)
+            room = MOST_TOLD - sum(map(len, texts.values()))
+            texts |= fitting(by_way.texts, len(texts), room)
+            again = again if by_way.sure else DOUBT
         if not await self._ask(namespace, texts, asked, shared=shared and not full):
             again = DOUBT
         if answered is not None:
             await self._answer(answered, texts, shared=shared)
+        self._by_way.end(namespace)
         return again
 
     def _leave_out(self, namespace: str, found: dict[str, str]) -> None:
@@ -264,27 +321,6 @@ class Exchanges(Controller[str]):
             self._left_out[namespace] = found
         if found != before:
             self._sharing.notify()
-
-    def _is_full(self) -> bool:
-        """True if this cluster, as a consumer, has as many exchanges with the peer as it may."""
-        if not self._borrows():
-            return False
-        store = self._exchanges.store
-        keys = store.indexed("namespace", self.peer.tenant_namespace)
-        found = ((key, store.decode(key, Partial)) for key in keys)
-        own = {key for key, each in found if each is not None and is_asked(each, self.peer.id)}
-        # With those that were made and are not seen yet.
-        own.update(key for key in self._known if key[1].endswith(exchange_name("", self.peer.id)))
-        return len(own) >= MOST_NAMESPACES
-
-    async def _surely_unshared(self, namespace: str) -> bool:
-        """True if a namespace is certainly not shared: what the stores lack is asked for."""
-        if self._namespaces.store.get(("", namespace)) is None:
-            return await self._namespaces.surely_gone(("", namespace))
-        key = (self.peer.tenant_namespace, self.peer.id)
-        if self._maps.store.get(key) is None:
-            return await self._maps.surely_gone(key)
-        return not self._namespaces.doubtful and not self._maps.doubtful
 
     async def _ask(
         self, namespace: str, texts: dict[str, str], live: ServiceExchange | None, *, shared: bool
@@ -296,7 +332,7 @@ class Exchanges(Controller[str]):
         """
         name = exchange_name(namespace, self.peer.id)
         place = self.peer.tenant_namespace
-        if shared and self._borrows():
+        if shared and self._shared.borrows():
             metadata = {
                 "name": name,
                 "namespace": place,
@@ -306,18 +342,18 @@ class Exchanges(Controller[str]):
                     labels.REMOTE_ID: self.peer.id,
                 },
             }
-            taken = self._confirmed(namespace, _answer_of(live))
+            before = live.spec.confirmed if live is not None else {}
+            taken = self._confirmed(namespace, answer_of(live), before)
             spec = {"namespace": namespace, "exports": texts, "confirmed": taken}
             wanted = {"metadata": metadata, "spec": spec}
             raw = self._exchanges.store.get((place, name))
             written = await ensure(self._client, SERVICE_EXCHANGES, wanted, live=raw)
             if written.partial is not None:
-                self._known[place, name] = written.partial.metadata.resource_version
+                self._held.note(written.partial)
             return True
         if live is None:
             return True
-        identity = place, ids.control_plane_identity(self.peer.id)
-        if shared and not await self._identities.surely_gone(identity):
+        if shared and not await self._shared.surely_no_consumer():
             return False
         await self._client.delete(SERVICE_EXCHANGES, name, place, uid=live.metadata.uid)
         return True
@@ -327,7 +363,8 @@ class Exchanges(Controller[str]):
         if live.status is not None:  # of which what is empty is left out
             empty = {"shared": False, "exports": {}, "confirmed": {}}
             before = empty | msgspec.to_builtins(live.status)
-        taken = self._confirmed(live.spec.namespace, live.spec.exports)
+        known = before.get("confirmed", {}) if shared else {}
+        taken = self._confirmed(live.spec.namespace, live.spec.exports, known)
         patch = exact_patch(before, {"shared": shared, "exports": texts, "confirmed": taken})
         if patch:
             meta = live.metadata
@@ -338,55 +375,19 @@ class Exchanges(Controller[str]):
                 meta.namespace,
                 subresource="status",
             )
-            self._known[meta.namespace, meta.name] = written.metadata.resource_version
+            self._held.note(written)
 
-    def _confirmed(self, namespace: str, told: dict[str, str]) -> dict[str, str]:
-        """The marks of the peer's exports that this cluster takes."""
+    def _confirmed(
+        self, namespace: str, told: dict[str, str], before: dict[str, str]
+    ) -> dict[str, str]:
+        """The marks of the peer's exports that this cluster takes, and others by way of it."""
         scope = self.scope(namespace)
-        return confirmed(told, namespace, scope) if scope is not None else {}
+        taken = confirmed(told, namespace, scope) if scope is not None else {}
+        more = self._by_way.confirmed(namespace, before) if self._shared.shares(namespace) else {}
+        names = sorted(more)[: MOST_EXPORTS - len(taken)]
+        return {**taken, **{name: more[name] for name in names}}
 
-    # --- reading --------------------------------------------------------------------------------
-
-    def _is_shared(self, namespace: str) -> bool:
-        return self._shares(self._namespaces.store.get(("", namespace)))
-
-    def _shares(self, namespace: bytes | None) -> bool:
-        if namespace is None:
-            return False
-        meta = msgspec.json.decode(namespace, type=Partial).metadata
-        own = (self.peer.context.namespace, labels.LIQO_NAMESPACE)
-        return is_shared(meta, self.peer.id, self._mapping(), own)
-
-    def _mapping(self) -> dict[str, str]:
-        """The names that namespaces of this cluster have at the peer."""
-        key = (self.peer.tenant_namespace, self.peer.id)
-        found = self._maps.store.decode(key, NamespaceMap)
-        return found.spec.desired_mapping if found is not None else {}
-
-    def _borrows(self) -> bool:
-        return bool(self._identities.store.indexed("namespace", self.peer.tenant_namespace))
-
-    def _asked(self, namespace: str) -> ServiceExchange | None:
-        """This cluster's own object for a namespace."""
-        found = self._found(exchange_name(namespace, self.peer.id))
-        ours = found is not None and is_asked(found, self.peer.id)
-        return found if ours else None
-
-    def _answered(self, namespace: str) -> ServiceExchange | None:
-        """The peer's object for a namespace, which this cluster answers."""
-        found = self._found(exchange_name(namespace, self.peer.context.cluster_id))
-        theirs = found is not None and is_from(found.metadata.labels, self.peer.id)
-        return found if theirs else None
-
-    def _found(self, name: str) -> ServiceExchange | None:
-        return self._exchanges.store.decode((self.peer.tenant_namespace, name), ServiceExchange)
-
-
-def is_asked(found: ServiceExchange | Partial, peer: str) -> bool:
-    """True if an exchange is this cluster's own, for the peer to answer."""
-    marks = found.metadata.labels
-    return marks.get(labels.REPLICATION) == labels.TRUE and marks.get(labels.REMOTE_ID) == peer
-
-
-def _answer_of(found: ServiceExchange | None) -> dict[str, str]:
-    return found.status.exports if found is not None and found.status is not None else {}
+    def _consents(self, namespace: str, export: Export) -> dict[str, Consent]:
+        """The consents that the peer tells other clusters of an export of this cluster's."""
+        others = self._shared.by_way(namespace)
+        return consents(self._sharing.private, export, self.peer.id, others) if others else {}

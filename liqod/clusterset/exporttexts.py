@@ -4,7 +4,7 @@ Each is written anew only when its Service, its endpoints or the way to judge ad
 a namespace may have more than a hundred, of which one endpoint changes.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from liqod.apimachinery import labels
@@ -14,12 +14,18 @@ from liqod.clusterset.ownexports import OwnExports
 from liqod.kube.cache.store import Key
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.exchange import Told, tell, text
-from liqod.model.clusterset.exports import Export
+from liqod.model.clusterset.exports import Consent, Export
 from liqod.model.network.remapping import Remapped
 from liqod.peers.peeraddresses import PeerAddresses
 from liqod.resources.exchanges import LONGEST
 
+Consents = Callable[[Export], dict[str, Consent]]
 _VIRTUAL: Final = "virtual"
+
+
+def nobody(_: Export) -> dict[str, Consent]:
+    """The consents of an export that is told to the peer alone."""
+    return {}
 
 
 class ExportTexts:
@@ -45,16 +51,21 @@ class ExportTexts:
         namespace, name = key
         self._texts.get(namespace, {}).pop(name, None)
 
-    def forget(self, namespace: str) -> None:
-        """Drop the texts of a namespace that is not shared."""
-        self._texts.pop(namespace, None)
+    def forget(self, namespace: str = "") -> None:
+        """Drop the texts of a namespace that is shared with others now; without one, all."""
+        if namespace:
+            self._texts.pop(namespace, None)
+        else:
+            self._texts.clear()
 
-    def of(self, namespace: str, own: OwnExports[str]) -> Told:
+    def of(self, namespace: str, own: OwnExports[str], consents: Consents = nobody) -> Told:
         """The exports of a namespace, as the peer is told them.
 
         Args:
             namespace: the namespace.
             own: the exports; a change of one is noted by :meth:`changed`.
+            consents: those that the peer tells other clusters of an export, once for each text: a
+                change of what they follow from is noted by :meth:`forget`.
         """
         virtual = frozenset(name for _, name in self.nodes.store.indexed(_VIRTUAL, _VIRTUAL))
         judged = virtual, self._addresses.judges_by()
@@ -67,7 +78,9 @@ class ExportTexts:
             found = before.get(name)
             if found is None:
                 export = own.of((namespace, name))
-                found = text(export, self._sent, virtual) if isinstance(export, Export) else ""
+                found = ""
+                if isinstance(export, Export):
+                    found = text(export, self._sent, virtual, consents(export))
             if len(found) <= LONGEST:
                 kept[name] = found
             return found

@@ -5,7 +5,7 @@ import's, and the EndpointSlices of all exporters. Of a peer that cannot be judg
 stays as it is.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from time import thread_time
 from typing import Any, Final, NoReturn
 
@@ -17,7 +17,8 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
-from liqod.clusterset.exchanges import FAILED, TAKEN
+from liqod.clusterset import exportstatus
+from liqod.clusterset.exportstatus import ExportStatus, write_status
 from liqod.clusterset.ownexports import OwnExports
 from liqod.clusterset.preferences import Preferences
 from liqod.clusterset.reach import BY_IMPORT, Reach, import_of, source_of
@@ -25,7 +26,6 @@ from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
 from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
 from liqod.clusterset.withdrawal import withdraw
 from liqod.errors import PermanentError
-from liqod.kube import times
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
@@ -33,10 +33,8 @@ from liqod.kube.ensure import ensure
 from liqod.kube.http.cpubudget import Metered
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_key
-from liqod.model.clusterset import since, verdicts
+from liqod.model.clusterset import byway, since, verdicts
 from liqod.model.clusterset.choosing import Choice
-from liqod.model.clusterset.exchange import mark
-from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.importing import (
     derived_name,
     derived_service,
@@ -45,18 +43,14 @@ from liqod.model.clusterset.importing import (
     slice_manifests,
 )
 from liqod.model.clusterset.merging import Merged, merge
-from liqod.model.objects.conditions import all_dated
-from liqod.model.objects.patches import exact_patch
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import (
     SERVICE_NAME,
-    ServiceExport,
     ServiceImport,
 )
 from liqod.telemetry.events import ServiceImported
 
 WORKERS: Final = 4
-_TENANTS: Final = "tenants"
 
 
 async def run(context: ClusterContext, sharing: Sharing | None) -> NoReturn:
@@ -95,10 +89,13 @@ class Imports(Controller[Key]):
             Selection(labels=MADE_HERE),
             indexes={BY_IMPORT: import_of},
         )
-        self._namespaces: Watched[Key] = Watched(NAMESPACES, indexes={_TENANTS: _is_tenant})
+        self._namespaces: Watched[Key] = Watched(NAMESPACES, indexes=exportstatus.INDEXES)
         self._preferences = Preferences(context.cluster_id, self._own, self._every)
         self._reach = Reach(context.cluster_id, sharing, self._own, self._made)
         self._told = ToldExports(self._exchanges, self._namespaces, sharing)
+        self._status = ExportStatus(
+            self._client, kinds.exports, self._own, self._namespaces, sharing
+        )
         self._causes: dict[Key, str] = {}
         """The peer that has changed an export since its import was made last."""
         self._reported: dict[Key, tuple[str, ...]] = {}
@@ -164,9 +161,9 @@ class Imports(Controller[Key]):
         found = self._own.of(key)
         before = self._imports.store.decode(key, ServiceImport)
         importing = {each.cluster for each in before.status.clusters} if before else set()
-        known = self._told.of(key, found, importing, _since(before))
+        known = self._told.of(key, found, importing, _since(before), _ways(before))
         self._report(key, known.refused)
-        doubtful = await self._lacking(key, importing, known)
+        doubtful = await self._lacking(key, importing, known, _ways(before))
         merged = merge(known.exports)
         again: float | None = None
         refused: PermanentError | None = None
@@ -175,12 +172,14 @@ class Imports(Controller[Key]):
         elif not known.kept:
             await self._remove(key)
         again = DOUBT if doubtful else again
-        await self._tell(key, found, merged, complete=not known.kept)
+        await self._status.tell(key, found, merged, complete=not known.kept)
         if refused is not None:
             raise refused  # the key is tried again
         return again
 
-    async def _lacking(self, key: Key, importing: set[str], known: Heard) -> bool:
+    async def _lacking(
+        self, key: Key, importing: set[str], known: Heard, ways: Mapping[str, str]
+    ) -> bool:
         """Have the endpoints kept of clusters that export no more, unless that is certain.
 
         Returns:
@@ -193,9 +192,12 @@ class Imports(Controller[Key]):
             if cluster == own:
                 ended = await self._own.surely_ended(key)
             else:
-                ended = await self._told.surely_ended(self._client, key, cluster, own)
+                hub = ways.get(cluster)
+                who = (hub, own, cluster) if hub else (cluster, own)
+                ended = await self._told.surely_ended(self._client, key, *who)
             if not ended:
                 known.kept.add(cluster)
+                known.by_way.update({cluster: ways[cluster]} if cluster in ways else {})
         return not known.kept <= found
 
     async def _make(
@@ -208,7 +210,8 @@ class Imports(Controller[Key]):
         ips = self._ips(key, merged) or (live.spec.ips if live is not None else ())
         noted = since.noted(known.exports, _since(live), self._context.cluster_id)
         kept = since.render(noted)
-        wanted = import_manifest(merged, families, ips, exported_since=kept)
+        notes = {labels.EXPORTED_SINCE: kept, labels.BY_WAY: byway.render(known.by_way)}
+        wanted = import_manifest(merged, families, ips, notes=notes)
         written = await ensure(self._client, self._kinds.imports, wanted, live=raw)
         meta = live.metadata if live is not None else None
         if written.partial is not None:
@@ -222,7 +225,7 @@ class Imports(Controller[Key]):
         except PermanentError as error:
             refused = error  # clients of the address that there is still need its endpoints
         choice = self._choose(key, merged, known)
-        reached, last = self._reach.of(key, choice.exports, known.kept)
+        reached, last = self._reach.of(key, choice.exports, known.kept, known.by_way)
         count, again = await self._place(key, merged, known, choice, reached, families, owner)
         said = str(refused) if refused is not None else ""
         asked = choice.verdict.condition() if choice.verdict is not None else None
@@ -230,7 +233,7 @@ class Imports(Controller[Key]):
         ips = self._ips(key, merged)
         status = verdicts.import_status(merged, families, ips, count, said, also)
         if live is not None:
-            await self._write(self._kinds.imports, key, live, status)
+            await write_status(self._client, self._kinds.imports, key, live, status)
         return again, refused
 
     def _ips(self, key: Key, merged: Merged) -> tuple[str, ...]:
@@ -266,7 +269,8 @@ class Imports(Controller[Key]):
         """The endpoints that the Service of that name wants to be used in this cluster."""
         by_cluster = {each.cluster: each for each in known.exports}
         ordered = [by_cluster[each] for each in merged.clusters]
-        reached = [each for each in merged.clusters if self._reach.reached(each) is not False]
+        ways = known.by_way
+        reached = [each for each in merged.clusters if self._reach.reached(each, ways) is not False]
         return self._preferences.choose(key, ordered, reached)
 
     async def _place(
@@ -290,7 +294,10 @@ class Imports(Controller[Key]):
                 kept.add(export.cluster)
                 continue
             may = reached is not False
-            made = slice_manifests(merged, export, families, owner, choice.hinted, reached=may)
+            way = known.by_way.get(export.cluster, "")
+            made = slice_manifests(
+                merged, export, families, owner, choice.hinted, reached=may, by_way=way
+            )
             wanted |= {each["metadata"]["name"]: each for each in made}
         for name, manifest in wanted.items():
             raw = self._made.store.get((key[0], name))
@@ -319,57 +326,6 @@ class Imports(Controller[Key]):
 
     # --- what is said ---------------------------------------------------------------------------
 
-    async def _tell(
-        self, key: Key, found: Export | Refusal | None, merged: Merged | None, *, complete: bool
-    ) -> None:
-        """Say on this cluster's own ServiceExport what has become of it."""
-        live = self._own.read(key)
-        if found is None or live is None or live.metadata.deletion_timestamp is not None:
-            return
-        before = msgspec.to_builtins(live.status.conditions)
-        said = [verdicts.valid(found)]
-        ready = self._delivery(key, found)
-        said += [ready] if ready is not None else _of_type(before, verdicts.READY)
-        differs = verdicts.conflict(merged, complete=complete) if merged is not None else None
-        if isinstance(found, Export):
-            said += [differs] if differs is not None else _of_type(before, verdicts.CONFLICT)
-        await self._write(self._kinds.exports, key, live, {"conditions": said})
-
-    def _delivery(self, key: Key, found: Export | Refusal) -> dict[str, Any] | None:
-        """The condition Ready of an export; None while some peer's part in it is not known."""
-        if isinstance(found, Refusal):
-            return verdicts.ready(found, (), ())
-        states: dict[str, str | None] = {}
-        word = mark(found)
-        for tenant in self._namespaces.store.indexed(_TENANTS, _TENANTS):
-            namespace = self._namespaces.store.decode(tenant, Partial)
-            peer = tenant_of(namespace) if namespace is not None else None
-            if peer is not None:
-                sharing = self._sharing.peers.get(peer)
-                states[peer] = sharing.delivery(key, word) if sharing is not None else None
-        if None in states.values():
-            return None
-        entitled = [peer for peer, state in states.items() if state]
-        taken = [peer for peer, state in states.items() if state == TAKEN]
-        failed = {
-            peer: self._sharing.peers[peer].left_out(key)
-            for peer, state in states.items()
-            if state == FAILED
-        }
-        return verdicts.ready(found, entitled, taken, failed)
-
-    async def _write(
-        self, kind: Any, key: Key, live: ServiceExport | ServiceImport, status: dict[str, Any]
-    ) -> None:
-        # As the API has it: a tuple is no list, and would be patched each time.
-        before = msgspec.json.decode(msgspec.json.encode(live.status))
-        status["conditions"] = all_dated(
-            status["conditions"], before.get("conditions"), times.now()
-        )
-        patch = exact_patch(before, status)
-        if patch:
-            await self._client.patch(kind, key[1], {"status": patch}, key[0], subresource="status")
-
     def _report(self, key: Key, refused: list[str]) -> None:
         """Publish what is refused of the peers' words, once for each new reason."""
         told = tuple(refused)
@@ -383,14 +339,9 @@ class Imports(Controller[Key]):
         )
 
 
-def _is_tenant(found: Partial) -> Iterator[str]:
-    if tenant_of(found) is not None:
-        yield _TENANTS
-
-
 def _since(found: ServiceImport | None) -> dict[str, str]:
     return since.read(found.metadata.annotations) if found is not None else {}
 
 
-def _of_type(conditions: list[dict[str, Any]], type_: str) -> list[dict[str, Any]]:
-    return [each for each in conditions if each["type"] == type_]
+def _ways(found: ServiceImport | None) -> dict[str, str]:
+    return byway.read(found.metadata.annotations) if found is not None else {}

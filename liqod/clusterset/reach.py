@@ -1,6 +1,6 @@
 """Decides for each exporter of an import whether its endpoints may be ready here."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from liqod.apimachinery.meta import Partial
 from liqod.clusterset.ownexports import OwnExports
@@ -45,7 +45,11 @@ class Reach:
         self._made = made
 
     def of(
-        self, key: Key, exports: Collection[Export], stays: Collection[str]
+        self,
+        key: Key,
+        exports: Collection[Export],
+        stays: Collection[str],
+        ways: Mapping[str, str],
     ) -> tuple[dict[str, bool | None], Json | None]:
         """The exporters whose endpoints may be ready, and the condition that says more.
 
@@ -56,9 +60,10 @@ class Reach:
             key: of the import.
             exports: of all clusters, as they are published here.
             stays: the clusters whose slices stay as they are anyway.
+            ways: the peers by way of which clusters are reached that are no peers, by these.
         """
         wish = keeping(self._own.annotations(key))
-        found = {each.cluster: self.reached(each.cluster) for each in exports}
+        found = {each.cluster: self.reached(each.cluster, ways) for each in exports}
         told = {reached for cluster, reached in found.items() if cluster not in stays}
         if wish.last and None in told:
             return {cluster: reached or None for cluster, reached in found.items()}, None
@@ -73,11 +78,11 @@ class Reach:
         found = [store.decode(each, Partial) for each in store.indexed(BY_IMPORT, "/".join(key))]
         return {each.metadata.name: each for each in found if each is not None}
 
-    def reached(self, cluster: str) -> bool | None:
+    def reached(self, cluster: str, ways: Mapping[str, str]) -> bool | None:
         """True if anything gets through to a cluster's pods; None while that is not known."""
         if cluster == self._cluster:
             return True
-        sharing = self._sharing.peers.get(cluster)
+        sharing = self._sharing.peers.get(ways.get(cluster, cluster))
         return sharing.reached() if sharing is not None else None
 
     def _ready(self, key: Key, clusters: Collection[str]) -> int:

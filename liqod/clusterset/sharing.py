@@ -6,7 +6,7 @@ is begun before they are served, and nothing is withdrawn because they are gone.
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 import trio
@@ -27,6 +27,9 @@ from liqod.resources.multicluster import (
     served_version,
 )
 from liqod.runtime.observable import Notifier
+
+if TYPE_CHECKING:
+    from liqod.clusterset.byway import Offers
 
 MADE_HERE: Final = f"{ENDPOINT_SLICE_MANAGED_BY}={SLICE_MANAGER}"
 """Selects the EndpointSlices that liqod makes of imports."""
@@ -82,6 +85,16 @@ class SharingPeer(Protocol):
     def debt(self) -> float:
         """Seconds for which work that it causes waits, as it has caused too much."""
 
+    @property
+    def offers(self) -> "Offers":
+        """Its exports that other peers may have by way of this cluster."""
+
+    def heard(self, namespace: str, peer: str, after: float) -> None:
+        """Have a namespace looked at, as a peer that shares by way of this cluster has news."""
+
+    def passed_on(self, key: Key, mark: str) -> dict[str, bool]:
+        """The clusters that may have an export by way of it, and whether they have taken it."""
+
     def delivery(self, key: Key, mark: str) -> str | None:
         """``taken``, ``waits`` or ``failed`` for an export of that mark it may have; empty for
         others, None while that is not known."""
@@ -98,6 +111,7 @@ class Sharing:
 
     Attributes:
         peers: by id, while the peer's task runs.
+        private: this cluster's private key, PEM; empty until it is known.
     """
 
     def __init__(self, client: Client) -> None:
@@ -105,6 +119,7 @@ class Sharing:
         self._kinds: Kinds | None = None
         self._news = Notifier()
         self.peers: dict[str, SharingPeer] = {}
+        self.private = b""
 
     async def kinds(self) -> Kinds:
         """Wait until both kinds, and that of exchanges, are served."""
@@ -115,6 +130,17 @@ class Sharing:
                 await trio.sleep(LOOK_AGAIN)
         return self._kinds
 
+    async def known_key(self) -> None:
+        """Wait until this cluster's key is known."""
+        while not self.private:
+            await self.wait_changed()
+
+    def take(self, private: bytes) -> None:
+        """Sign with a key from now on."""
+        if private != self.private:
+            self.private = private
+            self.notify()
+
     @contextmanager
     def sharing(self, peer: str, shared: SharingPeer) -> Iterator[None]:
         """Have a peer among those that Services are shared with."""
@@ -124,6 +150,7 @@ class Sharing:
             yield
         finally:
             del self.peers[peer]
+            self.notify()
 
     def notify(self) -> None:
         """Notify of a change of what a peer may say, or of the link to it."""

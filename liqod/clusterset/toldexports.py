@@ -11,13 +11,14 @@ import msgspec
 
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import is_from, look_up_tenant, tenant_of
-from liqod.clusterset.exchanges import is_asked
+from liqod.clusterset.heldexchanges import is_asked
 from liqod.clusterset.sharing import Sharing
 from liqod.kube.cache.store import Index, Key, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.definitions import is_defined
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.admission import Scope, admit
+from liqod.model.clusterset.byway import admit_by_way, of_told, told_name
 from liqod.model.clusterset.exchange import exchange_name, exchange_namespace
 from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.since import not_before
@@ -35,11 +36,13 @@ class Heard(NamedTuple):
         kept: peers whose endpoints stay as they are: they told what cannot be read, or their
             addresses cannot be judged yet.
         refused: the reasons for which parts of what peers tell are left out.
+        by_way: the peers by way of which other clusters' exports have come, by these clusters.
     """
 
     exports: list[Export]
     kept: set[str]
     refused: list[str]
+    by_way: dict[str, str]
 
 
 def _namespace_of(found: Partial) -> Iterator[str]:
@@ -86,6 +89,7 @@ class ToldExports:
         own: Export | Refusal | None,
         importing: Collection[str],
         since: Mapping[str, str],
+        ways: Mapping[str, str],
     ) -> Heard:
         """The exports of one name.
 
@@ -94,33 +98,66 @@ class ToldExports:
             own: this cluster's.
             importing: the clusters that the present import is of.
             since: the times since when clusters export, as they have told before.
+            ways: the peers by way of which clusters were imported before, by these clusters.
         """
         exports = [own] if isinstance(own, Export) else []
         kept: set[str] = set()
         refused: list[str] = []
-        told: dict[str, str] = {}
-        for place in self._at(key[0]):
-            found = self._said_at(place)
-            if found and key[1] in found[1]:
-                # Two clusters that borrow from each other tell it twice, by the same word.
-                told.setdefault(found[0], found[1][key[1]])
-        for peer, text in sorted(told.items()):
+        by_way: dict[str, str] = {}
+        done: set[str] = set()
+        told = self._told(key)
+        for origin, peer in sorted(told, key=lambda each: self._rank(each[0], each[1], ways)):
+            text, cluster = told[origin, peer], origin or peer
+            if cluster in done:
+                continue  # one way, of those that its exporter and this cluster agree to
             sharing = self._sharing.peers.get(peer)
             scope = sharing.scope(key[0]) if sharing is not None else None
             if scope is None:
-                kept.add(peer)
-                if peer not in importing:
+                if origin and ways.get(origin) != peer:
+                    continue
+                kept.add(cluster)
+                if cluster not in importing:
                     continue
                 # What it exports still counts, of which nothing but the addresses is in doubt.
-                scope = Scope(peer, (key[0],), _nowhere)
-            admitted = admit(text, key, scope)
-            refused += admitted.refused if peer not in kept else ()
+                admitted = admit(text, key, Scope(cluster, (key[0],), _nowhere))
+            elif origin:
+                admitted = admit_by_way(text, key, origin, scope)
+            else:
+                admitted = admit(text, key, scope)
+            if origin and (admitted.export or cluster in kept):
+                by_way[origin] = peer
+            refused += admitted.refused if cluster not in kept else ()
             exports += [not_before(admitted.export, since)] if admitted.export else []
-            if admitted.broken:
-                kept.add(peer)
-        return Heard(exports, kept, refused)
+            if admitted.broken and (not origin or ways.get(origin) == peer):
+                kept.add(cluster)
+                by_way |= {origin: peer} if origin else {}
+            if admitted.export or cluster in kept:
+                done.add(cluster)
+        return Heard(exports, kept, refused, by_way)
 
-    async def surely_ended(self, client: Client, key: Key, peer: str, own: str) -> bool:
+    def _rank(self, origin: str, peer: str, ways: Mapping[str, str]) -> tuple[str, bool, bool, str]:
+        """The order of those that tell an export: what is reached first, and then as before."""
+        sharing = self._sharing.peers.get(peer)
+        silent = bool(origin) and sharing is not None and sharing.reached() is False
+        return origin, silent, ways.get(origin) != peer, peer
+
+    def _told(self, key: Key) -> dict[tuple[str, str], str]:
+        """The exports of one name: by the third cluster, empty for none, and the peer that tells.
+
+        Two clusters that borrow from each other tell each twice, by the same word.
+        """
+        told: dict[tuple[str, str], str] = {}
+        for place in self._at(key[0]):
+            found = self._said_at(place)
+            for name, text in found[1].items() if found else ():
+                service, origin = of_told(name)
+                if found and service == key[1]:
+                    told.setdefault((origin, found[0]), text)
+        return told
+
+    async def surely_ended(
+        self, client: Client, key: Key, peer: str, own: str, origin: str = ""
+    ) -> bool:
         """True if a peer certainly exports nothing of that name to this cluster.
 
         Args:
@@ -128,7 +165,9 @@ class ToldExports:
             key: namespace and name.
             peer: its id.
             own: this cluster's.
+            origin: the third cluster whose export the peer tells; empty for its own.
         """
+        told = told_name(key[1], origin) if origin else key[1]
         if self._exchanges.doubtful or self._namespaces.doubtful:
             return False
         heard = (self._said_at(each) for each in self._at(key[0]))
@@ -142,7 +181,7 @@ class ToldExports:
         for provider in (peer, own):
             name = exchange_name(key[0], provider)
             found = await client.find(SERVICE_EXCHANGES, name, tenant.name, decode=ServiceExchange)
-            if found is not None and key[1] in (_side(found, peer) or ()):
+            if found is not None and told in (_side(found, peer) or ()):
                 return False
         return True
 
@@ -178,8 +217,14 @@ def _of(found: ServiceExchange) -> dict[tuple[str, str, str], str]:
     """The exports of an exchange, by namespace, name, and the side that tells it."""
     namespace = exchange_namespace(found.metadata.name)
     answers = found.status.exports if found.status is not None else {}
-    asked = {(namespace, name, "spec"): text for name, text in found.spec.exports.items()}
-    return asked | {(namespace, name, "status"): text for name, text in answers.items()}
+    asked = {_named(namespace, name, "spec"): text for name, text in found.spec.exports.items()}
+    return asked | {_named(namespace, name, "status"): text for name, text in answers.items()}
+
+
+def _named(namespace: str, name: str, side: str) -> tuple[str, str, str]:
+    """The key of an export, also of one that is a third cluster's, and the word of it."""
+    service, cluster = of_told(name)
+    return namespace, service, f"{side} {cluster}"
 
 
 def _decoded(body: bytes | None) -> ServiceExchange | None:
@@ -192,8 +237,9 @@ def _parts(found: ServiceExchange | None) -> dict[tuple[str, str, str], str]:
         return {}
     namespace = exchange_namespace(found.metadata.name)
     answered = found.status.confirmed if found.status is not None else {}
-    by_spec = {(namespace, name, "by spec"): mark for name, mark in found.spec.confirmed.items()}
-    by_status = {(namespace, name, "by status"): mark for name, mark in answered.items()}
+    marks = found.spec.confirmed.items()
+    by_spec = {_named(namespace, name, "by spec"): mark for name, mark in marks}
+    by_status = {_named(namespace, name, "by status"): mark for name, mark in answered.items()}
     return _of(found) | by_spec | by_status
 
 

@@ -55,6 +55,20 @@ class PeerAddresses:
         """The address here of one that the peer names as its own."""
         return self._received(address, self._peer)
 
+    def lent(self, address: str) -> Remapped:
+        """The address here of one that the peer lends: an address of its external range, in joined
+        networks alone."""
+        peer = self._peer
+        ranges = peer.network.ranges if peer.settings.pod_network == "tunnel" else None
+        if ranges is None:
+            return Remapped("", "no address is lent without a tunnel")
+        lent = msgspec.structs.replace(
+            ranges,
+            peer=ClusterCidrs(external=ranges.peer.external),
+            seen=ClusterCidrs(external=ranges.seen.external),
+        )
+        return remap_received(address, lent, self._networks(), self.own.addresses)
+
     def received_of(self, owner: Peer, address: str) -> Remapped:
         """The address here of one that the peer names as a pod's of another peer.
 
@@ -64,8 +78,7 @@ class PeerAddresses:
         return self._received(address, owner, pods=True)
 
     def _received(self, address: str, of: Peer, *, pods: bool = False) -> Remapped:
-        known = of.context.addressing
-        networks = (*known.pod_cidrs, *known.service_cidrs, *self.own.pod_cidrs)
+        networks = self._networks()
         settings = of.settings
         ranges = of.network.ranges if settings.pod_network == "tunnel" else None
         if ranges is None:
@@ -75,6 +88,11 @@ class PeerAddresses:
                 ranges, peer=ClusterCidrs(ranges.peer.pod), seen=ClusterCidrs(ranges.seen.pod)
             )
         return remap_received(address, ranges, networks, self.own.addresses, settings.pod_cidrs)
+
+    def _networks(self) -> tuple[str, ...]:
+        """This cluster's own pod and service networks."""
+        known = self._peer.context.addressing
+        return *known.pod_cidrs, *known.service_cidrs, *self.own.pod_cidrs
 
     def sent(self, address: str) -> Remapped:
         """The form in which the peer is told an address of this cluster."""

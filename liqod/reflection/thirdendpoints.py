@@ -5,7 +5,7 @@ through this cluster is published for as long as an object at the peer may have 
 (:mod:`liqod.cluster.transitaddresses`).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from contextlib import suppress
 from typing import Final, NoReturn
 
@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from liqod.apimachinery.meta import Partial
-from liqod.cluster.transitaddresses import TransitAddresses
+from liqod.cluster.transitaddresses import REFLECTION, SharedNamespace, TransitAddresses
 from liqod.errors import LiqodError
 from liqod.kube.cache.store import StoreChange
 from liqod.model.crossing.thirdclusters import ThirdCluster, Transit
@@ -163,7 +163,8 @@ class ThirdEndpoints:
             if found and not done:
                 self._let_go()
                 done = True
-            unsettled = found is None and (transit.users(peer) or not transit.is_settled(peer))
+            settled = transit.is_settled(peer, REFLECTION)
+            unsettled = found is None and (self._users() or not settled)
             # A store may be empty by mistake.
             if unsettled and await self._map_is_gone() and gone_through() is None:
                 self.keep(())
@@ -171,9 +172,14 @@ class ThirdEndpoints:
 
     def _let_go(self) -> None:
         """Release what a reflection before this one has published."""
-        for user in self._transit.users(self._peer.id) - self.published.keys():
+        for user in self._users() - self.published.keys():
             self._transit.release(user, self._peer.id)
-        self._transit.settle(self._peer.id)
+        self._transit.settle(self._peer.id, REFLECTION)
+
+    def _users(self) -> set[Hashable]:
+        """The objects that are reflected, and publish anything to the peer."""
+        users = self._transit.users(self._peer.id)
+        return {each for each in users if not isinstance(each, SharedNamespace)}
 
     async def _map_is_gone(self) -> bool:
         """True if there is no map, as the API server itself answers."""

@@ -101,6 +101,7 @@ class Member:
     current: ClusterContext | None = None
     said: list[str] = field(default_factory=list)
     handshake: HandshakeManager | None = None
+    sharing: Sharing | None = None
     components: Components = field(default_factory=Components)
     host: PluginHost = field(init=False)
     timings: ProviderTimings = ORDINARY
@@ -159,6 +160,9 @@ class Member:
                         OwnKeyController(context, pass_keys_to(self.handshake, client)).run
                     )
                 sharing = Sharing(context.client) if context.config.services.enabled else None
+                self.sharing = sharing
+                if sharing is not None:
+                    sharing.take((await cluster_keys(client)).private)
                 imported = partial(imports.run, context, sharing)
                 nursery.start_soon(walled, "imports of services", imported)
                 tasks = PeerTasks(

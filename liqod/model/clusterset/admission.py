@@ -7,7 +7,7 @@ imported.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -51,6 +51,24 @@ _DAY: Final = 86_400
 """Longest session affinity, in seconds: Kubernetes' own bound."""
 
 
+class Relay(msgspec.Struct, frozen=True):
+    """The bounds within which a peer may tell exports of other clusters.
+
+    Attributes:
+        others: ids of these clusters, which have no peering with this one, with SHA-256 of the key
+            of each.
+        own: SHA-256 of this cluster's key.
+        lent: translates an address that the peer lends into the one that reaches it from here.
+        signer: checks a public key, a message and a signature: SHA-256 of the key; empty where it
+            has not signed.
+    """
+
+    others: Mapping[str, str]
+    own: str
+    lent: Callable[[str], Remapped]
+    signer: Callable[[bytes, bytes, bytes], str]
+
+
 class Scope(msgspec.Struct, frozen=True):
     """The bounds within which a peer may export.
 
@@ -58,11 +76,13 @@ class Scope(msgspec.Struct, frozen=True):
         cluster: its cluster id, as its key proves it.
         namespaces: those of this cluster that exist and that it may export to.
         cross: translates an address of the peer into the one that reaches it from here, or refuses.
+        relay: what it may tell of other clusters; None for nothing.
     """
 
     cluster: str
     namespaces: Collection[str]
     cross: Callable[[str], Remapped]
+    relay: Relay | None = None
 
 
 class Admitted(msgspec.Struct, frozen=True):

@@ -3,7 +3,6 @@
 Both clusters have to share a namespace, each by its own word: the name is the same in both.
 """
 
-import hashlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
@@ -12,7 +11,8 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.model.clusterset.admission import Scope, is_admitted
-from liqod.model.clusterset.exports import Endpoint, Export, sent
+from liqod.model.clusterset.byway import admit_by_way, of_told
+from liqod.model.clusterset.exports import Consent, Endpoint, Export, mark_of, sent
 from liqod.model.crossing.exclusions import RESERVED
 from liqod.model.network.remapping import Remapped
 from liqod.resources.exchanges import LONGEST, MOST_EXPORTS, MOST_NAMESPACES
@@ -90,7 +90,7 @@ def mark(export: Export) -> str:
 
     Endpoints do not count: they change all the time, and no condition would keep still.
     """
-    return _digest(msgspec.json.encode(export))
+    return mark_of(msgspec.json.encode(export))
 
 
 def confirmed(told: Mapping[str, str], namespace: str, scope: Scope) -> dict[str, str]:
@@ -102,19 +102,17 @@ def confirmed(told: Mapping[str, str], namespace: str, scope: Scope) -> dict[str
         scope: what the peer may say.
     """
     return {
-        name: _digest(text)
+        name: mark_of(text)
         for name, text in told.items()
-        if is_admitted(text, (namespace, name), scope)
+        if _is_taken(text, namespace, name, scope)
     }
 
 
-def _digest(export: str | bytes) -> str:
-    # Fields as they were sent: a receiver may be of a version that does not know them all.
-    fields = msgspec.json.decode(export, type=dict[str, msgspec.Raw])
-    said = b"".join(
-        name.encode() + b"=" + bytes(fields[name]) for name in sorted(fields) if name != "slices"
-    )
-    return hashlib.sha256(said).hexdigest()[:32]
+def _is_taken(told: str, namespace: str, name: str, scope: Scope) -> bool:
+    service, origin = of_told(name)
+    if origin:
+        return admit_by_way(told, (namespace, service), origin, scope).export is not None
+    return is_admitted(told, (namespace, name), scope)
 
 
 def tell(names: Iterable[str], text_of: Callable[[str], str]) -> Told:
@@ -143,7 +141,10 @@ def tell(names: Iterable[str], text_of: Callable[[str], str]) -> Told:
 
 
 def text(
-    export: Export, cross: Callable[[str], Remapped], virtual: Collection[str] = frozenset()
+    export: Export,
+    cross: Callable[[str], Remapped],
+    virtual: Collection[str] = frozenset(),
+    by_way: dict[str, Consent] | None = None,
 ) -> str:
     """An export as a peer is told it.
 
@@ -152,8 +153,10 @@ def text(
         cross: the form in which an address is sent to the peer. One that is no pod's of this
             cluster is left out: an endpoint is told by the cluster that has it.
         virtual: the names of this cluster's virtual nodes, whose pods run at peers.
+        by_way: the consents that the peer tells other clusters of it.
     """
-    return msgspec.json.encode(_crossing(sent(export, virtual), cross)).decode()
+    found = _crossing(sent(export, virtual), cross)
+    return msgspec.json.encode(msgspec.structs.replace(found, by_way=by_way or {})).decode()
 
 
 def _crossing(export: Export, cross: Callable[[str], Remapped]) -> Export:

@@ -5,6 +5,7 @@ and all of them compute the same ServiceImport from the same exports
 (:mod:`liqod.model.clusterset.merging`).
 """
 
+import hashlib
 from collections.abc import Collection, Iterable
 from typing import Final
 
@@ -32,6 +33,7 @@ NO_SERVICE: Final = "NoService"
 INVALID_TYPE: Final = "InvalidServiceType"
 REFLECTED: Final = "ReflectedService"
 LEAVING: Final = "Terminating"
+_UNMARKED: Final = {"slices", "byWay"}
 
 
 class Port(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -81,6 +83,19 @@ class Slice(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     endpoints: tuple[Endpoint, ...] = ()
 
 
+class Consent(msgspec.Struct, frozen=True):
+    """The word of an exporter that a peer may tell another cluster of an export.
+
+    Attributes:
+        key: the exporter's public key, PEM.
+        signature: over the export and the other cluster's key, in hexadecimal
+            (:func:`liqod.model.clusterset.byway.statement`).
+    """
+
+    key: str
+    signature: str
+
+
 class Export(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A Service as one cluster exports it.
 
@@ -99,6 +114,7 @@ class Export(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
         labels: those that the ServiceExport gives to the ServiceImport.
         annotations: those that it gives.
         slices: the endpoints.
+        by_way: by cluster id, consents that the peer which is told tells other clusters, too.
     """
 
     cluster: str
@@ -115,11 +131,36 @@ class Export(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     slices: tuple[Slice, ...] = ()
+    by_way: dict[str, Consent] = {}
 
     @property
     def key(self) -> Key:
         """Namespace and name."""
         return self.namespace, self.name
+
+
+def mark_of(export: str | bytes) -> str:
+    """The mark of an export as JSON, endpoints and consents left out.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    said = "".join(f"{name}={value}" for name, value in marked(export))
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def marked(export: str | bytes) -> list[tuple[str, str]]:
+    """The fields of an export as JSON, endpoints and consents left out, each as it was sent.
+
+    A receiver may be of a version that does not know them all.
+
+    Raises:
+        msgspec.DecodeError: it is none.
+    """
+    fields = msgspec.json.decode(export, type=dict[str, msgspec.Raw])
+    return [
+        (name, bytes(fields[name]).decode()) for name in sorted(fields) if name not in _UNMARKED
+    ]
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from liqod.resources.multicluster import (
 
 Json = dict[str, Any]
 
+NOTHING: Final[Mapping[str, str]] = {}
 DERIVED: Final = "derived-"
 """The beginning of the names of derived Services."""
 _SAME_NODE: Final = "PreferSameNode"
@@ -66,7 +67,7 @@ def import_manifest(
     ips: Sequence[str] = (),
     keys: tuple[Iterable[str], Iterable[str]] = (GUEST_LABELS, GUEST_ANNOTATIONS),
     most_ips: int = 2,
-    exported_since: str = "",
+    notes: Mapping[str, str] = NOTHING,
 ) -> Json:
     """The ServiceImport.
 
@@ -76,14 +77,13 @@ def import_manifest(
         ips: the addresses of the derived Service.
         keys: patterns of the labels and of the annotations that exports may bring.
         most_ips: the addresses that the served schema takes; an early ``v1alpha1`` takes one.
-        exported_since: the times to keep (:mod:`liqod.model.clusterset.since`).
+        notes: annotations of liqod's own; those that are empty are left out.
     """
     oldest = merged.oldest
     annotations = _allowed(oldest.annotations, keys[1], {})
     if not merged.headless:
         annotations[DERIVED_SERVICE] = derived_name(oldest.key)
-    if exported_since:
-        annotations[labels.EXPORTED_SINCE] = exported_since
+    annotations |= {key: value for key, value in notes.items() if value}
     spec: Json = {
         "type": oldest.type,
         "ports": [_port(each) for each in merged.ports],
@@ -182,6 +182,7 @@ def slice_manifests(
     hinted: Hinted = by_service,
     *,
     reached: bool,
+    by_way: str = "",
 ) -> list[Json]:
     """The EndpointSlices of one exporter.
 
@@ -192,23 +193,32 @@ def slice_manifests(
         owner: the reference to the ServiceImport.
         hinted: the zones that an endpoint is hinted for.
         reached: whether anything gets through to its pods; if not, none is ready, and all stay.
+        by_way: the peer by way of which they are reached; empty where the exporter is a peer.
     """
     here = usable(merged, families)
     return [
-        _slice(merged, export, each, owner, hinted, reached=reached)
+        _slice(merged, export, each, owner, hinted, reached=reached, by_way=by_way)
         for each in export.slices
         if each.family in here
     ]
 
 
 def _slice(
-    merged: Merged, export: Export, found: Slice, owner: Json, hinted: Hinted, *, reached: bool
+    merged: Merged,
+    export: Export,
+    found: Slice,
+    owner: Json,
+    hinted: Hinted,
+    *,
+    reached: bool,
+    by_way: str,
 ) -> Json:
     marks = {
         **_OURS,
         labels.ENDPOINT_SLICE_MANAGED_BY: SLICE_MANAGER,
         SERVICE_NAME: export.name,
         SOURCE_CLUSTER: export.cluster,
+        **({labels.BY_WAY: by_way} if by_way else {}),
     }
     if not merged.headless:
         marks[labels.SERVICE_NAME] = derived_name(export.key)

@@ -27,6 +27,10 @@ _SILENT: Final = (
     "a peer confirms what it takes, unless it is silent, shares no such namespace, refuses it, or "
     "is of a version that confirms nothing"
 )
+_NOT_PASSED: Final = (
+    "which has not agreed, or has no transit by the one between, or has not taken it yet"
+)
+NOTHING: Final[Mapping[tuple[str, str], bool]] = {}
 FAMILY_NOT_SUPPORTED: Final = "IPFamilyNotSupported"
 
 
@@ -42,6 +46,7 @@ def ready(
     entitled: Collection[str],
     taken: Collection[str],
     failed: Mapping[str, str] = NONE,
+    passed: Mapping[tuple[str, str], bool] = NOTHING,
 ) -> Json:
     """The condition ``Ready`` of a ServiceExport.
 
@@ -53,16 +58,17 @@ def ready(
         entitled: the peers that may import it.
         taken: those that have it.
         failed: those that are not told of it, and the bound of this cluster that is the reason.
+        passed: by each cluster that may have it by way of a peer, and that peer, whether it has.
     """
     if isinstance(export, Refusal):
         return _condition(READY, "False", FAILED, export.message)
-    told = [
+    untold = [
         f"{listed(peers, SHOWN)} cannot be told of it: {reason}"
         for reason in sorted(set(failed.values()))
         if (peers := sorted(each for each in entitled if failed.get(each) == reason))
     ]
-    if told:
-        return _condition(READY, "False", FAILED, "; ".join(told))
+    if untold:
+        return _condition(READY, "False", FAILED, "; ".join(untold))
     waiting = sorted(set(entitled) - set(taken))
     if waiting:
         return _condition(
@@ -70,7 +76,14 @@ def ready(
         )
     if not entitled:
         return _condition(READY, "True", READY, "no peer may import it; this cluster does")
-    return _condition(READY, "True", EXPORTED, f"known to {listed(sorted(entitled), SHOWN)} alone")
+    told = f"known to {listed(sorted(entitled), SHOWN)} alone"
+    ways = [(f"{other} by way of {hub}", has) for (other, hub), has in sorted(passed.items())]
+    have, lack = ([way for way, has in ways if has == wanted] for wanted in (True, False))
+    if have:
+        told = f"known to {listed(sorted(entitled), SHOWN)}, and to {listed(have, SHOWN)}"
+    if lack:
+        told = f"{told}; not to {listed(lack, SHOWN)}, {_NOT_PASSED}"
+    return _condition(READY, "True", EXPORTED, told)
 
 
 def conflict(merged: Merged, *, complete: bool) -> Json | None:

@@ -6,7 +6,7 @@ import trio
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from liqod.apimachinery.meta import Partial
-from liqod.clusterset import exchanges
+from liqod.clusterset import heldexchanges
 from liqod.clusterset.exchanges import Exchanges
 from liqod.kube.selection import Selection
 from liqod.model.clusterset.exchange import NO_ROOM
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.long
 async def test_an_export_of_a_namespace_too_many_says_so_and_is_told_once_there_is_room(
     monkeypatch,
 ):
-    monkeypatch.setattr(exchanges, "MOST_NAMESPACES", 1)
+    monkeypatch.setattr(heldexchanges, "MOST_NAMESPACES", 1)
     async with sharing("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
         await share(rome, "milan", "first")

@@ -11,7 +11,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.cluster.context import ClusterContext
-from liqod.cluster.transitaddresses import Passage, TransitAddresses
+from liqod.cluster.transitaddresses import REFLECTION, Passage, TransitAddresses
 from liqod.model.network.ranges import TransitEntrance
 from liqod.network.ipam import peercidrs, transits
 from liqod.network.ipam.peercidrs import PeerCIDRs
@@ -286,7 +286,7 @@ async def test_another_daemon_keeps_what_was_published_until_the_reader_is_settl
             now.publish(found.host)
             await trio.sleep(0.1)
             assert await now.opened(milan, 2) == before
-            now.context.transit.settle("milan")
+            now.context.transit.settle("milan", REFLECTION)
             [way] = await now.opened(milan, 1)
             assert way.host == found.host
             assert way in before

@@ -3,7 +3,7 @@
 import trio
 import trio.testing
 
-from liqod.cluster.transitaddresses import MOST, Passage, TransitAddresses
+from liqod.cluster.transitaddresses import MOST, REFLECTION, Passage, TransitAddresses
 from liqod.model.network.ranges import MOST_TRANSIT
 
 HOST = "10.72.0.5"
@@ -118,8 +118,8 @@ async def test_who_waits_is_notified_of_changes_alone():
             lambda: found.publish("web", "milan", [("turin", HOST)]),
             lambda: found.give("milan", {WAY: "10.70.0.9"}),
             lambda: found.give("milan", {WAY: "10.70.0.9"}),
-            lambda: found.settle("milan"),
-            lambda: found.settle("milan"),
+            lambda: found.settle("milan", REFLECTION),
+            lambda: found.settle("milan", REFLECTION),
         ):
             await trio.testing.wait_all_tasks_blocked()
             step()

@@ -1,0 +1,112 @@
+"""The ServiceExchanges with one peer, as this cluster's API server has them."""
+
+from collections.abc import Iterable
+
+from liqod.apimachinery import labels
+from liqod.apimachinery.meta import Partial
+from liqod.cluster.tenancy import is_from
+from liqod.kube.cache.store import Key
+from liqod.kube.watched import Watched
+from liqod.model.clusterset.exchange import exchange_name, exchange_namespace
+from liqod.peers.peer import Peer
+from liqod.resources.exchanges import MOST_NAMESPACES, ServiceExchange
+
+
+class HeldExchanges:
+    """The exchanges.
+
+    Args:
+        peer: the peer.
+        watch: of the ServiceExchanges in its tenant namespace.
+    """
+
+    def __init__(self, peer: Peer, watch: Watched[str]) -> None:
+        self._peer = peer
+        self._watch = watch
+        self._known: dict[Key, str] = {}
+        """The resourceVersion of each exchange as this cluster has written it, or seen it."""
+
+    def asked(self, namespace: str) -> ServiceExchange | None:
+        """This cluster's own object for a namespace."""
+        found = self._found(exchange_name(namespace, self._peer.id))
+        return found if found is not None and is_asked(found, self._peer.id) else None
+
+    def answered(self, namespace: str) -> ServiceExchange | None:
+        """The peer's object for a namespace, which this cluster answers."""
+        found = self._found(exchange_name(namespace, self._peer.context.cluster_id))
+        theirs = found is not None and is_from(found.metadata.labels, self._peer.id)
+        return found if theirs else None
+
+    def told(self, namespace: str) -> dict[str, str]:
+        """The peer's exports to a namespace, by name."""
+        answered = self.answered(namespace)
+        asked = answer_of(self.asked(namespace))
+        return {**asked, **answered.spec.exports} if answered is not None else asked
+
+    def has(self, namespace: str) -> bool:
+        """True if there is an exchange in which the peer tells its exports to a namespace."""
+        return self.answered(namespace) is not None or self.asked(namespace) is not None
+
+    def confirmed(self, namespace: str) -> list[dict[str, str]]:
+        """The marks of exports that the peer has confirmed, of each exchange of a namespace."""
+        asked, answered = self.asked(namespace), self.answered(namespace)
+        marks = [asked.status.confirmed] if asked is not None and asked.status is not None else []
+        return marks + ([answered.spec.confirmed] if answered is not None else [])
+
+    def namespaces(self) -> set[str]:
+        """The namespaces that there are exchanges of."""
+        keys = self._watch.store.indexed("namespace", self._peer.tenant_namespace)
+        return {exchange_namespace(name) for _, name in keys}
+
+    async def surely_silent(self, namespace: str) -> bool:
+        """True if there certainly is no exchange in which the peer tells of a namespace."""
+        for name in self._names(namespace):
+            if not await self._watch.surely_gone((self._peer.tenant_namespace, name)):
+                return False
+        return True
+
+    def is_full(self, *, borrows: bool) -> bool:
+        """True if this cluster, as a consumer, has as many exchanges with the peer as it may."""
+        if not borrows:
+            return False
+        store = self._watch.store
+        keys = store.indexed("namespace", self._peer.tenant_namespace)
+        found = ((key, store.decode(key, Partial)) for key in keys)
+        own = {key for key, each in found if each is not None and is_asked(each, self._peer.id)}
+        # With those that were made and are not seen yet.
+        own.update(key for key in self._known if key[1].endswith(exchange_name("", self._peer.id)))
+        return len(own) >= MOST_NAMESPACES
+
+    def has_news(self, namespace: str) -> bool:
+        """True if somebody else has changed an exchange of a namespace since the last time."""
+        before = dict(self._known)
+        for name in self._names(namespace):
+            key = self._peer.tenant_namespace, name
+            found = self._watch.store.decode(key, Partial)
+            self._known.pop(key, None)
+            if found is not None:
+                self._known[key] = found.metadata.resource_version
+        return self._known != before
+
+    def note(self, written: Partial) -> None:
+        """Take note of an exchange that this cluster has written."""
+        meta = written.metadata
+        self._known[meta.namespace, meta.name] = meta.resource_version
+
+    def _names(self, namespace: str) -> Iterable[str]:
+        for provider in (self._peer.id, self._peer.context.cluster_id):
+            yield exchange_name(namespace, provider)
+
+    def _found(self, name: str) -> ServiceExchange | None:
+        return self._watch.store.decode((self._peer.tenant_namespace, name), ServiceExchange)
+
+
+def is_asked(found: ServiceExchange | Partial, peer: str) -> bool:
+    """True if an exchange is this cluster's own, for the peer to answer."""
+    marks = found.metadata.labels
+    return marks.get(labels.REPLICATION) == labels.TRUE and marks.get(labels.REMOTE_ID) == peer
+
+
+def answer_of(found: ServiceExchange | None) -> dict[str, str]:
+    """The exports that the other side tells by an exchange that this cluster has asked for."""
+    return found.status.exports if found is not None and found.status is not None else {}
