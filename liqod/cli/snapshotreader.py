@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
 
+import msgspec
+
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     ADMISSION_POLICIES,
     ADMISSION_POLICY_BINDINGS,
     CUSTOM_RESOURCES,
+    NAMESPACES,
     NODES,
     PODS,
     SECRETS,
@@ -17,6 +20,7 @@ from liqod.apimachinery.kinds import (
 from liqod.apimachinery.meta import Partial
 from liqod.cli.presence import beat, how_to_start, webhook_verdict
 from liqod.cluster.ownid import PublicKeys, cluster_id, cluster_uid, copy_problem, id_problem, notes
+from liqod.clusterset.byway import signer
 from liqod.consumer.identities.clusterkeys import keys_here
 from liqod.consumer.identities.formerkey import bound, needing
 from liqod.errors import Forbidden, NotFound, ProtocolError
@@ -32,12 +36,16 @@ from liqod.kube.selection import EVERY, Selection
 from liqod.model.objects.partial import Node
 from liqod.model.objects.podsight import LivePod, pod_of, unready
 from liqod.model.peering import capacity
+from liqod.model.view.servicefacts import SharedServices
 from liqod.model.view.setfacts import SetFacts, set_facts
 from liqod.model.view.snapshot import PodSummary, Snapshot
+from liqod.model.view.wayfaults import Here, way_faults
 from liqod.procedures import sharedservices
 from liqod.provider.policies import admission, policycontroller
 from liqod.resources import (
     DEFINITIONS,
+    FOREIGN_CLUSTERS,
+    ForeignCluster,
     NamespaceOffloading,
 )
 from liqod.resources.about import CLUSTER_PROPERTIES
@@ -101,7 +109,7 @@ async def take(client: Client, namespace: str) -> Snapshot:
         policies=await _policies(client, namespace),
         unread=tuple(lists.refused),
         capacity=capacity.of_nodes(nodes),
-        services=await sharedservices.read(client, known or said),
+        services=await _services(client, known or said, key),
         clusterset=await _clusterset(client, known or said),
     )
 
@@ -190,6 +198,23 @@ async def _stayed(
         if count:
             found[each.namespace] = count
     return found
+
+
+async def _services(client: Client, own: str, key: str) -> SharedServices | None:
+    """The Services of the set, with the faults of what is shared by way of peers."""
+    found = await sharedservices.read(client, own)
+    if found is None or found.missing:
+        return found
+    peers = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
+    try:
+        namespaces = await client.list(NAMESPACES, decode=Partial)
+    except Forbidden:
+        unread = (*found.unread, NAMESPACES.plural)
+        return msgspec.structs.replace(found, unread=unread)
+    ids = {each.spec.cluster_id for each in peers}
+    notes = {each.metadata.name: each.metadata.annotations for each in namespaces}
+    here = Here(own, key, ids, notes, signer)
+    return msgspec.structs.replace(found, ways=way_faults(found, here))
 
 
 async def _clusterset(client: Client, own: str) -> SetFacts | None:

@@ -43,6 +43,18 @@ ELSEWHERE = {
         "simulated/clusterset/test_sharing.py",
         "test_unpeering_withdraws_what_the_peer_exports_and_nothing_else",
     ),
+    f"{OUT_OF_REACH}: nothing gets through to a cluster that shares Services on": (
+        "simulated/clusterset/test_shared_on.py",
+        "test_of_two_ways_one_is_used_and_the_other_after_it",
+    ),
+    f"{OUT_OF_REACH}: the daemon of a cluster that shares Services on is replaced": (
+        "simulated/clusterset/test_shared_on.py",
+        "test_what_is_shared_on_outlasts_the_hubs_daemon_and_ends_with_its_peering",
+    ),
+    f"{OUT_OF_REACH}: the key of a cluster is replaced that shares by way of another": (
+        "simulated/clusterset/test_shared_on.py",
+        "test_a_key_that_is_replaced_ends_it_until_the_other_side_names_the_new_one",
+    ),
     "Changes of a pod that runs: of several ephemeral containers one is refused": (
         "simulated/reflection/test_pod_changes.py",
         "test_a_debugger_that_is_refused_keeps_no_other_away",

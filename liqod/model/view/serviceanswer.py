@@ -3,12 +3,13 @@
 Of each cluster it has the endpoints here, and the reason where none is ready.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.model.clusterset import byway
 from liqod.model.clusterset.choosing import LEAVES_OUT, PREFERENCE
 from liqod.model.clusterset.corefile import ZONE
 from liqod.model.clusterset.exports import HEADLESS, Key
@@ -53,6 +54,7 @@ class ClusterAnswer(msgspec.Struct, frozen=True):
         ready: those that are ready.
         why: the reason why none is, or why nothing gets through to one that is; empty for neither.
         remedy: the step that changes that; empty for none.
+        by_way: the peer by way of which it is reached; empty for this cluster and its peers.
     """
 
     cluster: str
@@ -61,6 +63,7 @@ class ClusterAnswer(msgspec.Struct, frozen=True):
     ready: int
     why: str = ""
     remedy: str = ""
+    by_way: str = ""
 
 
 class ServiceAnswer(msgspec.Struct, frozen=True):
@@ -124,11 +127,15 @@ def answer(
     if export is None and import_ is None:
         return None
     exchanges = [each for each in known.exchanges if each.namespace == key[0]]
-    others = {*peers, *(import_.clusters if import_ is not None else ())} - {own}
+    ways = _ways(key[1], import_, exchanges, peers)
+    others = {*peers, *(import_.clusters if import_ is not None else ())} - {own, *ways}
     found = [_own(own, key, export, import_)]
     for peer in sorted(others):
         heard = [each for each in exchanges if each.peer == peer]
         found.append(_peer(peer, key, import_, heard, peers.get(peer)))
+    for cluster, hub in sorted(ways.items()):
+        heard = [each for each in exchanges if each.peer == hub]
+        found.append(_third(cluster, hub, key, import_, heard, peers.get(hub)))
     name, home = ".".join(reversed(key)), f"{derived_name(key)}.{key[0]}.svc.cluster.local"
     dns = f"{name}.svc.{ZONE}"
     addressed = import_ is not None and import_.type != HEADLESS
@@ -202,6 +209,56 @@ def _peer(
     else:
         why, remedy = _unheard(peer, key[0], exchanges)
     return ClusterAnswer(peer, exports, *here, why, remedy)
+
+
+def _ways(
+    name: str,
+    import_: ImportFacts | None,
+    exchanges: Iterable[ExchangeFacts],
+    peers: Collection[str],
+) -> dict[str, str]:
+    """The clusters, no peers, that have to do with a Service by way of a peer, with that peer."""
+    found = {
+        cluster: each.peer
+        for each in exchanges
+        for service, cluster in map(byway.of_told, sorted({*each.relayed, *each.passed}))
+        if service == name and cluster not in peers
+    }
+    return {**found, **(import_.ways if import_ is not None else {})}
+
+
+def _third(
+    cluster: str,
+    hub: str,
+    key: Key,
+    import_: ImportFacts | None,
+    exchanges: list[ExchangeFacts],
+    sight: PeerSight | None,
+) -> ClusterAnswer:
+    """The part of a cluster that is reached by way of a peer."""
+    here = import_.endpoints.get(cluster, Endpoints()) if import_ is not None else Endpoints()
+    exports = import_ is not None and cluster in import_.clusters
+    name = byway.told_name(key[1], cluster)
+    heard = [each.heard[name] for each in exchanges if name in each.heard]
+    why, remedy = f"by way of {hub}", ""
+    if sight is not None and sight.down:
+        why, remedy = f"{why}, to which nothing gets through: {sight.down}", _doctor(hub)
+    elif not heard:
+        why = f"{why}, which tells no export of it"
+    elif not exports:
+        why, remedy = f"{why}; its export is left out", "`liqod doctor` and `liqod events` say why"
+    elif not here.ready and not max(heard).total:
+        why, remedy = f"{why}, which tells no endpoint of it", f"`liqod events` at {hub} says why"
+    elif not here.ready and not max(heard).ready:
+        why = f"{why}: of its {counted(max(heard).total, 'pod')} none is ready there"
+        remedy = _there(key)
+    elif not here.ready:
+        why, remedy = _unready(hub, key, max(heard), sight, import_)
+        why = f"by way of {hub}: {why}"
+    lacks = any(each.passed.get(name) is False for each in exchanges)
+    if lacks and not any(each.passed.get(name) for each in exchanges):
+        why = f"{why}; it has not taken this cluster's export, whose Ready says why"
+    return ClusterAnswer(cluster, exports, *here, why, remedy, hub)
 
 
 def _unready(

@@ -6,17 +6,19 @@ The doctor's checks (:mod:`liqod.plugins.checks.services`) and ``liqod explain``
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from math import inf
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
+from liqod.model.clusterset import byway
 from liqod.model.clusterset.choosing import PREFERENCE
 from liqod.model.clusterset.corefile import Names
-from liqod.model.clusterset.exports import Export, Key
+from liqod.model.clusterset.exports import Export, Key, mark_of
 from liqod.model.clusterset.keeping import KEPT
-from liqod.resources.exchanges import ServiceExchange
+from liqod.resources.exchanges import ExchangeSpec, ExchangeStatus, ServiceExchange
 from liqod.resources.multicluster import (
     SERVICE_NAME,
     SOURCE_CLUSTER,
@@ -73,6 +75,7 @@ class ImportFacts(msgspec.Struct, frozen=True):
         endpoints: those in this cluster's EndpointSlices, by exporter.
         preference: the condition on the endpoints that its Service asks for; None for none.
         kept: the condition on endpoints of silent clusters that are kept; None for none.
+        ways: the peers by way of which exporters are imported that are no peers, by these.
     """
 
     key: Key
@@ -85,6 +88,7 @@ class ImportFacts(msgspec.Struct, frozen=True):
     endpoints: dict[str, Endpoints] = {}
     preference: Condition | None = None
     kept: Condition | None = None
+    ways: dict[str, str] = {}
 
     @property
     def backends(self) -> Endpoints:
@@ -103,7 +107,11 @@ class ExchangeFacts(msgspec.Struct, frozen=True):
         age: seconds since it was made.
         shared: the peer's word on its sharing of the namespace; None while it has none.
         told: names of the exports that this cluster tells.
-        heard: the exports of the peer, by name: their endpoints there.
+        heard: the exports of the peer, by name: their endpoints there. Those of other clusters that
+            it shares on have the cluster's id behind the name, after a dot.
+        relayed: the latter, as the peer tells them.
+        passed: by such a name, whether another cluster has taken an export of this one by way of
+            the peer, of those that it may.
     """
 
     peer: str
@@ -113,6 +121,8 @@ class ExchangeFacts(msgspec.Struct, frozen=True):
     shared: bool | None = None
     told: frozenset[str] = frozenset()
     heard: dict[str, Endpoints] = {}
+    relayed: dict[str, str] = {}
+    passed: dict[str, bool] = {}
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -155,6 +165,22 @@ class NameServer(msgspec.Struct, frozen=True):
     deaf_cache: str = ""
 
 
+class WayFault(msgspec.Struct, frozen=True):
+    """A fault of what a namespace shares with another cluster by way of a peer.
+
+    Attributes:
+        namespace: the namespace.
+        what: the fault, a sentence.
+        remedy: the step against it.
+        age: seconds since there is what it is about; infinite where that has no time.
+    """
+
+    namespace: str
+    what: str
+    remedy: str
+    age: float = inf
+
+
 class SharedServices(msgspec.Struct, frozen=True, kw_only=True):
     """The Services of the set in one cluster.
 
@@ -166,6 +192,7 @@ class SharedServices(msgspec.Struct, frozen=True, kw_only=True):
         unread: kinds that might not be read.
         dns: the DNS server.
         off: the daemon that runs does not share Services.
+        ways: the faults of what is shared by way of peers.
     """
 
     exports: tuple[ExportFacts, ...] = ()
@@ -175,6 +202,7 @@ class SharedServices(msgspec.Struct, frozen=True, kw_only=True):
     unread: tuple[str, ...] = ()
     dns: NameServer = NameServer()
     off: bool = False
+    ways: tuple[WayFault, ...] = ()
 
 
 def export_facts(found: ServiceExport, now: float) -> ExportFacts:
@@ -209,6 +237,7 @@ def import_facts(
         dict(endpoints),
         said.get(PREFERENCE),
         said.get(KEPT),
+        byway.read(meta.annotations),
     )
 
 
@@ -223,16 +252,34 @@ def exchange_facts(found: ServiceExchange, own: str, now: float) -> ExchangeFact
     marks, status = found.metadata.labels, found.status
     namespace, _, provider = found.metadata.name.rpartition(".")
     age = _since(found.metadata.creation_timestamp, now)
-    answers = status.exports if status is not None else {}
+    asks, answers = found.spec, status if status is not None else ExchangeStatus()
+    shared: bool | None = True
+    mine: ExchangeSpec | ExchangeStatus
+    theirs: ExchangeSpec | ExchangeStatus
     if marks.get(labels.REPLICATED) == labels.TRUE and provider == own:
-        peer = marks.get(labels.ORIGIN_ID, "")
-        heard = _heard(found.spec.exports)
-        return ExchangeFacts(peer, namespace, False, age, True, frozenset(answers), heard)
-    if marks.get(labels.REMOTE_ID) != provider:
+        peer, mine, theirs = marks.get(labels.ORIGIN_ID, ""), answers, asks
+    elif marks.get(labels.REMOTE_ID) == provider:
+        peer, mine, theirs = provider, asks, answers
+        shared = status.shared if status is not None else None
+    else:
         return None
-    shared = status.shared if status is not None else None
-    told = frozenset(found.spec.exports)
-    return ExchangeFacts(provider, namespace, True, age, shared, told, _heard(answers))
+    return ExchangeFacts(
+        *(peer, namespace, peer == provider, age, shared),
+        frozenset(mine.exports),
+        _heard(theirs.exports),
+        {name: text for name, text in theirs.exports.items() if byway.of_told(name)[1]},
+        _passed(mine.exports, theirs.confirmed),
+    )
+
+
+def _passed(told: Mapping[str, str], confirmed: Mapping[str, str]) -> dict[str, bool]:
+    """The clusters that may have exports by way of the one that is told, and whether they have."""
+    return {
+        other: confirmed.get(other) == mark_of(text)
+        for name, text in told.items()
+        if not byway.of_told(name)[1]
+        for other in (byway.told_name(name, each) for each in byway.consents(text))
+    }
 
 
 def endpoints_of(found: Iterable[Mapping[str, Any]]) -> dict[Key, dict[str, Endpoints]]:

@@ -51,7 +51,7 @@ def services(facts: ClusterFacts) -> Finding | None:
         return failing(f"{names} are not served", "run `liqod install --services` again")
     if known.unread:
         return unknown(f"{', '.join(known.unread)} cannot be read by this user")
-    faults = (*_exports(known), *_imports(known))
+    faults = (*_exports(known), *_imports(known), *_ways(known))
     if not faults and facts.daemon is not None and not facts.daemon.runs:
         return unknown("it was well when the daemon last ran")
     waiting = _waiting(known)
@@ -108,6 +108,12 @@ def _import(import_: ImportFacts) -> Iterator[Fault]:
         yield _fault(what, f"change what it asks for: {SHARING} has the reasons", name)
     if import_.kept is not None and import_.kept.lasts >= SETTLES:
         yield _fault(f"endpoints of {name}: {import_.kept.message}", remedy, name)
+
+
+def _ways(known: SharedServices) -> Iterator[Fault]:
+    for each in known.ways:
+        if each.age >= SETTLES:
+            yield _fault(each.what, each.remedy, each.namespace)
 
 
 def _waiting(known: SharedServices) -> int:

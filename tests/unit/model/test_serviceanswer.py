@@ -146,6 +146,60 @@ def test_endpoints_that_are_kept_are_told_as_such():
     )
 
 
+def by_way(
+    import_: ImportFacts | None, *, down: str = "", passed: bool | None = None, **heard: Endpoints
+) -> ServiceAnswer:
+    """The answer about a Service that turin shares by way of milan."""
+    names = {f"{name}.turin": each for name, each in heard.items()}
+    told_ = {} if passed is None else {"web.turin": passed}
+    more = {"heard": names, "relayed": dict.fromkeys(names, ""), "passed": told_}
+    return told(import_, msgspec.structs.replace(exchange(), **more), peer=PeerSight(down))
+
+
+THIRD = imported({**OURS, "turin": ONE}, "rome", "turin", ways={"turin": "milan"})
+DEAD = imported({**OURS, "turin": LOST}, "rome", "turin", ways={"turin": "milan"})
+NOT_TOLD = "it has not taken this cluster's export, whose Ready says why"
+
+
+@pytest.mark.parametrize(
+    ("found", "ready", "why"),
+    [
+        (by_way(THIRD, web=ONE), 1, "by way of milan"),
+        (by_way(THIRD, web=ONE, passed=True), 1, "by way of milan"),
+        (by_way(THIRD, web=ONE, passed=False), 1, f"by way of milan; {NOT_TOLD}"),
+        (by_way(None, passed=True), 0, "by way of milan, which tells no export of it"),
+        (by_way(None, web=ONE), 0, "by way of milan; its export is left out"),
+        (
+            by_way(DEAD, web=ONE, down="it is silent"),
+            0,
+            "by way of milan, to which nothing gets through: it is silent",
+        ),
+        (by_way(DEAD, web=LOST), 0, "by way of milan: of its 2 pods none is ready there"),
+        (by_way(DEAD, web=Endpoints()), 0, "by way of milan, which tells no endpoint of it"),
+        (
+            by_way(imported(OURS, "rome", "turin", ways={"turin": "milan"}), web=ONE),
+            0,
+            "by way of milan: it tells of 1 ready pod, and none is taken here",
+        ),
+    ],
+)
+def test_a_cluster_that_is_no_peer_is_named_with_the_one_between(
+    found: ServiceAnswer, ready: int, why: str
+):
+    third = found.clusters[-1]
+    assert [each.cluster for each in found.clusters] == ["rome", "milan", "turin"]
+    assert (third.by_way, third.ready, third.why) == ("milan", ready, why)
+    lines = list(service_text(found))
+    assert any(line.startswith("  turin: ") and "by way of milan" in line for line in lines)
+
+
+def test_of_another_service_by_way_of_a_peer_nothing_is_said():
+    assert [each.cluster for each in by_way(imported(OURS, "rome"), db=ONE).clusters] == [
+        "rome",
+        "milan",
+    ]
+
+
 @pytest.mark.parametrize(
     ("path", "type_", "status", "down"),
     [

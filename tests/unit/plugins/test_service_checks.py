@@ -18,6 +18,7 @@ from liqod.model.view.servicefacts import (
     ImportFacts,
     NameServer,
     SharedServices,
+    WayFault,
 )
 from liqod.model.view.snapshot import Snapshot
 from liqod.plugins import examination
@@ -85,6 +86,8 @@ def late(condition: Condition) -> Condition:
         (here(imported(kept=SILENT)), "failing", "endpoints of shop/web: nothing gets through"),
         (here(imported(kept=late(SILENT))), "ok", ""),
         (here(imported(ours=False, ready=None)), "ok", ""),  # of another program
+        (here(ways=(WayFault("shop", "turin is no peer", "name one"),)), "failing", "turin is no"),
+        (here(ways=(WayFault("shop", "turin is no peer", "name one", 3.0),)), "ok", ""),
         # What has just been made, or has just changed, is neither well nor wrong.
         (here(ExportFacts(KEY, 2.0)), "unknown", "1 Service on the way"),
         (here(export(Ready=late(UNKNOWN_THERE))), "unknown", "1 Service on the way"),
