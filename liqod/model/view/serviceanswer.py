@@ -114,7 +114,7 @@ def peer_sight(found: ForeignCluster) -> PeerSight:
 def answer(
     known: SharedServices, key: Key, own: str, peers: Mapping[str, PeerSight]
 ) -> ServiceAnswer | None:
-    """The answer about one name; None where this cluster neither exports nor imports it.
+    """The answer about one name; None where this cluster has to do with no export of it.
 
     Args:
         known: the Services of the set.
@@ -124,10 +124,10 @@ def answer(
     """
     export = next((each for each in known.exports if each.key == key), None)
     import_ = next((each for each in known.imports if each.key == key), None)
-    if export is None and import_ is None:
-        return None
     exchanges = [each for each in known.exchanges if each.namespace == key[0]]
     ways = _ways(key[1], import_, exchanges, peers)
+    if export is None and import_ is None and not ways:
+        return None
     others = {*peers, *(import_.clusters if import_ is not None else ())} - {own, *ways}
     found = [_own(own, key, export, import_)]
     for peer in sorted(others):

@@ -193,6 +193,14 @@ def test_a_cluster_that_is_no_peer_is_named_with_the_one_between(
     assert any(line.startswith("  turin: ") and "by way of milan" in line for line in lines)
 
 
+def test_an_export_by_way_of_a_peer_that_is_not_imported_has_an_answer():
+    heard = msgspec.structs.replace(
+        exchange(), heard={"web.turin": ONE}, relayed={"web.turin": "{}"}
+    )
+    found = told(None, heard, exports=())
+    assert (found.type, found.clusters[-1].cluster) == ("", "turin")
+
+
 def test_of_another_service_by_way_of_a_peer_nothing_is_said():
     assert [each.cluster for each in by_way(imported(OURS, "rome"), db=ONE).clusters] == [
         "rome",
