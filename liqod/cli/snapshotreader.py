@@ -205,12 +205,11 @@ async def _services(client: Client, own: str, key: str) -> SharedServices | None
     found = await sharedservices.read(client, own)
     if found is None or found.missing:
         return found
-    peers = await client.list(FOREIGN_CLUSTERS, decode=ForeignCluster)
-    try:
-        namespaces = await client.list(NAMESPACES, decode=Partial)
-    except Forbidden:
-        unread = (*found.unread, NAMESPACES.plural)
-        return msgspec.structs.replace(found, unread=unread)
+    lists = KindLists(client)
+    peers = await lists.of(FOREIGN_CLUSTERS, ForeignCluster)
+    namespaces = await lists.of(NAMESPACES, Partial)
+    if lists.refused:
+        return msgspec.structs.replace(found, unread=(*found.unread, *lists.refused))
     ids = {each.spec.cluster_id for each in peers}
     notes = {each.metadata.name: each.metadata.annotations for each in namespaces}
     here = Here(own, key, ids, notes, signer)
