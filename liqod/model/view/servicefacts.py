@@ -13,6 +13,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.errors import ProtocolError
+from liqod.model import ids
 from liqod.model.clusterset import byway
 from liqod.model.clusterset.choosing import PREFERENCE
 from liqod.model.clusterset.corefile import Names
@@ -267,9 +268,14 @@ def exchange_facts(found: ServiceExchange, own: str, now: float) -> ExchangeFact
         *(peer, namespace, peer == provider, age, shared),
         frozenset(mine.exports),
         _heard(theirs.exports),
-        {name: text for name, text in theirs.exports.items() if byway.of_told(name)[1]},
+        {name: text for name, text in theirs.exports.items() if _is_relayed(name)},
         _passed(mine.exports, theirs.confirmed),
     )
+
+
+def _is_relayed(name: str) -> bool:
+    """True if a peer can mean another cluster's export by that name, which may be any text."""
+    return all(map(ids.is_dns_label, byway.of_told(name)))
 
 
 def _passed(told: Mapping[str, str], confirmed: Mapping[str, str]) -> dict[str, bool]:

@@ -179,8 +179,9 @@ def test_one_of_two_exchanges_that_confirms_it_is_enough():
 
 
 def test_what_a_hub_hands_on_is_no_export_of_its_own():
+    odd = {"y.Z\n": "[", ".z": "[", "y.": "[", "y.z.z": "[", "y." + 64 * "z": "["}
     given = {told_name("web", "turin"): handed_on()}
-    made = exchange("hub", asked=True, mine=given, theirs={"x": "{", "y.z": "["})
+    made = exchange("hub", asked=True, mine=given, theirs={"x": "{", "y.z": "[", **odd})
     facts = exchange_facts(made, "hub", 0.0)
     assert facts is not None
     assert (facts.passed, facts.relayed) == ({}, {"y.z": "["})

@@ -64,6 +64,24 @@ def test_the_bounds_that_keep_peers_from_being_told_are_named():
     )
 
 
+def test_the_clusters_that_have_it_by_way_of_a_peer_are_named_with_that_peer():
+    def said(passed, taken=("rome",)):
+        return ready(export(), ("rome",), taken, passed=passed)
+
+    has = said({("turin", "rome"): True})
+    assert brief(has) == ("Ready", "True", "Exported")
+    assert has["message"] == "known to rome, and to turin by way of rome"
+    both = said({("turin", "rome"): True, ("oslo", "rome"): False})
+    assert both["message"].startswith(
+        "known to rome, and to turin by way of rome; not to oslo by way of rome, which has not"
+    )
+    lacks = said({("turin", "rome"): False})
+    assert brief(lacks) == ("Ready", "True", "Exported")
+    assert lacks["message"].startswith("known to rome alone; not to turin by way of rome, which")
+    assert said({})["message"] == "known to rome alone"
+    assert brief(said({("turin", "rome"): False}, ())) == ("Ready", "False", "Pending")
+
+
 def test_an_export_that_is_none_is_not_ready():
     assert brief(ready(REFUSED, ("rome",), ("rome",))) == ("Ready", "False", "Failed")
 
