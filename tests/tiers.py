@@ -158,6 +158,8 @@ NETWORK = Tier(
         "liqod/kube",
         "liqod/model/__init__.py",
         "liqod/model/clusterset/__init__.py",
+        "liqod/model/clusterset/admission.py",
+        "liqod/model/clusterset/byway.py",
         "liqod/model/clusterset/choosing.py",
         "liqod/model/clusterset/corefile.py",
         "liqod/model/clusterset/corefiletext.py",
