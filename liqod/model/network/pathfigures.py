@@ -1,6 +1,11 @@
 """The measured facts about the network of one peer, as its gateway's machine has them. Pure."""
 
+from typing import Final
+
 import msgspec
+
+LEAST_MTU: Final = 1280
+"""Bytes of a packet that every network of IPv6 has to let pass."""
 
 
 class PathFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,7 +11,8 @@ from typing import Final
 from liqod.model.crossing import addresses
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
-from liqod.network.dataplane.overlayplan import LEAST_DEVICE_MTU, MOST_NODES, Overlay, OverlayNode
+from liqod.model.network.pathfigures import LEAST_MTU
+from liqod.network.dataplane.overlayplan import MOST_NODES, Overlay, OverlayNode
 
 MOST_PODS: Final = 256
 MOST_MTU: Final = 65535
@@ -62,7 +63,7 @@ def pods(claimed: tuple[str, ...]) -> tuple[str, ...]:
 
 def device(mtu: int, vni: int, port: int) -> None:
     """Raises ValueError where a parameter of the overlay's device cannot be."""
-    within("mtu", mtu, LEAST_DEVICE_MTU, MOST_MTU)
+    within("mtu", mtu, LEAST_MTU, MOST_MTU)
     within("vni", vni, 1, (1 << 24) - 1)
     within("port", port, 1, 65535)
 

@@ -32,8 +32,6 @@ from liqod.network.dataplane.values import (
 OVERHEAD: Final[dict[Family, int]] = {4: 50, 6: 70}
 """Bytes that the overlay adds to a packet, by the family of the nodes' addresses."""
 NETWORK: Final[dict[Family, str]] = {4: names.OVERLAY_NETWORK, 6: names.OVERLAY_NETWORK6}
-LEAST_DEVICE_MTU: Final = 1280
-"""Bytes; no network of IPv6 may have less."""
 MOST_NODES: Final = 4094
 """As many have an address on the overlay."""
 

@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.model.network.ranges import PeerRanges
 from liqod.network.dataplane import aliasroutes, names, nftables
 from liqod.network.dataplane.families import Family, families
@@ -34,8 +35,6 @@ from liqod.network.dataplane.values import (
     Veth,
 )
 
-LEAST_MTU: Final = 1280
-"""No network of IPv6 may have less."""
 EVERYWHERE: Final[dict[Family, str]] = {4: "0.0.0.0/0", 6: "::/0"}
 OUTER: Final[dict[Family, str]] = {4: names.OUTER_ADDRESS, 6: names.OUTER_ADDRESS6}
 INNER: Final[dict[Family, str]] = {4: names.INNER_ADDRESS, 6: names.INNER_ADDRESS6}

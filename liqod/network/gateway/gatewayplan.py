@@ -14,6 +14,7 @@ import msgspec
 
 from liqod.apimachinery import labels
 from liqod.model.crossing.addresses import parse
+from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.network.dataplane.names import OVERLAY_PORT
 from liqod.network.failover.candidatemessages import PORT as CANDIDATES
 from liqod.network.gateway.gatewayobjects import (
@@ -48,8 +49,6 @@ PORTS: Final = 1024
 """How many ports from there are tried where one is another gateway's already."""
 MTU: Final = 1340
 """Default MTU of a tunnel, in bytes: Liqo's, which fits through most clouds."""
-LEAST_MTU: Final = 1280
-"""The least MTU of IPv6, in bytes."""
 MOST_MTU: Final = 9000
 LEAST_PORT: Final = 1024
 KEPT: Final = frozenset(

@@ -16,13 +16,14 @@ import msgspec
 from liqod.model import ids
 from liqod.model.crossing.addresses import parse
 from liqod.model.network import rangechecks
+from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.model.network.ranges import MOST_TRANSIT, Entrance, PeerRanges, transit_problem
 from liqod.network.orders.tunnels import Gateway, Surroundings, TunnelOrder
 
 KEY: Final = 32
 """Bytes of a key."""
-MTU: Final = (1280, 9000)
-"""The least MTU of IPv6, and the largest of a tunnel, in bytes."""
+MOST_MTU: Final = 9000
+"""Bytes of a packet in a tunnel."""
 MOST_PORT: Final = 65535
 MOST_RANGES: Final = 256
 """Ranges of this cluster's own."""
@@ -92,9 +93,8 @@ def _problems(order: TunnelOrder, reserved: ReservedAddresses) -> Iterator[str]:
 def _of_gateway(gateway: Gateway) -> Iterator[str]:
     if not _BACKEND.fullmatch(gateway.backend):
         yield f"{gateway.backend!r} is no name of a backend"
-    least, most = MTU
-    if not least <= gateway.mtu <= most:
-        yield f"the MTU {gateway.mtu} is not from {least} to {most}"
+    if not LEAST_MTU <= gateway.mtu <= MOST_MTU:
+        yield f"the MTU {gateway.mtu} is not from {LEAST_MTU} to {MOST_MTU}"
     yield from _ports((gateway.port, gateway.websocket))
     if len(gateway.endpoints) > ENDPOINTS:
         yield f"{len(gateway.endpoints)} endpoints are more than {ENDPOINTS}"

@@ -12,9 +12,10 @@ import msgspec
 from liqod.model import ids
 from liqod.model.crossing.addresses import overlap
 from liqod.model.network import rangechecks
+from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.network.dataplane import names, overlaychecks
 from liqod.network.dataplane.families import family_of
-from liqod.network.dataplane.overlayplan import LEAST_DEVICE_MTU, Overlay, OverlayNode
+from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.resources.fabric import InternalFabricSpec, InternalNodeSpec
 
 MOST_ALIASES: Final = 8192
@@ -96,8 +97,8 @@ def _aliases(
                 ),
                 "",
             )
-        if not problem and not LEAST_DEVICE_MTU <= each.mtu <= fabric.mtu:
-            problem = f"the MTU {each.mtu} of {each.cidr} is not from 1280 to {fabric.mtu}"
+        if not problem and not LEAST_MTU <= each.mtu <= fabric.mtu:
+            problem = f"the MTU {each.mtu} of {each.cidr} is not from {LEAST_MTU} to {fabric.mtu}"
         if problem:
             refused.append(problem)
         else:

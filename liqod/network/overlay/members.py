@@ -13,10 +13,10 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.model.crossing.addresses import overlap, parse, within
 from liqod.model.network import rangechecks
+from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.model.objects.partial import Node
 from liqod.network.dataplane.families import Family, family_of
 from liqod.network.dataplane.overlayplan import (
-    LEAST_DEVICE_MTU,
     OVERHEAD,
     Overlay,
     OverlayNode,
@@ -102,7 +102,7 @@ def aliases(
         refused = any(told.reason == RANGES_REFUSED for told in each.status.conditions)
         if each.leaving or refused or remote is None or each.namespace not in mtus:
             continue
-        mtu = max(mtus[each.namespace], gatewayplan.LEAST_MTU)
+        mtu = max(mtus[each.namespace], LEAST_MTU)
         for prefix in filter(None, (*remote.cidr.pod, *remote.cidr.external)):
             found[prefix] = min(found.get(prefix, mtu), mtu)
     return found
@@ -182,7 +182,7 @@ def fabric(
     refused: dict[str, str] = {}
     found = _nodes(me, by_name, known, family, every, refused)
     gateway = found[me]
-    device = max(mtu - OVERHEAD[family_of(gateway.address)], LEAST_DEVICE_MTU)
+    device = max(mtu - OVERHEAD[family_of(gateway.address)], LEAST_MTU)
     ways = {prefix: min(each, device) for prefix, each in reached.items()}
     overlay = Overlay(pods=every, aliases=ways, mtu=device)
     return Fabric(gateway=gateway, nodes=found, overlay=overlay, refused=refused)

@@ -18,10 +18,10 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError, NetworkError, PluginError
+from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.model.network.podpath import NOT_TRIED, PodPath
 from liqod.model.network.ranges import PeerRanges
 from liqod.network.dataplane.names import PeerNames, Side
-from liqod.network.dataplane.peerplan import LEAST_MTU
 from liqod.network.dataplane.transitrules import owners
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.probing.pathprobe import KernelPathProbe, Unit

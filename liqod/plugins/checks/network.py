@@ -7,6 +7,7 @@ work. None is there where no network is joined.
 from collections.abc import Sequence
 from typing import Final
 
+from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.model.view.figures import counted, measured, span
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.plugins.diagnosis import Check, Finding, PeerFacts, failing, ok, unknown
@@ -21,8 +22,6 @@ UNTOLD: Final = 60.0
 UNTRIED: Final = 60.0
 """The same of a trip from pod to pod."""
 LOSSY: Final = 0.05
-LEAST_MTU: Final = 1280
-"""Bytes that every IPv6 link must pass."""
 
 
 def joined(facts: PeerFacts) -> Finding | None:
