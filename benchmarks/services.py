@@ -4,7 +4,8 @@ Two peered clusters share namespaces. Milliseconds from the first of the request
 Service with ten endpoints and export it, until the peer has all that a client's first call needs:
 the import's address, and a ready endpoint behind it. Beside it stand the same requests without the
 export, until the cluster itself shows its Service and its endpoint. Then one endpoint changes again
-and again: milliseconds until its own cluster shows it, and until the peer does, of the same change.
+and again: milliseconds until its own cluster shows it, and until the peer does, of the same change;
+and, between the two, until the exporter has written it for the peer, and until the peer has that.
 
 Last, many exports of ten endpoints each: the memory of both daemons that they take, and what is
 written while nothing happens.
@@ -32,6 +33,7 @@ from benchmarks.watching import Watcher, watching
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from liqod.model.clusterset.importing import derived_name
+from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import SERVICE_EXPORTS, SERVICE_IMPORTS
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member
@@ -42,6 +44,8 @@ NAMESPACE, ALONE = "shop", "alone"
 ENDPOINTS: Final = 10
 IN_ONE: Final = 100
 """Exports of one namespace, of which 128 are told."""
+CHANGED: Final = ("home changed", "told", "heard", "peer changed")
+"""What a changed endpoint is seen in, one after the other."""
 DEADLINE: Final = 600.0
 PAUSE: Final = 0.5
 """Seconds between rounds, so that each finds everything at rest."""
@@ -61,11 +65,14 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Sights:
-    """What is seen: the exporter's objects, those of the peer's imports, and its imports."""
+    """What is seen: the exporter's objects, those of the peer's imports, its imports, and what the
+    exporter tells, as it has it and as the peer does."""
 
     rome: Watcher
     milan: Watcher
     imports: Watcher
+    told: Watcher
+    heard: Watcher
 
 
 def measure(chosen: argparse.Namespace) -> Report:
@@ -156,13 +163,15 @@ async def make(at: Watcher, name: str, namespace: str, *, exported: bool) -> Non
 
 async def timed(rome: Member, milan: Member, rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each round."""
-    found: dict[str, list[float]] = {"home": [], "peer": [], "home changed": [], "peer changed": []}
+    found: dict[str, list[float]] = {"home": [], "peer": [], **{each: [] for each in CHANGED}}
     async with AsyncExitStack() as stack:
         here, there = rome.plane.kubeconfig, milan.plane.kubeconfig
         sights = Sights(
             await stack.enter_async_context(watching(here, ENDPOINT_SLICES)),
             await stack.enter_async_context(watching(there, ENDPOINT_SLICES)),
             await stack.enter_async_context(watching(there, IMPORTS)),
+            await stack.enter_async_context(watching(here, SERVICE_EXCHANGES)),
+            await stack.enter_async_context(watching(there, SERVICE_EXCHANGES)),
         )
         for number in range(rounds):
             name = f"bench-{number}"
@@ -210,6 +219,7 @@ async def change(sights: Sights, name: str, number: int) -> dict[str, float]:
     """Milliseconds until a changed endpoint is seen at home, and at the peer."""
     body = endpoint_slice(name, 2 + number % 200)
     address = f'"{body["endpoints"][0]["addresses"][0]}"'
+    as_told = address.replace('"', '\\"').encode()  # an export is a text in an object's JSON
     began = trio.current_time()
     found: dict[str, float] = {}
 
@@ -219,8 +229,13 @@ async def change(sights: Sights, name: str, number: int) -> dict[str, float]:
     def at_home() -> bool:
         return sights.rome.has(NAMESPACE, f"{name}-x", lambda body: address.encode() in body)
 
+    def has_exchange(by: Watcher) -> bool:
+        return any(as_told in (by.informer.store.get(key) or b"") for key in by.informer.store)
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(look, "home changed", sights.rome, at_home)
+        for where, by in (("told", sights.told), ("heard", sights.heard)):
+            nursery.start_soon(look, where, by, functools.partial(has_exchange, by))
         nursery.start_soon(
             look, "peer changed", sights.milan, lambda: placed(sights.milan, name, address)
         )
@@ -263,6 +278,7 @@ def add_times(report: Report, took: dict[str, list[float]]) -> None:
     ):
         times = middle[peer] / middle[home]
         report.rows.append((what, f"{middle[home]:.1f}", f"{middle[peer]:.1f}", f"{times:.1f}"))
+    report.rows.append(("  of it, the exchange", f"{middle['told']:.1f}", f"{middle['heard']:.1f}"))
     report.aims.append((FIRST, middle["peer"] / 1e3))
     report.aims.append((CHANGE, middle["peer changed"] / middle["home changed"]))
 
