@@ -319,8 +319,9 @@ class Exchanges(Controller[str]):
         before = self._left_out.pop(namespace, {})
         if found:
             self._left_out[namespace] = found
-        if found != before:
-            self._sharing.notify()
+        differs = {name for name, _ in found.items() ^ before.items()}
+        if differs:
+            self._sharing.notify_bounds((namespace, name) for name in differs)
 
     async def _ask(
         self, namespace: str, texts: dict[str, str], live: ServiceExchange | None, *, shared: bool

@@ -23,7 +23,7 @@ from liqod.clusterset.ownexports import OwnExports
 from liqod.clusterset.preferences import Preferences
 from liqod.clusterset.reach import BY_IMPORT, Reach, import_of, source_of
 from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
-from liqod.clusterset.toldexports import INDEXES, Heard, ToldExports, changed
+from liqod.clusterset.toldexports import INDEXES, Confirmations, Heard, ToldExports, news
 from liqod.clusterset.withdrawal import withdraw
 from liqod.errors import PermanentError
 from liqod.kube.cache.store import Key, StoreChange
@@ -35,6 +35,7 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched, by_key
 from liqod.model.clusterset import byway, since, verdicts
 from liqod.model.clusterset.choosing import Choice
+from liqod.model.clusterset.exports import Export
 from liqod.model.clusterset.importing import (
     derived_name,
     derived_service,
@@ -44,10 +45,7 @@ from liqod.model.clusterset.importing import (
 )
 from liqod.model.clusterset.merging import Merged, merge
 from liqod.resources.exchanges import SERVICE_EXCHANGES
-from liqod.resources.multicluster import (
-    SERVICE_NAME,
-    ServiceImport,
-)
+from liqod.resources.multicluster import SERVICE_NAME, ServiceImport
 from liqod.telemetry.events import ServiceImported
 
 WORKERS: Final = 4
@@ -96,6 +94,7 @@ class Imports(Controller[Key]):
         self._status = ExportStatus(
             self._client, kinds.exports, self._own, self._namespaces, sharing
         )
+        self._confirmations = Confirmations(self._own.has_mark)
         self._causes: dict[Key, str] = {}
         """The peer that has changed an export since its import was made last."""
         self._reported: dict[Key, tuple[str, ...]] = {}
@@ -106,7 +105,7 @@ class Imports(Controller[Key]):
             *(self._namespaces, self._imports, self._made, self._exchanges),
             self._preferences.nodes,
             name="imports of services",
-            tasks=(self._follow_peers,),
+            tasks=(self._follow_peers, self._follow_bounds),
             concurrency=WORKERS,
         )
 
@@ -115,20 +114,22 @@ class Imports(Controller[Key]):
     def _on_exchange(self, change: StoreChange) -> Iterator[Key]:
         """Have the imports of changed exports made, when the peer's work may be done.
 
-        The exporter takes changes of endpoints together, so these are not waited for once more.
+        The exporter takes changes of endpoints together, so these are not waited for once more. A
+        confirmation of what this cluster exports now follows from its own work, and waits not.
         """
         namespace = self._namespaces.store.decode(("", change.key[0]), Partial)
         peer = tenant_of(namespace) if namespace is not None else None
         sharing = self._sharing.peers.get(peer or "")
         began = thread_time()
-        found = set(changed(change))
-        if sharing is not None:
+        found = news(change, self._context.cluster_id)
+        taken = self._confirmations.new(peer or "", found.confirmed)
+        if sharing is not None and not found.own:
             sharing.charge(thread_time() - began)  # also where nothing follows from it
         pause = sharing.debt() if sharing is not None else 0.0
-        for key in found:
+        for key in found.keys - taken:
             self._causes[key] = peer or ""
             self.queue.add(key, after=pause)
-        yield from ()
+        yield from taken
 
     def _on_made(self, change: StoreChange) -> Iterator[Key]:
         body = change.new if change.new is not None else change.old
@@ -142,6 +143,9 @@ class Imports(Controller[Key]):
 
     async def _follow_peers(self) -> NoReturn:
         await self.whenever(self._sharing.wait_changed, self._every, debounce=0.1)
+
+    async def _follow_bounds(self) -> NoReturn:
+        await self.whenever(self._sharing.wait_bounds, self._sharing.take_bounds)
 
     # --- reconciling ----------------------------------------------------------------------------
 
@@ -159,6 +163,8 @@ class Imports(Controller[Key]):
     async def _import(self, key: Key) -> float | None:
         """Have the import of one name, and what is said of it, as the exports make it."""
         found = self._own.of(key)
+        if not isinstance(found, Export):
+            self._confirmations.forget(key)
         before = self._imports.store.decode(key, ServiceImport)
         importing = {each.cluster for each in before.status.clusters} if before else set()
         known = self._told.of(key, found, importing, _since(before), _ways(before))

@@ -13,6 +13,7 @@ from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.queue import K
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched
+from liqod.model.clusterset.exchange import mark
 from liqod.model.clusterset.exports import (
     FAMILIES,
     EndpointSlice,
@@ -96,6 +97,11 @@ class OwnExports(Generic[K]):
         slices = store.indexed(_BY_SERVICE, _index(*key))
         found = (store.decode(each, EndpointSlice) for each in slices)
         return own_export(export, service, [each for each in found if each], self._cluster)
+
+    def has_mark(self, key: Key, word: str) -> bool:
+        """True if there is an export of that name, which peers confirm by this mark."""
+        found = self.of(key)
+        return isinstance(found, Export) and mark(found) == word
 
     def families(self, networks: Iterable[str], held: Iterable[str]) -> list[str]:
         """The IP families of this cluster's Services.

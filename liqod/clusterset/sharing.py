@@ -4,7 +4,7 @@ The kinds may be missing, or in another version than liqod's own, or come later:
 is begun before they are served, and nothing is withdrawn because they are gone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -118,6 +118,8 @@ class Sharing:
         self._client = client
         self._kinds: Kinds | None = None
         self._news = Notifier()
+        self._bounds = Notifier()
+        self._at_bounds: set[Key] = set()
         self.peers: dict[str, SharingPeer] = {}
         self.private = b""
 
@@ -159,3 +161,17 @@ class Sharing:
     async def wait_changed(self) -> None:
         """Wait for the next change."""
         await self._news.wait()
+
+    def notify_bounds(self, keys: Iterable[Key]) -> None:
+        """Notify of exports that a bound leaves out from now on, or no more."""
+        self._at_bounds.update(keys)
+        self._bounds.notify()
+
+    async def wait_bounds(self) -> None:
+        """Wait for the next such exports."""
+        await self._bounds.wait()
+
+    def take_bounds(self) -> set[Key]:
+        """The exports that were notified since they were last taken."""
+        found, self._at_bounds = self._at_bounds, set()
+        return found

@@ -4,7 +4,7 @@ Each is the word of one peer, whom the tenant namespace names, and is admitted b
 peer (:mod:`liqod.model.clusterset.admission`).
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -53,15 +53,69 @@ INDEXES: Final[dict[str, Index]] = {_BY_NAMESPACE: _namespace_of}
 """The indexes that the watch of ServiceExchanges needs."""
 
 
-def changed(change: StoreChange) -> Iterator[Key]:
-    """The keys of the exports that have changed, in either direction."""
+class News(NamedTuple):
+    """The peer's part in a change of an exchange.
+
+    Attributes:
+        keys: the exports that it concerns, of either cluster.
+        confirmed: those of them of which the peer has only confirmed this mark.
+        own: whether nothing but this cluster's word has changed.
+    """
+
+    keys: set[Key]
+    confirmed: dict[Key, str]
+    own: bool
+
+
+def news(change: StoreChange, own: str) -> News:
+    """The peer's part in a change of an exchange: this cluster knows its own word without it.
+
+    Args:
+        change: the change.
+        own: the id of this cluster.
+    """
+    namespace = exchange_namespace(change.key[1])
+    side = "spec" if change.key[1] == exchange_name(namespace, own) else "status"
     before, after = _decoded(change.old), _decoded(change.new)
     old, new = _parts(before), _parts(after)
     # That the peer shares the namespace, too, concerns each of this cluster's exports to it.
-    answered = _is_shared(before) != _is_shared(after)
-    for key in old.keys() | new.keys():
-        if answered or old.get(key) != new.get(key):
-            yield key[:2]
+    answered = side == "status" and _is_shared(before) != _is_shared(after)
+    differs = {key for key in old.keys() | new.keys() if answered or old.get(key) != new.get(key)}
+    said = {key for key in differs if answered or key[2].removeprefix("by ").startswith(side)}
+    more = {key[:2] for key in said if answered or key not in new or not key[2].startswith("by ")}
+    confirmed = {key[:2]: new[key] for key in said if key[:2] not in more}
+    return News({key[:2] for key in said}, confirmed, own=bool(differs) and not said)
+
+
+class Confirmations:
+    """The marks by which peers have confirmed exports of this cluster, of which each is new once.
+
+    Args:
+        has_mark: returns true for the mark of an export as it is now.
+    """
+
+    def __init__(self, has_mark: Callable[[Key, str], bool]) -> None:
+        self._has_mark = has_mark
+        self._known: dict[Key, dict[str, str]] = {}
+        """By export, and by peer."""
+
+    def new(self, peer: str, confirmed: Mapping[Key, str]) -> set[Key]:
+        """The exports that a peer confirms as they are now, for the first time.
+
+        Args:
+            peer: its id. One that takes a mark back and gives it again has said nothing new.
+            confirmed: the marks, by export.
+        """
+        found = set()
+        for key, word in confirmed.items():
+            if self._known.get(key, {}).get(peer) != word and self._has_mark(key, word):
+                self._known.setdefault(key, {})[peer] = word
+                found.add(key)
+        return found
+
+    def forget(self, key: Key) -> None:
+        """Forget the marks of an export that has ended."""
+        self._known.pop(key, None)
 
 
 class ToldExports:

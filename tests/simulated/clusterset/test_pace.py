@@ -5,10 +5,16 @@ import trio
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NODES, SERVICES
 from liqod.clusterset import ownexports
+from liqod.clusterset.exchanges import Exchanges
+from liqod.clusterset.imports import Imports
 from liqod.kube.http.cpubudget import CpuBudget
+from liqod.model.clusterset import exchange
 from liqod.resources.exchanges import SERVICE_EXCHANGES
+from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
+    backends,
     both,
+    conditions,
     export,
     imported,
     sharing,
@@ -104,3 +110,60 @@ async def test_a_text_of_an_export_follows_all_that_it_is_made_of():
         await rome.admin.delete(NODES, "turin")
         await rome.admin.patch(SERVICES, "api", ports, "shop")
         await until_backends(milan, {"rome": {"10.71.0.1": True, "10.71.0.8": True}}, "api")
+
+
+async def test_what_a_peer_confirms_of_an_own_export_waits_for_no_debt_of_the_peer(monkeypatch):
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        monkeypatch.setattr(Exchanges, "debt", lambda _: 300.0)
+        await export(rome, "10.71.0.7", name="api")
+
+        async def known() -> bool:
+            return (await conditions(rome, "api")).get("Ready") == ("True", "Exported")
+
+        await eventually(known, seconds=60)
+        assert await backends(milan, "api") == {}  # which follows from the peer's word alone
+
+
+async def test_own_exports_are_charged_to_no_peer(monkeypatch):
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        await milan.stop()
+        charged = []
+        monkeypatch.setattr(Exchanges, "charge", lambda each, _: charged.append(each.peer.id))
+        await export(rome, "10.71.0.7", name="api")
+        await imported(rome, "rome", name="api")
+
+        async def told() -> bool:
+            (found,) = await milan.admin.list(SERVICE_EXCHANGES)
+            return set(found["spec"]["exports"]) == {"web", "api"}
+
+        await eventually(told)
+        assert charged == []
+
+
+async def test_an_export_that_a_bound_leaves_out_has_no_other_looked_at(monkeypatch):
+    monkeypatch.setattr(exchange, "MOST_EXPORTS", 2)
+    seen = []
+    before = Imports.reconcile
+
+    async def reconcile(imports, key):
+        seen.append(key[1])
+        return await before(imports, key)
+
+    monkeypatch.setattr(Imports, "reconcile", reconcile)
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        await export(rome, "10.71.0.7", name="api")
+        await until_backends(milan, {"rome": {"10.71.0.7": True}}, "api")
+        await trio.sleep(2 * PACE)
+        seen.clear()
+        await export(rome, "10.71.0.8", name="zoo")
+
+        async def left_out() -> bool:
+            return (await conditions(rome, "zoo")).get("Ready") == ("False", "Failed")
+
+        await eventually(left_out)
+        await trio.sleep(2 * PACE)
+        assert "zoo" in seen
+        assert not {"web", "api"}.intersection(seen)
