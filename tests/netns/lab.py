@@ -24,7 +24,6 @@ from liqod.network.dataplane.kernel.apply import change
 from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import INSIDE_TABLE, PeerNames, Side
 from liqod.network.dataplane.peerplan import PeerPlan, plan
-from tests.testbed import netns
 
 MTU = 1340
 PODS = ("10.244.0.0/16", "fd00:10:244::/64")
@@ -202,7 +201,7 @@ class Lab:
 @contextlib.contextmanager
 def lab(folder: Path) -> Iterator[Lab]:
     """A lab for the length of the block."""
-    made = Lab(folder, netns.word())
+    made = Lab(folder, f"lab{os.getpid()}")
     try:
         made.join()
         yield made

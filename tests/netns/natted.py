@@ -7,6 +7,7 @@ nothing let in but answers from just there.
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -31,7 +32,6 @@ from tests.netns.lab import Cluster, Lab, Pod, run
 from tests.netns.test_joined_clusters import SETTINGS, Site, end_processes, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Member, members
-from tests.testbed import netns
 
 HUB = "198.51.100.3"
 NATS = {"r": "198.51.100.11", "m": "198.51.100.12"}
@@ -87,7 +87,7 @@ class Natted(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def natted(program: str, folder: Path, settings: str, **more: Any) -> AsyncIterator[Natted]:
     """The three, not joined; ``{r}``, ``{m}`` and ``{h}`` in the settings are their ids."""
-    word = netns.word()
+    word = f"t{secrets.token_hex(2)}"
     ids = {letter: f"{word}{letter}" for letter in "rmh"}
     for letter, own in ids.items():
         settings = settings.replace(f"{{{letter}}}", own)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -10,7 +11,6 @@ import pytest
 
 from tests.netns.announcers import Program, bridged
 from tests.netns.lab import possible
-from tests.testbed import netns
 
 pytestmark = [pytest.mark.netns, pytest.mark.skipif(bool(possible()), reason=possible())]
 
@@ -20,7 +20,7 @@ SETTINGS = {"every": 1.0, "interfaces": ["eth0"]}
 
 @pytest.fixture
 def lan() -> Iterator[list[str]]:
-    with bridged(netns.word(), 3) as names:
+    with bridged(f"mdns{os.getpid()}", 3) as names:
         yield names
 
 
@@ -92,7 +92,7 @@ def test_srv_records_of_a_real_name_server_that_change_are_followed(tmp_path, co
     corefile.write_text(
         f"clusters.example:53 {{\n  file {records} {{\n    reload 500ms\n  }}\n}}\n"
     )
-    with bridged(netns.word(), 2) as (server, client):
+    with bridged(f"dns{os.getpid()}", 2) as (server, client):
         command = [f"--net=/run/netns/{server}", coredns, "-conf", str(corefile), "-quiet"]
         named = subprocess.Popen(["nsenter", *command], stdout=subprocess.DEVNULL)
         settings = {"domains": ["clusters.example"], "nameservers": ["10.31.0.1", "fd00:31::1"]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
+import secrets
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -60,7 +61,6 @@ from tests.simulated.members import Member, members
 from tests.simulated.network.test_networking import join as joined
 from tests.simulated.pairedmachine import PairedMachine
 from tests.simulated.processes import sites
-from tests.testbed import netns
 
 pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
@@ -276,7 +276,7 @@ async def site(
         network: settings of `[network]`, in which ``{r}`` and ``{t}`` are ids.
         beside: with turin as another peer of milan's, whose pod is like rome's.
     """
-    word = netns.word()
+    word = f"f{secrets.token_hex(2)}"
     lab = Lab(folder, word)
     names = (f"{word}r", f"{word}m", *((f"{word}t",) if beside else ()))
     text = f"{SETTINGS}[network]\n{network.format(r=names[0], t=names[-1])}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import Iterator
 
@@ -11,7 +12,6 @@ from liqod.network.dataplane.kernel import flows
 from liqod.network.dataplane.kernel.namespaces import enter
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, echo
-from tests.testbed import netns
 from tests.testbed.errors import Unavailable
 from tests.testbed.fixtures import give_up
 
@@ -24,7 +24,7 @@ def apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Two clusters that are not joined yet."""
     if lacking := labs.possible():
         give_up(Unavailable(lacking))
-    made = Lab(tmp_path_factory.mktemp("cni"), netns.word())
+    made = Lab(tmp_path_factory.mktemp("cni"), f"flows{os.getpid()}")
     try:
         yield made
     finally:

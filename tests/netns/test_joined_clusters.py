@@ -6,6 +6,7 @@ The API servers are embedded; all else is as in a daemon.
 from __future__ import annotations
 
 import itertools
+import secrets
 import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -47,7 +48,6 @@ from tests.simulated.addressed import pod_alias
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Dial, Member, members
 from tests.simulated.network.test_networking import join
-from tests.testbed import netns
 from tests.testbed.netns import nft
 
 pytestmark = [pytest.mark.netns, pytest.mark.usefixtures("networks")]
@@ -197,7 +197,7 @@ async def two(
             of the sites.
     """
     of_machine = partial(machine_of, timings=timings, prober=prober)
-    word = netns.word()
+    word = f"t{secrets.token_hex(2)}"
     # The names of sockets in it have an end, which pytest's own folders use up.
     short = Path("/run") / f"liqod-{word}"
     short.mkdir(mode=0o700)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import time
 from collections.abc import AsyncIterator, Iterable
@@ -27,7 +28,6 @@ from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
 from tests.simulated.processes import Site as Service
 from tests.simulated.processes import sites
-from tests.testbed import netns
 from tests.testbed.netns import doorway
 
 pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
@@ -157,7 +157,7 @@ async def ended(both: Iterable[Service]) -> AsyncIterator[None]:
 async def test_both_programs_as_processes_join_two_clusters_and_a_killed_daemon_costs_no_packet(
     wireguard: str, tmp_path: Path
 ):
-    word = netns.word()
+    word = f"t{secrets.token_hex(2)}"
     lab, names, doors = Lab(tmp_path, word), (f"{word}r", f"{word}m"), ExitStack()
     try:
         pods = nodes(lab)

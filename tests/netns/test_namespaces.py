@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +16,6 @@ from tests.testbed.netns import Networks, inside
 
 pytestmark = [pytest.mark.netns, pytest.mark.network]
 MARK = "liqod rome/milan"
-KILLED = """
-import os, signal
-from tests.testbed.netns import Networks
-print(Networks().make("left"), flush=True)
-os.kill(os.getpid(), signal.SIGKILL)
-"""
-"""A run that is killed with a namespace, whose name it prints."""
 
 
 def where() -> int:
@@ -118,15 +108,3 @@ async def test_without_the_right_it_says_so(networks: Networks) -> None:
             os._exit(1)
     _, status = await trio.to_thread.run_sync(partial(os.waitpid, child, 0))
     assert status == 0
-
-
-def test_what_a_killed_run_left_is_taken_away_by_the_next(networks: Networks) -> None:
-    kept = networks.make("kept")
-    done = subprocess.run([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
-    left = networks.adopt(done.stdout.strip())
-    assert done.returncode == -signal.SIGKILL
-    there = Path("/run/netns")
-    assert (there / left).exists()
-    networks.make("next")
-    assert not (there / left).exists()
-    assert (there / kept).exists()

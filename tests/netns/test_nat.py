@@ -6,6 +6,7 @@ after two seconds of silence. Its own address, and the gateways', change under t
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +20,6 @@ from tests.netns.flows import flowing
 from tests.netns.lab import make, run
 from tests.netns.test_joined_clusters import Site, two
 from tests.simulated.network.test_networking import join
-from tests.testbed import netns
 
 pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
@@ -36,7 +36,7 @@ class Router:
     """Between rome's gateway and the rest of the world; `forward` lets UDP in to rome's."""
 
     def __init__(self, *, forward: bool = False) -> None:
-        self.name = f"{netns.word()}-nat"
+        self.name = f"n{secrets.token_hex(3)}-nat"
         self._forward = forward
 
     def put(self, rome: Site, milan: Site) -> None:

@@ -1,7 +1,6 @@
 """Garbage is swept: of unknown peers, of a former gateway, and by `uninstall`."""
 
 import dataclasses
-import secrets
 import subprocess
 import sys
 import time
@@ -39,7 +38,7 @@ pytestmark = [pytest.mark.netns, pytest.mark.network]
 @asynccontextmanager
 async def leading(networks: Networks) -> AsyncIterator[tuple[Any, Client, KernelDatapath, str]]:
     """A daemon's components, its administrator, and the kernel of its machine."""
-    own, node = f"rome-{secrets.token_hex(3)}", networks.make("node")
+    own, node = f"rome-{networks.make('x')[1:7]}", networks.make("node")
     async with (
         EmbeddedCluster(own, state=await installed(own)) as cluster,
         Client(from_kubeconfig(cluster.kubeconfig)) as admin,
@@ -145,7 +144,7 @@ print(*trio.run(sweep_all, sys.argv[1]), sep=chr(10))
 def test_uninstall_leaves_no_namespace_rule_process_or_socket(
     networks: Networks, wireguard: str
 ) -> None:
-    own, node = f"rome-{secrets.token_hex(3)}", networks.make("node")
+    own, node = f"rome-{networks.make('x')[1:7]}", networks.make("node")
     before = state(node)
     kernel = KernelDatapath(own, node)
     names = PeerNames(own, "milan")
@@ -197,7 +196,7 @@ def test_a_machine_that_liqod_leaves_keeps_nothing_of_any_cluster(
 ) -> None:
     node = networks.make("node")
     before = state(node)
-    word = secrets.token_hex(3)
+    word = networks.make("x")[1:7]
     made = [
         PeerNames(f"{word}-{name}", "milan") for name in ("rome", "with-a-name-of-63-" + 38 * "a")
     ]

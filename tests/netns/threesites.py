@@ -6,6 +6,7 @@ Rome's networks are joined with milan's by WireGuard, and with genoa's in a webs
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 from collections.abc import AsyncIterator
@@ -25,7 +26,6 @@ from tests.netns.test_floods import has_ranges
 from tests.simulated.addressed import pod_alias
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, sites
-from tests.testbed import netns
 from tests.testbed.netns import doorway
 from tests.testbed.processes import Child
 
@@ -147,7 +147,7 @@ async def three(
         wireguard: the program of WireGuard.
         websocket_server: ``Consumer`` where rome listens for genoa, ``Provider`` where it dials.
     """
-    word = netns.word()
+    word = f"t{secrets.token_hex(2)}"
     # The names of sockets in it have an end, which pytest's own folders use up.
     short = Path("/run") / f"liqod-{word}"
     short.mkdir(mode=0o700)

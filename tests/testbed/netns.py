@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -12,24 +11,11 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from liqod.network.dataplane.kernel import capabilities, namespaces
-from tests.testbed import workspace
 from tests.testbed.errors import Unavailable
 from tests.testbed.machine import run
-
-RUN = "run"
-"""How the names of tests' namespaces begin; the run's process id follows."""
-
-
-def word() -> str:
-    """A word for the names of one test's namespaces; those of killed runs are taken away."""
-    for left in Path("/run/netns").glob(f"{RUN}*"):
-        if workspace.is_of_dead_run(left.name, RUN):
-            subprocess.run(["ip", "netns", "delete", left.name], capture_output=True, check=False)
-    return f"{RUN}{os.getpid()}-{secrets.token_hex(3)}"
 
 
 class Networks:
@@ -44,7 +30,7 @@ class Networks:
 
     def make(self, label: str) -> str:
         """A new namespace, with its loopback device up; its name."""
-        name = f"{word()}-{label}"
+        name = f"t{secrets.token_hex(3)}-{label}"
         run("ip", "netns", "add", name)
         self._made.append(name)
         run("ip", "-n", name, "link", "set", "lo", "up")

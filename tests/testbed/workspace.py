@@ -1,8 +1,7 @@
 """Folders of running clusters, and the removal of those whose test run was killed.
 
 Processes of a killed run end by themselves (see `processes`); what they wrote does not, so the
-next run removes it. Cgroups, mounts and network namespaces have the run's process id in their
-names, too.
+next run removes it. Cgroups and mounts have the run's process id in their names, too.
 """
 
 from __future__ import annotations
