@@ -54,10 +54,10 @@ def consents(
         others: the other clusters, with SHA-256 of the key of each.
     """
     made: dict[str, Consent] = {}
-    told = msgspec.json.encode(export)
+    told, public = msgspec.json.encode(export), keys.public_pem(private).decode()
     for other, key in others.items():
         signature = keys.sign(private, statement(told, hub, key))
-        made[other] = Consent(keys.public_pem(private).decode(), signature.hex())
+        made[other] = Consent(public, signature.hex())
     return made
 
 
