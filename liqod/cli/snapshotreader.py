@@ -1,5 +1,6 @@
 """Reads what ``status`` shows from the API server: custom resources, nodes and pods, no daemon."""
 
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -212,7 +213,7 @@ async def _services(client: Client, own: str, key: str) -> SharedServices | None
         return msgspec.structs.replace(found, unread=(*found.unread, *lists.refused))
     ids = {each.spec.cluster_id for each in peers}
     notes = {each.metadata.name: each.metadata.annotations for each in namespaces}
-    here = Here(own, key, ids, notes, signer)
+    here = Here(own, key, ids, notes, signer, time.time())
     return msgspec.structs.replace(found, ways=way_faults(found, here))
 
 

@@ -43,7 +43,7 @@ def signer(public: bytes, message: bytes, signature: bytes) -> str:
 
 
 def consents(
-    private: bytes, export: Export, hub: str, others: Mapping[str, str]
+    private: bytes, export: Export, hub: str, others: Mapping[str, str], until: int
 ) -> dict[str, Consent]:
     """The consents that a peer tells other clusters of an export.
 
@@ -52,12 +52,13 @@ def consents(
         export: one of this cluster's.
         hub: id of the peer.
         others: the other clusters, with SHA-256 of the key of each.
+        until: the Unix time from which they count no more.
     """
     made: dict[str, Consent] = {}
     told, public = msgspec.json.encode(export), keys.public_pem(private).decode()
     for other, key in others.items():
-        signature = keys.sign(private, statement(told, hub, key))
-        made[other] = Consent(public, signature.hex())
+        signature = keys.sign(private, statement(told, hub, key, until))
+        made[other] = Consent(public, signature.hex(), until)
     return made
 
 

@@ -90,7 +90,7 @@ class Exchanges(Controller[str]):
         self.offers = Offers(self._held, self._shared, self.scope)
         self._work = CpuBudget(share=OWN_SHARE)
         self._ready = False
-        self._signed = sharing.private
+        self._signed = sharing.private, sharing.until
         settle = partial(self._by_way.settle, lambda: len(self.queue) == 0, self._shared)
         super().__init__(
             peer,
@@ -160,8 +160,9 @@ class Exchanges(Controller[str]):
 
     def _on_others(self) -> Iterator[str]:
         """Yield the namespaces that other peers may have something to tell of, or all by a key."""
-        if self._signed != self._sharing.private:
-            self._signed = self._sharing.private
+        signing = self._sharing.private, self._sharing.until
+        if self._signed != signing:
+            self._signed = signing
             self._texts.forget()
             yield from self._shared.every()
         yield from self._by_way.namespaces()
@@ -197,7 +198,8 @@ class Exchanges(Controller[str]):
             if other != self.peer.context.cluster_id and not self._shared.is_peer(other)
         }
         own = print_of(public_pem(self._sharing.private)) if others else ""
-        return Relay(others, own, self._lent, signer) if others else None
+        now = self._sharing.clock()
+        return Relay(others, own, self._lent, signer, now) if others else None
 
     def _lent(self, address: str) -> Remapped:
         problem = self._addresses.unreachable()
@@ -391,4 +393,5 @@ class Exchanges(Controller[str]):
     def _consents(self, namespace: str, export: Export) -> dict[str, Consent]:
         """The consents that the peer tells other clusters of an export of this cluster's."""
         others = self._shared.by_way(namespace)
-        return consents(self._sharing.private, export, self.peer.id, others) if others else {}
+        private, until = self._signed
+        return consents(private, export, self.peer.id, others, until) if others else {}

@@ -105,7 +105,7 @@ class Imports(Controller[Key]):
             *(self._namespaces, self._imports, self._made, self._exchanges),
             self._preferences.nodes,
             name="imports of services",
-            tasks=(self._follow_peers, self._follow_bounds),
+            tasks=(self._follow_peers, self._follow_bounds, sharing.renew_daily),
             concurrency=WORKERS,
         )
 

@@ -4,9 +4,10 @@ The kinds may be missing, or in another version than liqod's own, or come later:
 is begun before they are served, and nothing is withdrawn because they are gone.
 """
 
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 import msgspec
 import trio
@@ -18,6 +19,7 @@ from liqod.kube.cache.store import Key
 from liqod.kube.client import Client
 from liqod.kube.definitions import name_of
 from liqod.model.clusterset.admission import Scope
+from liqod.model.clusterset.byway import end_of
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import (
     SERVICE_EXPORTS,
@@ -27,6 +29,7 @@ from liqod.resources.multicluster import (
     served_version,
 )
 from liqod.runtime.observable import Notifier
+from liqod.runtime.ticks import sleep_until_tick
 
 if TYPE_CHECKING:
     from liqod.clusterset.byway import Offers
@@ -35,6 +38,8 @@ MADE_HERE: Final = f"{ENDPOINT_SLICE_MANAGED_BY}={SLICE_MANAGER}"
 """Selects the EndpointSlices that liqod makes of imports."""
 LOOK_AGAIN = 10.0
 """Seconds until another look for the kinds, while they are missing."""
+LOOK_FOR_DAY: Final = 600.0
+"""Seconds between two looks at whether another day has begun."""
 
 
 class Kinds(msgspec.Struct, frozen=True):
@@ -112,6 +117,8 @@ class Sharing:
     Attributes:
         peers: by id, while the peer's task runs.
         private: this cluster's private key, PEM; empty until it is known.
+        until: the Unix time until which what is signed now counts.
+        clock: the Unix time.
     """
 
     def __init__(self, client: Client) -> None:
@@ -122,6 +129,8 @@ class Sharing:
         self._at_bounds: set[Key] = set()
         self.peers: dict[str, SharingPeer] = {}
         self.private = b""
+        self.clock: Callable[[], float] = time.time
+        self.until = end_of(self.clock())
 
     async def kinds(self) -> Kinds:
         """Wait until both kinds, and that of exchanges, are served."""
@@ -141,6 +150,19 @@ class Sharing:
         """Sign with a key from now on."""
         if private != self.private:
             self.private = private
+            self.notify()
+
+    async def renew_daily(self) -> NoReturn:
+        """Sign anew each day, and have others' signatures looked at that may have ended."""
+        while True:
+            await sleep_until_tick(LOOK_FOR_DAY)
+            self.renew()
+
+    def renew(self) -> None:
+        """Do so once another day has begun."""
+        until = end_of(self.clock())
+        if until != self.until:
+            self.until = until
             self.notify()
 
     @contextmanager

@@ -18,7 +18,7 @@ from liqod.kube.client import Client
 from liqod.kube.definitions import is_defined
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.admission import Scope, admit
-from liqod.model.clusterset.byway import admit_by_way, of_told, told_name
+from liqod.model.clusterset.byway import admit_by_way, has_ready, of_told, told_name
 from liqod.model.clusterset.exchange import exchange_name, exchange_namespace
 from liqod.model.clusterset.exports import Export, Refusal
 from liqod.model.clusterset.since import not_before
@@ -160,8 +160,9 @@ class ToldExports:
         by_way: dict[str, str] = {}
         done: set[str] = set()
         told = self._told(key)
-        for origin, peer in sorted(told, key=lambda each: self._rank(each[0], each[1], ways)):
-            text, cluster = told[origin, peer], origin or peer
+        ranked = sorted((self._rank(*who, text, ways), *who, text) for who, text in told.items())
+        for _, origin, peer, text in ranked:
+            cluster = origin or peer
             if cluster in done:
                 continue  # one way, of those that its exporter and this cluster agree to
             sharing = self._sharing.peers.get(peer)
@@ -189,11 +190,14 @@ class ToldExports:
                 done.add(cluster)
         return Heard(exports, kept, refused, by_way)
 
-    def _rank(self, origin: str, peer: str, ways: Mapping[str, str]) -> tuple[str, bool, bool, str]:
-        """The order of those that tell an export: what is reached first, and then as before."""
+    def _rank(
+        self, origin: str, peer: str, text: str, ways: Mapping[str, str]
+    ) -> tuple[str, bool, bool, bool, str]:
+        """The order of those that tell an export: what is reached, by the peer's own word too,
+        comes first, and then as before."""
         sharing = self._sharing.peers.get(peer)
         silent = bool(origin) and sharing is not None and sharing.reached() is False
-        return origin, silent, ways.get(origin) != peer, peer
+        return origin, silent, bool(origin) and not has_ready(text), ways.get(origin) != peer, peer
 
     def _told(self, key: Key) -> dict[tuple[str, str], str]:
         """The exports of one name: by the third cluster, empty for none, and the peer that tells.

@@ -55,6 +55,10 @@ ELSEWHERE = {
         "simulated/clusterset/test_shared_on.py",
         "test_a_key_that_is_replaced_ends_it_until_the_other_side_names_the_new_one",
     ),
+    f"{OUT_OF_REACH}: nothing of a cluster that shares by way of another comes for over a week": (
+        "simulated/clusterset/test_shared_on.py",
+        "test_what_the_hub_goes_on_telling_ends_with_its_signature",
+    ),
     "Changes of a pod that runs: of several ephemeral containers one is refused": (
         "simulated/reflection/test_pod_changes.py",
         "test_a_debugger_that_is_refused_keeps_no_other_away",

@@ -61,12 +61,14 @@ class Relay(msgspec.Struct, frozen=True):
         lent: translates an address that the peer lends into the one that reaches it from here.
         signer: checks a public key, a message and a signature: SHA-256 of the key; empty where it
             has not signed.
+        now: the Unix time.
     """
 
     others: Mapping[str, str]
     own: str
     lent: Callable[[str], Remapped]
     signer: Callable[[bytes, bytes, bytes], str]
+    now: float
 
 
 class Scope(msgspec.Struct, frozen=True):

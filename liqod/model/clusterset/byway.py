@@ -3,9 +3,9 @@
 Three have to agree. Each of the two names the other in the namespace's annotation
 (:data:`liqod.apimachinery.labels.SHARE_SERVICES_BY_WAY`), with the key that the other has, and the
 cluster between allows transit for the two. The exporter signs each export, without its endpoints,
-for the key of the one that may have it: the cluster between can invent no export, change none, and
-hand none on to somebody else. The endpoints are told as addresses of the cluster between, which
-opens them by transit.
+for the key of the one that may have it, for a week: the cluster between can invent no export,
+change none, hand none on to somebody else, and go on with none for long that has ended. The
+endpoints are told as addresses of the cluster between, which opens them by transit.
 """
 
 import re
@@ -24,6 +24,11 @@ MOST_OTHERS: Final = 8
 """Clusters that a namespace names as those by way of one peer."""
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _TITLE: Final = "liqod export by way of a third cluster, 1"
+DAY: Final = 86_400
+"""Seconds after which consents are signed anew."""
+ENDED: Final = "its signature has ended, and no later one has come"
+_DAYS: Final = 8
+"""Days that a consent counts, the one on which it is signed among them."""
 
 
 def told_name(name: str, cluster: str) -> str:
@@ -89,22 +94,32 @@ def agreed(annotations: Mapping[str, str], hub: str) -> dict[str, str]:
     }
 
 
-def statement(export: str | bytes, hub: str, reader: str) -> bytes:
+def end_of(now: float) -> int:
+    """The Unix time until which a consent counts that is signed now: the same for a whole day."""
+    return (int(now) // DAY + _DAYS) * DAY
+
+
+def statement(export: str | bytes, hub: str, reader: str, until: int) -> bytes:
     """The words that an exporter signs.
 
     Args:
         export: the export as JSON, which has its cluster, namespace and name in it.
         hub: id of the cluster between.
         reader: SHA-256 of the key of the cluster that may have it.
+        until: the Unix time from which they count no more.
 
     Raises:
         msgspec.DecodeError: it is no export.
     """
-    return msgspec.json.encode([_TITLE, hub, reader, marked(export)])
+    return msgspec.json.encode([_TITLE, hub, reader, until, marked(export)])
 
 
 class _Fields(msgspec.Struct):
     by_way: dict[str, Consent] = msgspec.field(name="byWay", default={})
+
+
+class _Endpoints(msgspec.Struct):
+    slices: tuple[Slice, ...] = ()
 
 
 def consents(told: str) -> dict[str, Consent]:
@@ -145,7 +160,7 @@ def problem_of(told: str, origin: str, hub: str, relay: Relay | None) -> str:
     if len(found) != 1:
         return "it has not the one signature that it needs"
     try:
-        message = statement(told, hub, relay.own)
+        message = statement(told, hub, relay.own, found[0].until)
         key = relay.signer(found[0].key.encode(), message, bytes.fromhex(found[0].signature))
     except (ValueError, msgspec.DecodeError, RecursionError):
         key = ""
@@ -153,6 +168,11 @@ def problem_of(told: str, origin: str, hub: str, relay: Relay | None) -> str:
         return f"as it is, it is not signed for this cluster's key {relay.own[:16]}… and {hub}"
     if key != expected:
         return f"it is signed with the key {key[:16]}…, and the namespace names {expected[:16]}…"
+    if found[0].until <= relay.now:
+        return ENDED
+    # A day more, for clocks that differ.
+    if found[0].until > relay.now + (_DAYS + 1) * DAY:
+        return f"its signature is for more than {_DAYS} days: see the clocks of both clusters"
     return ""
 
 
@@ -193,6 +213,15 @@ def unready(told: str) -> str:
     fields = msgspec.json.decode(told, type=dict[str, msgspec.Raw])
     slices = msgspec.json.decode(fields.get("slices", b"[]"), type=tuple[Slice, ...])
     return msgspec.json.encode({**fields, "slices": _unready(slices)}).decode()
+
+
+def has_ready(told: str) -> bool:
+    """True if an export as JSON has a ready endpoint: one that cannot be read has none."""
+    try:
+        slices = msgspec.json.decode(told, type=_Endpoints).slices
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return any(one.ready for each in slices for one in each.endpoints)
 
 
 def _unready(slices: Iterable[Slice]) -> tuple[Slice, ...]:

@@ -7,7 +7,7 @@ and all of them compute the same ServiceImport from the same exports
 
 import hashlib
 from collections.abc import Collection, Iterable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -34,6 +34,7 @@ INVALID_TYPE: Final = "InvalidServiceType"
 REFLECTED: Final = "ReflectedService"
 LEAVING: Final = "Terminating"
 _UNMARKED: Final = {"slices", "byWay"}
+_LATEST: Final = 1 << 40
 
 
 class Port(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
@@ -88,12 +89,14 @@ class Consent(msgspec.Struct, frozen=True):
 
     Attributes:
         key: the exporter's public key, PEM.
-        signature: over the export and the other cluster's key, in hexadecimal
+        signature: over the export, the other cluster's key and the end, in hexadecimal
             (:func:`liqod.model.clusterset.byway.statement`).
+        until: the Unix time from which it counts no more.
     """
 
     key: str
     signature: str
+    until: Annotated[int, msgspec.Meta(ge=0, le=_LATEST)]
 
 
 class Export(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):

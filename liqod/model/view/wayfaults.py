@@ -28,7 +28,7 @@ class Here(msgspec.Struct, frozen=True):
         key: SHA-256 of its key; empty where that may not be read.
         peers: the ids of its peers.
         annotations: of each namespace.
-        signer: as a relay's (:class:`liqod.model.clusterset.admission.Relay`).
+        signer, now: as a relay's (:class:`liqod.model.clusterset.admission.Relay`).
     """
 
     id: str
@@ -36,6 +36,7 @@ class Here(msgspec.Struct, frozen=True):
     peers: Collection[str]
     annotations: Mapping[str, Mapping[str, str]]
     signer: Callable[[bytes, bytes, bytes], str]
+    now: float
 
 
 def way_faults(known: SharedServices, here: Here) -> tuple[WayFault, ...]:
@@ -83,8 +84,8 @@ def _refused(
     others: Mapping[str, str],
     here: Here,
 ) -> Iterator[WayFault]:
-    """The clusters whose exports are refused, since a key is not the one that was agreed on."""
-    relay = Relay(others, here.key, _nowhere, here.signer)
+    """The clusters whose exports are refused, since they are not signed as was agreed on."""
+    relay = Relay(others, here.key, _nowhere, here.signer, here.now)
     said: set[str] = set()
     for each in exchanges:
         for name, text in sorted(each.relayed.items() if here.key else ()):
@@ -94,6 +95,8 @@ def _refused(
                 said.add(other)
                 what = f"{namespace}/{service} of {other} by way of {hub} is left out: {why}"
                 again = f"{_WRITE}, here and at {other}: `liqod status` shows each cluster's key"
+                if why == byway.ENDED:
+                    again = f"see that liqod runs at {other} and at {hub}, which sign and hand on"
                 yield WayFault(namespace, what, again, each.age)
 
 

@@ -1,5 +1,6 @@
 """Exports of one leaf of a star that another one has by way of the hub."""
 
+import time
 from base64 import b64decode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,8 +12,10 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NAMESPACES, SECRETS
 from liqod.cluster.transitaddresses import Passage
 from liqod.identity import keys
+from liqod.model.clusterset.byway import DAY, consents, end_of
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
 from liqod.resources import CONFIGURATIONS
+from liqod.resources.exchanges import SERVICE_EXCHANGES
 from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
     EXPORTS,
@@ -183,6 +186,45 @@ async def test_a_key_that_is_replaced_ends_it_until_the_other_side_names_the_new
             await until_backends(turin, ONE)
 
 
+async def test_what_the_hub_goes_on_telling_ends_with_its_signature():
+    async with star("rome") as [rome, milan, turin]:
+        await until_backends(turin, ONE)
+
+        def on(day: int, *who: Member) -> None:
+            for each in who:
+                assert each.sharing is not None
+                each.sharing.clock = lambda: time.time() + day * DAY
+                each.sharing.renew()
+
+        async def signed_anew() -> bool:
+            (found,) = await turin.admin.list(SERVICE_EXCHANGES)
+            said = found["spec"]["exports"]["web.milan"]
+            return consents(said)["turin"].until > end_of(time.time()) + DAY
+
+        # Milan signs anew each day: a week later nothing has ended.
+        on(7, milan)
+        await eventually(signed_anew)
+        on(7, turin)
+        on(9, turin)
+        await trio.sleep(5)
+        assert await backends(turin) == ONE
+        # Rome hands on nothing more, not even that milan has ended it.
+        await rome.stop()
+        await milan.admin.delete(EXPORTS, "web", "shop")
+        await trio.sleep(5)
+        assert await backends(turin) == ONE
+        on(16, turin)
+        await turin.gone(IMPORTS, "web", "shop")
+        # Rome is back, and milan exports it again.
+        on(16, milan)
+        await milan.admin.create(EXPORTS, {"metadata": {"name": "web"}}, "shop")
+        await rome.start()
+        await join(rome, milan, 82)
+        await join(rome, turin, 84)
+        await lend(rome)
+        await until_backends(turin, ONE)
+
+
 async def test_of_two_ways_one_is_used_and_the_other_after_it():
     at = {"paris": {"milan": {"10.89.0.9": True}}, "rome": {"milan": {"10.109.0.9": True}}}
     async with star("paris", "rome") as [paris, rome, milan, turin]:
@@ -201,6 +243,10 @@ async def test_of_two_ways_one_is_used_and_the_other_after_it():
         turin.components.peers[hub.id].reach.set("")
         await trio.sleep(5)
         assert await backends(turin) == at[other.id]
-        await other.unpeer(turin)
+        # So is one that does not reach milan.
+        other.components.peers["milan"].reach.set("it is silent")
         await until_backends(turin, at[hub.id])
+        other.components.peers["milan"].reach.set("")
+        await hub.unpeer(turin)
+        await until_backends(turin, at[other.id])
         await imported(turin, "milan")

@@ -9,7 +9,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.clusterset.byway import consents, signer
 from liqod.identity import keys
-from liqod.model.clusterset.byway import passed, told_name
+from liqod.model.clusterset.byway import DAY, end_of, passed, told_name
 from liqod.model.clusterset.exchange import text
 from liqod.model.clusterset.exports import Export, Port, mark_of
 from liqod.model.network.remapping import Remapped
@@ -24,6 +24,7 @@ from liqod.model.view.wayfaults import Here, way_faults
 from liqod.resources.exchanges import ExchangeSpec, ExchangeStatus, ServiceExchange
 
 MILAN, TURIN, OTHER = keys.generate(), keys.generate(), keys.generate()
+NOW = 1_800_000_000.0
 READY = Condition("True", "Exported", "known to rome", 90.0)
 PENDING = Condition("False", "Pending", "not yet known to rome", 90.0)
 EXPORT = Export("milan", "shop", "web", "2026-01-01T00:00:00Z", ports=(Port(80, "http"),))
@@ -35,7 +36,7 @@ def print_of(private: bytes) -> str:
 
 def told(private: bytes = MILAN, reader: bytes = TURIN) -> str:
     """What milan tells rome of its export."""
-    made = consents(private, EXPORT, "rome", {"turin": print_of(reader)})
+    made = consents(private, EXPORT, "rome", {"turin": print_of(reader)}, end_of(NOW))
     return text(EXPORT, Remapped, by_way=made)
 
 
@@ -66,21 +67,25 @@ def exchange(
 
 
 def known(own: str, *found: ServiceExchange, ready: Condition = READY) -> SharedServices:
-    facts = (exchange_facts(each, own, 1_800_000_000.0) for each in found)
+    facts = (exchange_facts(each, own, NOW) for each in found)
     exports = (ExportFacts(("shop", "web"), 90.0, {"Ready": ready}),)
     return SharedServices(exports=exports, exchanges=tuple(each for each in facts if each))
 
 
-def faults(of: SharedServices, own: str, notes: str, private: bytes | None = None) -> Any:
+def faults(
+    of: SharedServices, own: str, notes: str, private: bytes | None = None, now: float = NOW
+) -> Any:
     annotations = {"shop": {labels.SHARE_SERVICES_BY_WAY: notes}, "other": {}}
     key = print_of(private) if private is not None else ""
-    return way_faults(of, Here(own, key, ("rome", "oslo"), annotations, signer))
+    return way_faults(of, Here(own, key, ("rome", "oslo"), annotations, signer, now))
 
 
-def by_turin(said: str, notes: str, private: bytes | None = TURIN) -> tuple[WayFault, ...]:
+def by_turin(
+    said: str, notes: str, private: bytes | None = TURIN, now: float = NOW
+) -> tuple[WayFault, ...]:
     """The faults at turin, by what rome tells of milan."""
     told = exchange("turin", asked=True, mine={}, theirs={"web.milan": said})
-    found: tuple[WayFault, ...] = faults(known("turin", told), "turin", notes, private)
+    found: tuple[WayFault, ...] = faults(known("turin", told), "turin", notes, private, now)
     return found
 
 
@@ -109,6 +114,13 @@ def test_a_key_that_is_not_the_one_agreed_on_is_told(said: str, why: str):
     assert found.what.startswith("shop/web of milan by way of rome is left out: ")
     assert 10.0 < found.age < float("inf")
     assert "`liqod status` shows each cluster's key" in found.remedy
+
+
+def test_a_signature_that_has_ended_is_told_with_who_signs_and_hands_on():
+    assert by_turin(handed_on(), NAMED, now=NOW + 7 * DAY) == ()
+    (found,) = by_turin(handed_on(), NAMED, now=NOW + 8 * DAY)
+    assert found.what.endswith(": its signature has ended, and no later one has come")
+    assert found.remedy == "see that liqod runs at milan and at rome, which sign and hand on"
 
 
 def test_of_an_own_key_that_may_not_be_read_nothing_is_said():

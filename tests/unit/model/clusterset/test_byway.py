@@ -9,11 +9,23 @@ from liqod.clusterset.byway import Offers, consents, signer
 from liqod.clusterset.heldexchanges import HeldExchanges
 from liqod.identity import keys
 from liqod.model.clusterset.admission import Relay, Scope, admit
-from liqod.model.clusterset.byway import admit_by_way, agreed, passed, unreached, unready
+from liqod.model.clusterset.byway import (
+    DAY,
+    ENDED,
+    admit_by_way,
+    agreed,
+    end_of,
+    has_ready,
+    passed,
+    unreached,
+    unready,
+)
 from liqod.model.clusterset.exchange import text
 from liqod.model.clusterset.exports import Endpoint, Export, Port, Slice, mark_of
 from liqod.model.network.remapping import Remapped
 
+NOW = 20_000.0 * DAY
+"""The first second of a day."""
 MILAN, TURIN, PARIS = keys.generate(), keys.generate(), keys.generate()
 KEY = ("shop", "web")
 HTTP = (Port(80, "http"),)
@@ -28,10 +40,10 @@ def export(cluster="milan", created="2026-01-01T00:00:00Z"):
     return Export(cluster, *KEY, created, ports=HTTP, slices=(found,))
 
 
-def told(private=MILAN, hub="rome", reader=TURIN, of=None):
+def told(private=MILAN, hub="rome", reader=TURIN, of=None, at=NOW):
     """What rome tells turin of milan's export."""
     of = of if of is not None else export()
-    agreement = consents(private, of, hub, {"turin": print_of(reader)})
+    agreement = consents(private, of, hub, {"turin": print_of(reader)}, end_of(at))
     return passed(text(of, Remapped, by_way=agreement), "turin", of, lambda _: "10.70.0.9")
 
 
@@ -40,9 +52,9 @@ def lent(address):
     return Remapped("10.83.0.9") if ours else Remapped("", "it is not lent")
 
 
-def scope(namespaces=("shop",), others=None, relay=True):
+def scope(namespaces=("shop",), others=None, relay=True, now=NOW):
     others = {"milan": print_of(MILAN)} if others is None else others
-    bounds = Relay(others, print_of(TURIN), lent, signer) if relay else None
+    bounds = Relay(others, print_of(TURIN), lent, signer, now) if relay else None
     return Scope("rome", namespaces, lent, bounds)
 
 
@@ -107,6 +119,40 @@ def test_what_one_of_the_three_has_not_agreed_to_is_left_out(said, bounds):
     assert found.refused
 
 
+@pytest.mark.parametrize(
+    ("days", "taken"),
+    [(-9, False), (-8, False), (-7, True), (0, True), (1, True), (2, False), (20, False)],
+    ids=str,
+)
+def test_a_signature_counts_for_a_week_and_not_for_long(days, taken):
+    found = admitted(told(at=NOW + days * DAY))
+    assert (found.export is not None) == taken
+    assert any(ENDED in why for why in found.refused) == (days < -7)
+
+
+@pytest.mark.parametrize("off", [-300, 300], ids=["slow", "fast"])
+def test_a_clock_that_is_five_minutes_off_ends_nothing(off):
+    for now in (NOW, NOW + DAY - 1):
+        assert admitted(told(at=now + off), now=now).export is not None
+        assert admitted(told(at=now), now=now + off).export is not None
+
+
+def test_the_cluster_between_puts_no_end_off():
+    said = msgspec.json.decode(told(at=NOW - 8 * DAY))
+    said["byWay"]["turin"]["until"] += DAY
+    (why,) = admitted(msgspec.json.encode(said).decode()).refused
+    assert "it is not signed for this cluster's key" in why
+
+
+def test_what_is_signed_on_one_day_is_the_same_at_each_time():
+    assert told(at=NOW) == told(at=NOW + DAY - 1) != told(at=NOW + DAY)
+
+
+def test_whether_an_export_has_a_ready_endpoint_is_told_of_any_text():
+    assert has_ready(told())
+    assert not any(map(has_ready, (unready(told()), "", "{}", '{"slices": 1}', "[" * 9_000)))
+
+
 class Exchanges(HeldExchanges):
     """What milan tells rome: an export of its own, and one that came to it by way of itself."""
 
@@ -114,7 +160,7 @@ class Exchanges(HeldExchanges):
         pass
 
     def told(self, _):
-        agreement = consents(MILAN, export(), "rome", {"turin": print_of(TURIN)})
+        agreement = consents(MILAN, export(), "rome", {"turin": print_of(TURIN)}, end_of(NOW))
         own = text(export(), Remapped, by_way=agreement)
         return {"web": own, "web.paris": changed(own, cluster="paris"), "web.milan": own}
 
@@ -150,7 +196,7 @@ def test_what_was_told_of_a_cluster_that_falls_silent_stays_and_is_not_ready():
 
 def test_an_address_that_is_not_lent_is_left_out():
     of = export()
-    agreement = consents(MILAN, of, "rome", {"turin": print_of(TURIN)})
+    agreement = consents(MILAN, of, "rome", {"turin": print_of(TURIN)}, end_of(NOW))
     found = admitted(passed(text(of, Remapped, by_way=agreement), "turin", of, str)).export
     assert found is not None
     assert [each.endpoints for each in found.slices] == [()]
