@@ -1,7 +1,4 @@
-"""Rows of ``docs/background/failures.md`` that are tested elsewhere.
-
-:mod:`tests.stateful.test_truth` counts on them.
-"""
+"""Rows of ``docs/background/failures.md`` that tests beside :mod:`.test_truth` show."""
 
 from tests.stateful.cases import PEERS_API
 
