@@ -4,6 +4,9 @@
 #             VERSIONS=all (or e.g. VERSIONS="1.34 1.36") repeats those on other Kubernetes minors
 # make test-release  the tests of what is released, which `make test` has where that has changed
 # make test-network  likewise those of joined networks on a real kernel
+# make test-kubernetes  likewise those of embedded clusters, client and definitions on real API servers
+# make test-clusterset  likewise those of the Services of the set
+# make test-stateful  likewise those of what is shown in each fault
 # make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
 #             values for the tests of properties
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
@@ -26,8 +29,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-release test-network fast soak lint format bench wheels deb image \
-	release chart site screenshots clean programs
+.PHONY: help demo test test-release test-network test-kubernetes test-clusterset test-stateful \
+	fast soak lint format bench wheels deb image release chart site screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -54,11 +57,8 @@ demo: $(VENV)/.liqod
 test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
 
-test-release: $(VENV)/.liqod-dev
-	@$(RUN) -m tests.testbed.suite --tier release -- $(ARGS)
-
-test-network: $(VENV)/.liqod-dev
-	@$(RUN) -m tests.testbed.suite --tier network -- $(ARGS)
+test-release test-network test-kubernetes test-clusterset test-stateful: test-%: $(VENV)/.liqod-dev
+	@$(RUN) -m tests.testbed.suite --tier $* -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --fast -- $(ARGS)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
+from tests import tiers
 from tests.testbed import (
     ending,
     evidence,
@@ -65,6 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     Ctrl-C reaches what tests start, also where a shell has put this run into the background.
     """
+    for tier in tiers.ALL:
+        about = "run where what it depends on has changed (tests/tiers.py)"
+        config.addinivalue_line("markers", f"{tier.name}: {about}")
     surroundings.forget_terminal()
     order.give_way()
     config.pluginmanager.register(evidence)

@@ -29,6 +29,33 @@ always be due with them. A change of theirs that breaks networks is observed by 
 - `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
 - `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.
 
+Three more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
+it imports, what its tests import, and what these stand on. As for networks, what else is in the
+daemons of their tests makes none of them due; tests of every run observe it.
+
+`KUBERNETES`, tests marked `kubernetes`, holds embedded clusters, the client and the definitions to
+real API servers, and runs benchmarks at the smallest sizes. In every run:
+
+- `contract`: the same contract on embedded clusters;
+- `cluster/test_control_plane.py`, `cluster/test_planned_lists.py` and all of whole daemons there:
+  real API servers, by the client and the definitions;
+- `simulated/simulator/test_benchmarks.py`: one benchmark.
+
+`CLUSTERSET`, tests marked `clusterset`, tries the Services of the set: under faults, by their
+names, at their bounds, and with DNS servers as these are installed. In every run:
+
+- `simulated/clusterset/test_sharing.py`: exports, imports and their ends between daemons;
+- `cluster/test_shared_services.py`: a Service of two daemons on real API servers;
+- `node/peered/test_near.py`: pods call each other by its names, through CoreDNS and a tunnel.
+
+`STATEFUL`, tests marked `stateful`, tries whether what is shown in each fault is true, and whether
+daemons that lack a safeguard break an invariant. New things that are shown need a row among its
+tests. In every run:
+
+- `stateful/test_truth.py`: for each side and each layer of `doctor` that fails first, one fault;
+- `stateful/test_stateful.py`, `stateful/test_found.py` and `stateful/test_bad_answers.py`: random
+  scripts, those that once found something, and wrong answers of API servers.
+
 This module is not below `tests/testbed`, all of which `NETWORK` depends on: a change of one tier's
 list makes no other one due.
 """
@@ -40,6 +67,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
+
+from tests import dependences
 
 ROOT = Path(__file__).parents[1]
 LEFTOVERS = ("__pycache__", "*.egg-info", "build", "dist", ".*")
@@ -301,4 +330,7 @@ NETWORK = Tier(
         "tests/unit/sharedports.py",
     ),
 )
-ALL = (RELEASE, NETWORK)
+KUBERNETES = Tier("kubernetes", dependences.KUBERNETES)
+CLUSTERSET = Tier("clusterset", dependences.CLUSTERSET)
+STATEFUL = Tier("stateful", dependences.STATEFUL)
+ALL = (RELEASE, NETWORK, KUBERNETES, CLUSTERSET, STATEFUL)

@@ -34,7 +34,7 @@ from tests.testbed.joined import DUAL
 from tests.testbed.workloads import core, slices
 from tests.unit.model.clusterset.values import BOTH, TARGETS, export, merged, sets
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.clusterset]
 
 SERVICES = core("shop", "services")
 SLICES = slices("shop")

@@ -14,7 +14,7 @@ from tests.testbed.controlplane import ControlPlane
 from tests.testbed.federation import is_true
 from tests.testbed.fixtures import ControlPlanes
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.kubernetes]
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 OURS = {crd["metadata"]["name"]: crd for crd in crd_manifests()}

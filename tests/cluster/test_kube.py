@@ -13,7 +13,7 @@ from tests.kube_cases import *  # noqa: F403  # the cases
 from tests.kube_cases import config_map, until
 from tests.testbed.controlplane import ControlPlane
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.kubernetes]
 
 
 def read(plane: ControlPlane) -> Credentials:

@@ -19,7 +19,7 @@ from tests.testbed.fixtures import ControlPlanes
 from tests.testbed.workloads import Manifest
 from tests.unit.model.test_overrides import REFUSED
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.kubernetes]
 
 CRDS = Path(crdmanifests.__file__).parent / "crds"
 OBJECTS = Path(__file__).parents[1] / "fixtures" / "objects"

@@ -29,7 +29,7 @@ from tests.testbed.processes import Child, free_ports
 from tests.testbed.workloads import core, deployments, group, slices
 from tests.unit.model.test_corefile import page_blocks, page_rights
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.clusterset]
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ACCOUNT = "system:serviceaccount:kube-system:coredns"

@@ -10,7 +10,7 @@ from liqod.model.objects.podspec import shadow_spec
 from tests.testbed.api import wait_until
 from tests.testbed.controlplane import ControlPlane
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.kubernetes]
 
 LABELS = {"app": "web", "rev": "1", "tenant": "x"}
 TERM = {

@@ -28,7 +28,10 @@ async def _api(kubeconfig: str, real: bool) -> AsyncIterator[Api]:
             await client.delete(NAMESPACES, name)
 
 
-@pytest.fixture(params=["simulator", pytest.param("real", marks=pytest.mark.cluster)])
+REAL = pytest.param("real", marks=[pytest.mark.cluster, pytest.mark.kubernetes])
+
+
+@pytest.fixture(params=["simulator", REAL])
 async def api(request):
     """An API server to hold to the contract."""
     if request.param == "real":

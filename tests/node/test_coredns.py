@@ -25,7 +25,7 @@ from tests.testbed.node import NodeCluster, node_pod
 from tests.testbed.workloads import core, deployments, group
 from tests.unit.model.test_corefile import page_blocks
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.clusterset]
 
 IMAGE = "localhost/coredns:v1.13.1"
 COREFILE = """\

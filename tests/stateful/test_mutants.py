@@ -40,7 +40,7 @@ from tests.stateful.steps import (
 )
 from tests.stateful.upheavals import Age, CutWebhook, FailOver, Isolate, Pair, Undefine
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.stateful]
 
 
 def broken_by(*script: Step) -> str:

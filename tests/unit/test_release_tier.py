@@ -6,22 +6,35 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import grimp
 import pytest
 
 from tests import tiers
+from tests.cluster import test_control_plane, test_planned_lists, test_shared_services
 from tests.netns import test_joined_clusters, test_parts
 from tests.node import test_pods
-from tests.node.peered import test_network
+from tests.node.peered import test_near, test_network
+from tests.simulated.clusterset import test_sharing
+from tests.simulated.simulator import test_benchmarks
+from tests.stateful import test_bad_answers, test_found, test_stateful, test_truth
+from tests.stateful.cases import CASES
 from tests.testbed import beforehand, fixtures, programs, suite
 from tests.testbed.errors import Unavailable
 from tests.tiers import ROOT, Tier
 
 TESTS = ROOT / "tests"
 EACH = pytest.mark.parametrize("tier", tiers.ALL, ids=lambda tier: tier.name)
-ROOMS = ("liqod.network", "liqod.plugins.network", "liqod.tunnel")
-"""Packages of joined networks: the machine's side and the daemon's."""
+ROOMS = {
+    tiers.NETWORK: ("liqod.network", "liqod.plugins.network", "liqod.tunnel", "liqod.node"),
+    tiers.KUBERNETES: ("liqod.kube", "liqod.resources", "tests.contract"),
+    tiers.CLUSTERSET: ("liqod.clusterset", "liqod.model.clusterset"),
+    tiers.STATEFUL: ("liqod.model.view", "liqod.plugins.checks", "liqod.plugins.diagnosis"),
+}
+"""Packages of what a tier tries. Those of joined networks are the machine's side, the daemon's, and
+the module that starts both, which can start everything else."""
+ROOM = pytest.mark.parametrize("tier", ROOMS, ids=lambda tier: tier.name)
 REAL = f"({suite.REAL_MARKS})"
 FAULTS = "test_each_part_fails_and_packets_go_on"
 EVERY_RUN = (
@@ -30,9 +43,17 @@ EVERY_RUN = (
     (test_parts, FAULTS),
     (test_pods, "test_everything_reaches_everything"),
     (test_network, "test_networks_are_joined_by_peering"),
+    (test_control_plane, ""),
+    (test_planned_lists, ""),
+    (test_sharing, ""),
+    (test_shared_services, ""),
+    (test_near, "test_pods_of_both_clusters_call_each_other_by_the_names_of_the_set"),
+    (test_stateful, ""),
+    (test_found, ""),
+    (test_bad_answers, ""),
 )
-"""A join by WireGuard, one in a websocket, a fault of each part, one in pods, and one on kubelets;
-ranges overlap in each."""
+"""Of networks a join by WireGuard, one in a websocket, a fault of each part, one in pods, and one
+on kubelets; ranges overlap in each. Where no test is named, all of a file."""
 
 
 @pytest.fixture
@@ -66,8 +87,8 @@ def test_the_hash_is_of_names_and_contents(tmp_path: Path) -> None:
 
 
 def own_tests(tier: Tier) -> set[Path]:
-    """The files with tests of a tier."""
-    marked = {each for each in TESTS.rglob("test_*.py") if f"mark.{tier.name}" in each.read_text()}
+    """The files that have tests of a tier, or give them its mark."""
+    marked = {each for each in TESTS.rglob("*.py") if f"mark.{tier.name}" in each.read_text()}
     return marked - {Path(__file__)}
 
 
@@ -82,7 +103,18 @@ def test_all_that_it_depends_on_is_there_and_its_own_tests_are_among_it(tier: Ti
 @cache
 def graph() -> grimp.ImportGraph:
     """Who imports whom, also for types and within functions."""
-    return grimp.build_graph("liqod", "tests", cache_dir=None)
+    return grimp.build_graph("liqod", "tests", "simulator", "benchmarks", cache_dir=None)
+
+
+def modules(files: Iterable[Path]) -> set[str]:
+    """The names of files."""
+    return {".".join(each.relative_to(ROOT).with_suffix("").parts) for each in files}
+
+
+def place(module: str) -> Path:
+    """Its file."""
+    found = ROOT.joinpath(*module.split("."))
+    return found / "__init__.py" if found.is_dir() else found.with_suffix(".py")
 
 
 def imported(modules: Iterable[str]) -> set[Path]:
@@ -90,28 +122,33 @@ def imported(modules: Iterable[str]) -> set[Path]:
     found = set(modules)
     for each in tuple(found):
         found |= graph().find_upstream_modules(each)
-    places = {ROOT.joinpath(*each.split(".")) for each in found}
-    places |= {above for each in places for above in each.parents if ROOT in above.parents}
-    return {each / "__init__.py" if each.is_dir() else each.with_suffix(".py") for each in places}
+    for each in tuple(found):
+        found |= {each.rsplit(".", depth)[0] for depth in range(1, each.count(".") + 1)}
+    return {place(each) for each in found}
 
 
-def test_the_networks_are_due_with_all_that_their_programs_and_their_daemon_import() -> None:
-    rooms = {each for each in graph().modules if each.startswith(ROOMS)}
-    assert {"liqod.network.machineprogram", "liqod.tunnel.__main__"} <= rooms
-    # Of the module that starts both, which can start everything else.
-    found = imported({"liqod.node", *rooms}) | {ROOT / "liqod" / "__main__.py"}
-    assert not sorted(str(each) for each in found - set(tiers.NETWORK.files()))
+@ROOM
+def test_it_is_due_with_all_that_its_rooms_import(tier: Tier) -> None:
+    packages = tuple(f"{each}." for each in ROOMS[tier])
+    rooms = {each for each in graph().modules if f"{each}.".startswith(packages)}
+    assert len(rooms) > len(packages)
+    assert not sorted(str(each) for each in imported(rooms) - set(tier.files()))
 
 
-def test_the_networks_are_due_with_all_of_tests_that_their_own_stand_on() -> None:
-    files = own_tests(tiers.NETWORK)
+@ROOM
+def test_it_is_due_with_all_that_its_tests_stand_on(tier: Tier) -> None:
+    """All of `tests`; of the rest what they name, and for networks the rooms alone."""
+    files = own_tests(tier)
+    own = modules(files)
     fixtures_of = {above / "conftest.py" for each in files for above in each.parents}
-    files |= {each for each in fixtures_of if each.is_relative_to(TESTS) and each.exists()}
-    own = {".".join(each.relative_to(ROOT).with_suffix("").parts) for each in files}
-    found = {each for each in imported(own) if each.is_relative_to(TESTS)}
+    below = {each for each in fixtures_of if each.is_relative_to(TESTS) and each.exists()}
+    found = {each for each in imported(own | modules(below)) if each.is_relative_to(TESTS)}
+    if tier is not tiers.NETWORK:
+        named = {name for each in own for name in graph().find_modules_directly_imported_by(each)}
+        found |= {place(each) for each in named}
     # The lists of all tiers, of which the hash tells.
-    found.remove(TESTS / "tiers.py")
-    assert not sorted(str(each) for each in found - set(tiers.NETWORK.files()))
+    found -= {TESTS / "tiers.py", TESTS / "dependences.py"}
+    assert not sorted(str(each) for each in found - set(tier.files()))
 
 
 @pytest.mark.parametrize(
@@ -124,19 +161,37 @@ def test_the_networks_are_not_due_with_each_change_of_the_daemon(room: str) -> N
     assert not [each for each in tiers.NETWORK.files() if each.is_relative_to(place)]
 
 
-def test_of_each_kind_of_network_some_tests_are_in_every_run() -> None:
-    for module, test in EVERY_RUN:
-        marks = marks_of(module, test)
-        assert not {each.name for each in marks} & {each.name for each in tiers.ALL}
-        assert str(module.__name__).replace("tests.", "").replace(".", "/") in str(tiers.__doc__)
-    [cases] = [each.args[1] for each in marks_of(test_parts, FAULTS) if each.name == "parametrize"]
-    assert [each.id for each in cases if not each.marks] == ["each part once"]
+@pytest.mark.parametrize(("module", "test"), EVERY_RUN)
+def test_of_each_room_some_tests_are_in_every_run(module: ModuleType, test: str) -> None:
+    found = {each.name for each in marks_of(module, test)}
+    assert found
+    assert not found & {each.name for each in tiers.ALL}
+    assert str(module.__name__).replace("tests.", "").replace(".", "/") in str(tiers.__doc__)
+
+
+def test_of_cases_one_of_each_kind_is_in_every_run() -> None:
+    assert [each.id for each in cases(test_parts, FAULTS) if not each.marks] == ["each part once"]
+    measures = cases(test_benchmarks, "test_a_benchmark_measures")
+    assert [each.values for each in measures if not each.marks] == [(test_benchmarks.EVERY_RUN,)]
+    every = {(case.at, case.own, case.peer) for case in CASES}
+    all_ = cases(test_truth, "test_what_is_said_is_true")
+    kept = [each.values[0] for each in all_ if not each.marks]
+    assert sorted((case.at, case.own, case.peer) for case in kept) == sorted(every)
+    assert len(kept) < len(all_) / 2
+
+
+def cases(module: ModuleType, test: str) -> list[Any]:
+    """What a test is tried with."""
+    [found] = [each.args[1] for each in marks_of(module, test) if each.name == "parametrize"]
+    return list(found)
 
 
 def marks_of(module: ModuleType, test: str) -> list[pytest.Mark]:
     """Marks of a test, and those of its file."""
-    of_file = module.pytestmark if isinstance(module.pytestmark, list) else [module.pytestmark]
-    return [*(each.mark for each in of_file), *getattr(getattr(module, test), "pytestmark", ())]
+    found = getattr(module, "pytestmark", [])
+    of_file = found if isinstance(found, list) else [found]
+    own = getattr(getattr(module, test), "pytestmark", ()) if test else ()
+    return [*(each.mark for each in of_file), *own]
 
 
 class Runs:
@@ -196,10 +251,11 @@ def test_the_suite_has_those_that_are_due_and_says_which_are_not(
     assert "the network tier is left out" not in said
     assert "the network tier passed: commit tests/network-tier.sha256" in said
     assert not network.is_due()
+    others = "".join(f" and not {name}" for name in made if name not in ("release", "network"))
     assert runs.marks == [
         *(suite.REAL_MARKS,) * 3,
-        f"{REAL} and not release and not network",
-        f"{REAL} and not release",
+        f"{REAL} and not release and not network{others}",
+        f"{REAL} and not release{others}",
     ]
 
 

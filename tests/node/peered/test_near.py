@@ -130,6 +130,7 @@ def servers(member: Member) -> set[str]:
     return member.ready_pods(MARKET)
 
 
+@pytest.mark.clusterset
 def test_connections_go_where_the_service_asks(market: Joined) -> None:
     rome, milan = market.members["rome"], market.members["milan"]
     for member in (rome, milan):
@@ -175,6 +176,7 @@ def test_connections_go_where_the_service_asks(market: Joined) -> None:
     assert abs(share - MANY / 4) < MANY / 50
 
 
+@pytest.mark.clusterset
 def test_shares_of_two_peers_are_what_connections_get(market: Joined, shop: Shop) -> None:
     """What is published decides: other pods at milan stand for those of a third cluster."""
     rome = market.members["rome"]
@@ -210,6 +212,7 @@ def test_shares_of_two_peers_are_what_connections_get(market: Joined, shop: Shop
         assert abs(got - FEWER * share / 100) < FEWER / 20
 
 
+@pytest.mark.clusterset
 def test_clients_at_a_peer_use_what_runs_there_first(market: Joined, shop: Shop) -> None:
     ours = {name for name, pod in shop.pods("web").items() if pod["spec"]["nodeName"] == "milan"}
     every = set(shop.pods("web"))
@@ -235,6 +238,7 @@ def test_clients_at_a_peer_use_what_runs_there_first(market: Joined, shop: Shop)
     wait_until("all again", lambda: heard(every), 20)
 
 
+@pytest.mark.clusterset
 def test_own_endpoints_alone_answer_where_the_service_asks_and_nobody_else(market: Joined) -> None:
     rome = market.members["rome"]
     rome.patch(deployments(MARKET, "web"), {"spec": {"replicas": 2}})
@@ -252,6 +256,7 @@ def test_own_endpoints_alone_answer_where_the_service_asks_and_nobody_else(marke
     assert asked(market, "rome", address, 1000) == {"refused": 1000}
 
 
+@pytest.mark.clusterset
 def test_the_last_endpoints_answer_where_the_service_asks_and_elsewhere_nobody(
     market: Joined,
 ) -> None:

@@ -28,7 +28,7 @@ from tests.simulated.clusterset.sets import (
 )
 from tests.simulated.members import AT_MILAN, AT_ROME, Member
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 
 async def test_an_export_of_a_namespace_too_many_says_so_and_is_told_once_there_is_room(

@@ -21,7 +21,7 @@ from tests.simulated.clusterset.sets import (
 )
 from tests.simulated.members import AT_MILAN, AT_ROME
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 NETWORKS = {"rome": "10.71.0.0/16", "milan": "10.72.0.0/16"}
 READY = {"rome": {"10.71.0.1": True}, "milan": {"10.72.0.1": True}}
 WITHOUT_MILAN = {"rome": {"10.71.0.1": True}, "milan": {"10.72.0.1": False}}

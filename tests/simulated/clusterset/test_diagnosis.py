@@ -38,7 +38,7 @@ from tests.simulated.members import Member, members
 from tests.simulated.remedies import taken
 from tests.unit.model.test_corefile import KUBEADM, LINE, OPTION, WANTED, page_blocks, page_rights
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 
 @pytest.fixture(autouse=True)

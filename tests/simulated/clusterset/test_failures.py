@@ -39,7 +39,7 @@ from tests.simulated.clusterset.sets import (
 )
 from tests.simulated.members import Member
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 FROM_ROME = {"rome": {"10.71.0.1": True}}
 EMPTY = {
     "exports": EXPORTS,

@@ -21,7 +21,7 @@ from tests.simulated.clusterset.sets import (
     until_backends,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 PACE = 5.0
 """Seconds between changes that are told, far more than it takes to tell one."""
 

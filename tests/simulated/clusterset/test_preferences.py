@@ -17,7 +17,7 @@ from tests.simulated.clusterset.sets import (
 from tests.simulated.members import Member
 from tests.unit.model.clusterset.proxying import used
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 KEY = "liqod.io/endpoint-preference"
 ZONE = "topology.kubernetes.io/zone"

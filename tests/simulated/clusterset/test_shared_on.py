@@ -30,7 +30,7 @@ from tests.simulated.clusterset.sets import (
 )
 from tests.simulated.members import Member, members
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 OWN = ClusterCidrs(pod=("10.10.0.0/16",), external=("10.70.0.0/16",))
 TUNNELS = SHARING.replace('pod_network = "routed"', 'pod_network = "tunnel"').replace(

@@ -12,7 +12,7 @@ from tests.simulated.clusterset.test_shared_on import ONE, agree, key, star
 from tests.simulated.meeting import run
 from tests.simulated.members import Member
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 WELL = ("unknown", "it was well when the daemon last ran")
 """Nothing is wrong, and no member holds the daemon's Lease."""

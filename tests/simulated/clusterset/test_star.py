@@ -16,7 +16,7 @@ from tests.simulated.clusterset.sets import (
     until_backends,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 
 async def test_leaves_see_nothing_of_each_other_by_way_of_the_hub():

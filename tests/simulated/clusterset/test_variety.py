@@ -26,7 +26,7 @@ from tests.simulated.clusterset.sets import (
 )
 from tests.simulated.members import AT_MILAN, Member, members
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 FROM_ROME = {"rome": {"10.71.0.1": True}}
 LATER = ("ipFamilies", "internalTrafficPolicy", "trafficDistribution")
 """Fields that the kinds have had only since a later version."""

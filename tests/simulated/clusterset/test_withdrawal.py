@@ -18,7 +18,7 @@ from tests.simulated.clusterset.sets import (
     until_backends,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 OFF = SHARING.replace("enabled = true", "enabled = false")
 
 

@@ -24,7 +24,7 @@ from tests.simulated.install.test_install import everything, quiet
 from tests.simulated.processes import command
 from tests.simulated.remedies import taken
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 WITH = install.Options(cluster_id="milan", clusterset="europe")
 NAME = clusterproperties.DEFINITION

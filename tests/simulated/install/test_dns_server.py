@@ -33,7 +33,7 @@ from tests.testbed import shownblocks, virtualtime
 from tests.testbed.pages import Terminal
 from tests.unit.model.test_corefile import KUBEADM
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 WITH = install.Options(cluster_id="milan", dns_server=True)
 UPGRADE = install.Options()

@@ -33,7 +33,7 @@ from tests.simulated.processes import command
 from tests.unit.model.test_corefile import KUBEADM, OPTION, page_rights
 from tests.unit.model.test_corefileedit import SERVED
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 WITH = install.Options(cluster_id="milan", services=True, services_dns=True)
 UPGRADE = install.Options()
