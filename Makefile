@@ -6,6 +6,7 @@
 # make test-network  likewise those of joined networks on a real kernel
 # make test-kubernetes  likewise those of embedded clusters, client and definitions on real API servers
 # make test-clusterset  likewise those of the Services of the set
+# make test-handshake  likewise those of how daemons meet, and of their keys
 # make test-stateful  likewise those of what is shown in each fault
 # make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
 #             values for the tests of properties
@@ -29,8 +30,8 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-release test-network test-kubernetes test-clusterset test-stateful \
-	fast soak lint format bench wheels deb image release chart site screenshots clean programs
+.PHONY: help demo test test-release test-network test-kubernetes test-clusterset \
+	test-handshake test-stateful fast soak lint format bench wheels deb image release chart site screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -57,7 +58,7 @@ demo: $(VENV)/.liqod
 test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
 
-test-release test-network test-kubernetes test-clusterset test-stateful: test-%: $(VENV)/.liqod-dev
+test-release test-network test-kubernetes test-clusterset test-handshake test-stateful: test-%: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --tier $* -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev

@@ -29,7 +29,7 @@ always be due with them. A change of theirs that breaks networks is observed by 
 - `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
 - `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.
 
-Three more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
+Four more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
 it imports, what its tests import, and what these stand on. As for networks, what else is in the
 daemons of their tests makes none of them due; tests of every run observe it.
 
@@ -47,6 +47,16 @@ names, at their bounds, and with DNS servers as these are installed. In every ru
 - `simulated/clusterset/test_sharing.py`: exports, imports and their ends between daemons;
 - `cluster/test_shared_services.py`: a Service of two daemons on real API servers;
 - `node/peered/test_near.py`: pods call each other by its names, through CoreDNS and a tunnel.
+
+`HANDSHAKE`, tests marked `handshake`, tries how daemons meet, and their keys: killed at each
+message, in every order, with objects that were taken away; keys that are revoked, replaced, stolen.
+In every run:
+
+- `cluster/test_meeting.py`: two daemons on real API servers meet by a line;
+- `simulated/handshake/test_invitations.py`, `simulated/handshake/test_written_beforehand.py`, and
+  the fast tests of the handshake: invitations, and answers that were written before the question;
+- `simulated/identity/test_secrets.py`, `simulated/identity/test_signing.py` and one test each of
+  `simulated/identity/test_rotation.py` and `simulated/identity/test_revoking.py`.
 
 `STATEFUL`, tests marked `stateful`, tries whether what is shown in each fault is true, and whether
 daemons that lack a safeguard break an invariant. New things that are shown need a row among its
@@ -332,5 +342,6 @@ NETWORK = Tier(
 )
 KUBERNETES = Tier("kubernetes", dependences.KUBERNETES)
 CLUSTERSET = Tier("clusterset", dependences.CLUSTERSET)
+HANDSHAKE = Tier("handshake", dependences.HANDSHAKE)
 STATEFUL = Tier("stateful", dependences.STATEFUL)
-ALL = (RELEASE, NETWORK, KUBERNETES, CLUSTERSET, STATEFUL)
+ALL = (RELEASE, NETWORK, KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL)

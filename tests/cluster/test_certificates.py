@@ -18,7 +18,7 @@ from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
 from tests.testbed.workloads import core, deployment, deployments
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.handshake]
 
 SHORT = {"lifetime": 600, "renew_at": 0.35}
 SIGNING_REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"

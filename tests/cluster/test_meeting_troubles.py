@@ -26,7 +26,7 @@ from tests.testbed.federation import Member
 from tests.testbed.narrowproxy import NarrowProxy
 from tests.testbed.processes import free_ports
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.handshake]
 
 __all__ = ["apart"]
 

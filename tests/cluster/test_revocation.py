@@ -14,7 +14,7 @@ from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
 from tests.testbed.workloads import core, group
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.handshake]
 
 Json = dict[str, Any]
 AUTHENTICATION = "authentication.liqo.io/v1beta1"

@@ -12,11 +12,18 @@ import grimp
 import pytest
 
 from tests import tiers
-from tests.cluster import test_control_plane, test_planned_lists, test_shared_services
+from tests.cluster import (
+    test_control_plane,
+    test_meeting,
+    test_planned_lists,
+    test_shared_services,
+)
 from tests.netns import test_joined_clusters, test_parts
 from tests.node import test_pods
 from tests.node.peered import test_near, test_network
 from tests.simulated.clusterset import test_sharing
+from tests.simulated.handshake import test_invitations, test_written_beforehand
+from tests.simulated.identity import test_revoking, test_rotation, test_secrets, test_signing
 from tests.simulated.simulator import test_benchmarks
 from tests.stateful import test_bad_answers, test_found, test_stateful, test_truth
 from tests.stateful.cases import CASES
@@ -30,6 +37,7 @@ ROOMS = {
     tiers.NETWORK: ("liqod.network", "liqod.plugins.network", "liqod.tunnel", "liqod.node"),
     tiers.KUBERNETES: ("liqod.kube", "liqod.resources", "tests.contract"),
     tiers.CLUSTERSET: ("liqod.clusterset", "liqod.model.clusterset"),
+    tiers.HANDSHAKE: ("liqod.handshake.protocol", "liqod.handshake.transport", "liqod.identity"),
     tiers.STATEFUL: ("liqod.model.view", "liqod.plugins.checks", "liqod.plugins.diagnosis"),
 }
 """Packages of what a tier tries. Those of joined networks are the machine's side, the daemon's, and
@@ -48,6 +56,13 @@ EVERY_RUN = (
     (test_sharing, ""),
     (test_shared_services, ""),
     (test_near, "test_pods_of_both_clusters_call_each_other_by_the_names_of_the_set"),
+    (test_meeting, ""),
+    (test_invitations, "test_an_invitation_is_all_that_is_needed_and_unpeering_leaves_nothing"),
+    (test_written_beforehand, "test_after_a_revocation_what_git_says_counts"),
+    (test_secrets, "test_nothing_of_a_damaged_kubeconfig_is_repeated"),
+    (test_signing, "test_what_a_killed_daemon_left_goes_with_the_next"),
+    (test_rotation, "test_providers_follow_a_key_and_no_pod_ends_by_it"),
+    (test_revoking, "test_a_revoked_consumer_has_nothing_at_once_and_gets_nothing_back"),
     (test_stateful, ""),
     (test_found, ""),
     (test_bad_answers, ""),

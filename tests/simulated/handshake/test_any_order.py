@@ -26,7 +26,7 @@ from liqod.resources import (
 from tests.simulated import meeting as meetings
 from tests.simulated.members import AT_MILAN, AT_ROME, Member
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.handshake]
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "gitops"
 KINDS = {

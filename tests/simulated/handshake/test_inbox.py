@@ -53,6 +53,7 @@ async def confirmed(guest: Member, name: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slices_too():
     async with meeting("rome", "milan") as [rome, milan]:
         await ask(rome, milan, resources={"cpu": "4"})
@@ -78,6 +79,7 @@ async def test_an_operator_grants_less_than_was_asked_and_that_bounds_later_slic
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_what_is_granted_is_not_free_any_more():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         before = free_now(milan.context)
@@ -107,6 +109,7 @@ async def test_an_operator_says_no():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_nothing_goes_to_who_was_not_recognised_though_it_accepts():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)
@@ -131,6 +134,7 @@ def name_the_key(guest: Member, host: Member, key: str, more: str = "") -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_who_has_the_key_that_the_configuration_names_needs_no_words():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)
@@ -144,6 +148,7 @@ async def test_who_has_the_key_that_the_configuration_names_needs_no_words():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_cluster_that_the_configuration_names_is_asked_for_the_nodes_that_it_says():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         asked = f'addresses = ["{address_of(milan)}"]\nvirtual_nodes = "groups"'
@@ -174,6 +179,7 @@ async def test_who_has_another_key_than_the_configuration_names_is_asked_nothing
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_key_that_is_named_while_words_are_compared_ends_it_and_words_do_not_replace_it():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)
@@ -196,6 +202,7 @@ async def test_a_key_that_is_named_while_words_are_compared_ends_it_and_words_do
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_an_answer_comes_though_both_daemons_were_others_meanwhile():
     async with meeting("rome", "milan") as [rome, milan]:
         await ask(rome, milan)
@@ -212,6 +219,7 @@ async def test_an_answer_comes_though_both_daemons_were_others_meanwhile():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_both_ask_each_other_at_once():
     async with meeting("rome", "milan", settings='[[policies]]\naction = "auto"') as [rome, milan]:
         await ask(rome, milan)

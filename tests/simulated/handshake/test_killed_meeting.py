@@ -143,6 +143,7 @@ async def is_as_before(both: tuple[Member, ...], before: tuple[Any, ...]) -> boo
 
 
 FAST = (("done", "unread"),)
+LONG = [pytest.mark.long, pytest.mark.handshake]
 SOON = 20.0
 """Seconds, of virtual time, for a peering and one daemon's second start."""
 MOMENTS = [
@@ -158,7 +159,7 @@ waits for what the daemon does that is killed."""
 
 @pytest.mark.parametrize(
     ("message", "how"),
-    [pytest.param(*each, marks=[] if each in FAST else pytest.mark.long) for each in MOMENTS],
+    [pytest.param(*each, marks=[] if each in FAST else LONG) for each in MOMENTS],
 )
 async def test_killed_at_a_message_it_comes_to_one_peering(
     message: str, how: str, monkeypatch: pytest.MonkeyPatch
@@ -167,7 +168,7 @@ async def test_killed_at_a_message_it_comes_to_one_peering(
 
 
 @pytest.mark.parametrize(
-    "passed", [pytest.param(each, marks=[] if each == 12 else pytest.mark.long) for each in PASSED]
+    "passed", [pytest.param(each, marks=[] if each == 12 else LONG) for each in PASSED]
 )
 async def test_killed_while_the_peering_is_made_it_is_made_soon(
     passed: int, monkeypatch: pytest.MonkeyPatch
@@ -191,6 +192,7 @@ async def comes_to_one_peering(moment: Moment, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 @pytest.mark.parametrize("how", ["unsaid", "said"])
 async def test_killed_when_it_denies_that_is_denied_still(
     how: str, monkeypatch: pytest.MonkeyPatch
@@ -207,6 +209,7 @@ async def test_killed_when_it_denies_that_is_denied_still(
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_killed_before_it_hears_of_a_cancel_it_lets_nobody_in(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -28,7 +28,7 @@ from tests.simulated import meeting as meetings
 from tests.simulated.borrower import eventually
 from tests.simulated.members import AT_MILAN, AT_ROME, Member
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.handshake]
 
 TIMINGS = HandshakeTimings(pruned=1.0)
 

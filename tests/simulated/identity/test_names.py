@@ -85,6 +85,7 @@ async def anew(rome: Member) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_certificates_of_a_revoked_key_stay_dead_when_its_id_is_let_in_again():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -143,6 +144,7 @@ async def running(rome: Member, milan: Member) -> Json:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_nobody_gets_the_name_of_another_consumer_s_slice(monkeypatch: pytest.MonkeyPatch):
     taken = ids.slice_user("milan", "rome")
     async with members("rome", "milan", taken) as [rome, milan, other]:
@@ -153,6 +155,7 @@ async def test_nobody_gets_the_name_of_another_consumer_s_slice(monkeypatch: pyt
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 @pytest.mark.parametrize("first", ["consumer", "provider"])
 async def test_an_upgrade_to_names_with_a_key_loses_no_pod_and_no_right(
     first: str, monkeypatch: pytest.MonkeyPatch
@@ -215,6 +218,7 @@ async def test_an_upgrade_to_names_with_a_key_loses_no_pod_and_no_right(
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_who_asks_for_names_as_in_liqo_gets_them_until_revoked_ones_would_live_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -53,6 +53,7 @@ async def reaches(rome: Member, milan: Member) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_cluster_that_takes_anothers_id_is_refused():
     async with members("rome", "milan", "turin") as [rome, milan, turin]:
         await rome.peer(milan)
@@ -71,6 +72,7 @@ async def test_a_cluster_that_takes_anothers_id_is_refused():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_provider_that_gives_anothers_way_in_is_refused():
     """It leads to the place that is known, and tells a consumer to go elsewhere."""
     async with members("rome", "milan") as [rome, milan]:
@@ -95,6 +97,7 @@ async def move(milan: Member) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_an_api_server_that_moved_is_peered_with_again():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -116,6 +119,7 @@ async def test_an_api_server_that_moved_is_peered_with_again():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_provider_that_moves_while_the_old_address_works_is_followed():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -159,6 +163,7 @@ async def with_another_authority(milan: Member, nursery: trio.Nursery):
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_an_authority_that_was_changed_in_place_is_peered_with_again():
     async with members("rome", "milan") as [rome, milan], trio.open_nursery() as nursery:
         await rome.peer(milan)
@@ -182,6 +187,7 @@ async def test_an_authority_that_was_changed_in_place_is_peered_with_again():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_an_address_inside_its_cluster_is_given_to_nobody():
     async with members("rome", "milan") as [rome, milan]:
         endpoint = dataclasses.replace(milan.context.endpoint, problem="it is inside its cluster")

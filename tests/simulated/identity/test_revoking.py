@@ -110,6 +110,7 @@ async def test_a_revoked_consumer_has_nothing_at_once_and_gets_nothing_back():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_what_a_revoked_consumer_runs_ends_though_no_daemon_runs():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -135,6 +136,7 @@ async def test_what_a_revoked_consumer_runs_ends_though_no_daemon_runs():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_revoked_provider_is_used_no_more_until_the_operator_says_so():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
@@ -166,6 +168,7 @@ async def forge(tenant: dict[str, Any], nonce: bytes) -> bytes:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
     """Its holder writes another key into the accepted Tenant, takes the certificates, and puts
     the Tenant back."""
@@ -209,6 +212,7 @@ async def test_a_peering_user_cannot_take_the_place_of_whom_it_let_in():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_another_key_is_the_administrators_to_accept():
     """A Tenant with another key is refused until then, made anew or changed in place."""
     async with members("rome", "milan") as [rome, milan]:
@@ -262,6 +266,7 @@ async def test_each_consumer_has_a_peering_user_of_its_own():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_peering_user_is_good_for_an_hour():
     async with members("milan", "rome") as [milan, rome]:
         for more, life in (({}, 3600), ({"lifetime": 600}, 600)):
@@ -275,6 +280,7 @@ async def test_a_peering_user_is_good_for_an_hour():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_bindings_of_peering_users_go_when_their_time_is_over():
     """Those of ``liqoctl`` have certificates of a year."""
     async with members("rome", "milan") as [rome, milan]:
@@ -294,6 +300,7 @@ async def test_bindings_of_peering_users_go_when_their_time_is_over():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_the_command_asks_and_tells(tmp_path: Path):
     async with sites(tmp_path, "milan") as (milan,):
         unknown = await milan.liqod("revoke", "rome", "--yes", check=False)

@@ -31,6 +31,7 @@ async def waiting(milan: Member) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_of_several_who_used_one_invitation_one_is_revoked_and_its_line_ends():
     plugins = loader.load(sources=loader.built_in())
     names = ("rome", "turin", "oslo", "milan")
@@ -86,6 +87,7 @@ async def test_who_is_never_to_be_let_in_is_not_forgotten_by_that():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_what_is_still_open_is_said_as_long_as_it_is(monkeypatch: pytest.MonkeyPatch):
     async with meeting("rome", "milan") as [rome, milan]:
         await milan.peering_user(rome)

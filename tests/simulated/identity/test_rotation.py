@@ -92,6 +92,7 @@ async def test_providers_follow_a_key_and_no_pod_ends_by_it():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_provider_that_is_away_follows_when_it_is_back_and_the_others_at_once():
     async with members("rome", "milan", "turin", **SWIFT) as [
         rome,
@@ -164,6 +165,7 @@ async def by_lender() -> AsyncIterator[list[Member]]:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 @pytest.mark.parametrize("peering", [by_channel, by_lender])
 async def test_a_peering_by_a_channel_stands_whichever_side_changes_its_key(peering):
     async with peering() as [rome, milan]:
@@ -211,6 +213,7 @@ def old_provider(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peered_with_anew(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, nursery: trio.Nursery
 ):
@@ -254,6 +257,7 @@ async def test_who_does_not_follow_is_named_and_keeps_the_former_key_until_peere
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_the_command_waits_until_all_have_followed(tmp_path: Path, nursery: trio.Nursery):
     async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
@@ -287,6 +291,7 @@ async def follows(rome: Member, folder: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_the_command_twice_in_a_row_makes_two_keys(tmp_path: Path, nursery: trio.Nursery):
     """The second one finds a former key that nobody needs, and that is kept for a while."""
     longer = {**SWIFT, "consumer_timings": ConsumerTimings(former_key_kept=5.0)}
@@ -315,6 +320,7 @@ async def test_the_command_twice_in_a_row_makes_two_keys(tmp_path: Path, nursery
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_the_command_says_who_is_away_and_makes_no_second_key_meanwhile(
     tmp_path: Path, nursery: trio.Nursery
 ):

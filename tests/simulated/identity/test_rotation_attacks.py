@@ -47,6 +47,7 @@ async def refused(milan: Member, why: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_follows():
     async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
@@ -81,6 +82,7 @@ async def test_who_has_a_stolen_key_of_before_can_state_nothing_that_a_provider_
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_comes_late():
     async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await borrow_a_pod(rome, milan)
@@ -103,6 +105,7 @@ async def test_of_two_statements_about_one_key_the_first_is_followed_whoever_com
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_consumer_that_changes_its_key_without_end_waits_each_time():
     never = ProviderTimings(moved=3600.0)
     async with members("rome", "milan", **{**SWIFT, "timings": never}) as [rome, milan]:
@@ -130,6 +133,7 @@ async def test_a_consumer_that_changes_its_key_without_end_waits_each_time():
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_a_provider_can_state_another_key_of_its_own_alone():
     async with members("rome", "milan", **SWIFT) as [rome, milan]:
         await rome.peer(milan)
