@@ -9,7 +9,8 @@ is left out, the run says so. `make test-NAME` runs it whatever is written there
 it, the images, the example of a repository. The page of the package is walked in every run.
 
 `NETWORK`, tests marked `network`, tries the machine's side of joined networks, `liqod node` and
-`liqod tunnel`, on a real kernel, under faults and in every order. It depends on:
+`liqod tunnel`, on a real kernel, under faults and in every order; and the daemons that order these,
+on embedded clusters. It depends on:
 
 - all that these programs, the daemon's part of joined networks, and the backends of tunnels import,
   by the import graph;
@@ -25,6 +26,8 @@ always be due with them. A change of theirs that breaks networks is observed by 
 
 - `netns/test_joined_clusters.py`: networks with the same ranges are joined by WireGuard and in a
   websocket, and parted;
+- `simulated/network/test_networking.py`: peering joins networks on either side, and its end parts
+  them;
 - `netns/test_parts.py`: each part of a gateway is killed once, as a process, under traffic;
 - `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
 - `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.

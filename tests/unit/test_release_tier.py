@@ -24,6 +24,7 @@ from tests.node.peered import test_near, test_network
 from tests.simulated.clusterset import test_sharing
 from tests.simulated.handshake import test_invitations, test_written_beforehand
 from tests.simulated.identity import test_revoking, test_rotation, test_secrets, test_signing
+from tests.simulated.network import test_networking
 from tests.simulated.simulator import test_benchmarks
 from tests.stateful import test_bad_answers, test_found, test_stateful, test_truth
 from tests.stateful.cases import CASES
@@ -51,6 +52,8 @@ EVERY_RUN = (
     (test_parts, FAULTS),
     (test_pods, "test_everything_reaches_everything"),
     (test_network, "test_networks_are_joined_by_peering"),
+    (test_networking, "test_peering_joins_the_networks"),
+    (test_networking, "test_unpeering_takes_the_network_away_on_both_sides"),
     (test_control_plane, ""),
     (test_planned_lists, ""),
     (test_sharing, ""),

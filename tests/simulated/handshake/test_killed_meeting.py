@@ -167,9 +167,9 @@ async def test_killed_at_a_message_it_comes_to_one_peering(
     await comes_to_one_peering(Moment(message, how), monkeypatch)
 
 
-@pytest.mark.parametrize(
-    "passed", [pytest.param(each, marks=[] if each == 12 else LONG) for each in PASSED]
-)
+@pytest.mark.long
+@pytest.mark.handshake
+@pytest.mark.parametrize("passed", PASSED)
 async def test_killed_while_the_peering_is_made_it_is_made_soon(
     passed: int, monkeypatch: pytest.MonkeyPatch
 ):

@@ -44,6 +44,7 @@ from tests.simulated.meeting import ALONE, by_token, entries, invite, lead, peer
 from tests.simulated.members import AT_MILAN, AT_ROME, Member, members
 from tests.simulated.network.noting import Noting
 
+SLOW = [pytest.mark.long, pytest.mark.network]
 COMMON = {"PublicKey", "Configuration", "Connection"}
 KINDS = (GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS, CONFIGURATIONS, CONNECTIONS)
 
@@ -209,6 +210,7 @@ async def test_done_again_it_writes_nothing(monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.network
 async def test_a_websocket_that_the_server_does_not_offer_any_more_is_forgotten(monkeypatch):
     """The client's own notes stay, and what others have written there."""
     async with two(monkeypatch) as (rome, milan):
@@ -224,6 +226,7 @@ async def test_a_websocket_that_the_server_does_not_offer_any_more_is_forgotten(
 
 
 @pytest.mark.long
+@pytest.mark.network
 async def test_who_peers_the_other_way_later_keeps_the_tunnel(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         await join(rome, milan, port=51999)
@@ -236,6 +239,7 @@ async def test_who_peers_the_other_way_later_keeps_the_tunnel(monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.network
 @pytest.mark.parametrize("turn", range(2))
 async def test_both_sides_may_peer_at_once_and_have_one_tunnel(monkeypatch, turn: int):
     async with two(monkeypatch) as (rome, milan):
@@ -290,8 +294,8 @@ async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(mo
             assert await objects(milan, AT_MILAN) == set()
 
 
-@pytest.mark.parametrize("name", ["rome", "milan"])
-@pytest.mark.parametrize("known", ["nothing", "all but the backend"])
+@pytest.mark.parametrize("name", ["rome", pytest.param("milan", marks=SLOW)])
+@pytest.mark.parametrize("known", ["nothing", pytest.param("all but the backend", marks=SLOW)])
 async def test_of_a_machine_of_which_not_all_is_known_yet_it_is_named_and_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, name: str, known: str
 ):
@@ -321,14 +325,10 @@ def making(*backends: str) -> GatewayHost:
     ("rome", "milan", "taken"),
     [
         (("wireguard", "websocket"), ("websocket",), "websocket"),
-        pytest.param(
-            ("websocket",), ("wireguard", "websocket"), "websocket", marks=pytest.mark.long
-        ),
-        pytest.param(
-            ("wireguard", "websocket"), ("wireguard",), "wireguard", marks=pytest.mark.long
-        ),
+        pytest.param(("websocket",), ("wireguard", "websocket"), "websocket", marks=SLOW),
+        pytest.param(("wireguard", "websocket"), ("wireguard",), "wireguard", marks=SLOW),
         (("websocket",), ("wireguard",), ""),
-        pytest.param(("rope", "wireguard"), ("rope",), "", marks=pytest.mark.long),
+        pytest.param(("rope", "wireguard"), ("rope",), "", marks=SLOW),
         ((), ("wireguard",), ""),
     ],
 )
