@@ -5,7 +5,7 @@ on are told the other, and what the other has taken of them is told the exporter
 (:mod:`liqod.model.clusterset.byway`). Nothing that came by way of a peer is shared on.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -19,8 +19,18 @@ from liqod.clusterset.sharing import Sharing, SharingPeer
 from liqod.errors import ProtocolError
 from liqod.identity import keys
 from liqod.model.clusterset.admission import Scope, admit, is_admitted
+from liqod.model.clusterset.byway import (
+    LEFT_OUT,
+    fitting,
+    of_told,
+    passed,
+    statement,
+    told_name,
+    unreached,
+    unready,
+)
 from liqod.model.clusterset.byway import consents as agreed_by
-from liqod.model.clusterset.byway import of_told, passed, statement, told_name, unreached, unready
+from liqod.model.clusterset.exchange import MOST_TOLD
 from liqod.model.clusterset.exports import Consent, Export
 from liqod.peers.peer import Peer
 from liqod.runtime.ticks import sleep_until_tick
@@ -81,6 +91,7 @@ class Offers:
         held: the exchanges with the peer.
         shared: the namespaces that are shared with it.
         scope: the bounds of its exports to a namespace; None while they are not known.
+        left_out: the exports of others that there is no room for in what it is told of a namespace.
     """
 
     def __init__(
@@ -88,10 +99,12 @@ class Offers:
         held: HeldExchanges,
         shared: SharedNamespaces,
         scope: Callable[[str], Scope | None],
+        left_out: Callable[[str], Collection[str]],
     ) -> None:
         self._held = held
         self._shared = shared
         self._scope = scope
+        self._left_out = left_out
 
     def namespaces(self) -> set[str]:
         """The namespaces of which exports are exchanged."""
@@ -127,10 +140,12 @@ class Offers:
         return text is None or (scope is not None and is_admitted(text, (namespace, name), scope))
 
     def taken(self, namespace: str, owner: str) -> dict[str, str] | None:
-        """The marks of another peer's exports that this one has taken; None while not known."""
+        """The marks of another peer's exports that this one has taken, or the word that there is
+        no room for them; None while not known."""
         if not self.known():
             return None
         marks = [mark for each in self._held.confirmed(namespace) for mark in each.items()]
+        marks += ((name, LEFT_OUT) for name in self._left_out(namespace))
         named = ((*of_told(name), mark) for name, mark in marks)
         return {name: mark for name, cluster, mark in named if cluster == owner}
 
@@ -162,6 +177,8 @@ class ByWay:
         """The endpoints that the exports of a namespace publish."""
         self._wanted: dict[str, frozenset[Endpoint]] = {}
         """Those that they publish once they are written."""
+        self._left_out: dict[str, frozenset[str]] = {}
+        """By namespace, the exports that there is no room for."""
         self._told: set[str] = set()
         """The namespaces of which the peer is told exports of others."""
         self._reported: dict[tuple[str, str, str], str] = {}
@@ -248,6 +265,35 @@ class ByWay:
         (self._told.add if texts else self._told.discard)(namespace)
         return OnTold(texts, sure)
 
+    def fitting(
+        self, namespace: str, found: Mapping[str, str], own: Mapping[str, str], *, untold: bool
+    ) -> dict[str, str]:
+        """Those of the exports that there is room for; the exporters of others are told of it.
+
+        Args:
+            namespace: the namespace.
+            found: the exports.
+            own: this cluster's, which come first.
+            untold: whether the peer is told nothing of the namespace, as of one too many.
+        """
+        room = 0 if untold else MOST_TOLD - sum(map(len, own.values()))
+        fits = fitting(found, len(own), room)
+        self._leave_out(namespace, found.keys() - fits.keys())
+        return fits
+
+    def left_out(self, namespace: str) -> Collection[str]:
+        """The exports of a namespace that there is no room for, by their names in the exchange."""
+        return self._left_out.get(namespace, ())
+
+    def _leave_out(self, namespace: str, found: Collection[str]) -> None:
+        differs = self._left_out.pop(namespace, frozenset()) ^ frozenset(found)
+        if found:
+            self._left_out[namespace] = frozenset(found)
+        for owner in {of_told(each)[1] for each in differs}:
+            source = self._sharing.peers.get(owner)
+            if source is not None:
+                source.heard(namespace, self._peer.id, 0.0)
+
     def _text(self, found: Offered, export: Export, owner: str) -> str:
         def cross(address: str) -> str | None:
             return self._transit.address(self._peer.id, owner, address)
@@ -263,6 +309,8 @@ class ByWay:
 
     def end(self, namespace: str) -> None:
         """Publish the endpoints alone that the peer has been told now."""
+        if namespace not in self._wanted:  # it is shared no more
+            self._leave_out(namespace, ())
         self._publish(namespace, self._wanted.pop(namespace, frozenset()))
 
     def _publish(self, namespace: str, wanted: frozenset[Endpoint]) -> None:

@@ -25,9 +25,8 @@ from liqod.kube.ensure import ensure
 from liqod.kube.http.cpubudget import LONGEST_IN_DEBT, CpuBudget, Metered
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.clusterset.admission import Relay, Scope
-from liqod.model.clusterset.byway import fitting, of_told, told_name
+from liqod.model.clusterset.byway import LEFT_OUT, of_told, told_name
 from liqod.model.clusterset.exchange import (
-    MOST_TOLD,
     NO_ROOM,
     Told,
     confirmed,
@@ -87,7 +86,7 @@ class Exchanges(Controller[str]):
         """Namespaces that are looked at as something of a peer's has changed, with its id."""
         self._held = HeldExchanges(peer, self._exchanges)
         self._by_way = ByWay(peer, sharing)
-        self.offers = Offers(self._held, self._shared, self.scope)
+        self.offers = Offers(self._held, self._shared, self.scope, self._by_way.left_out)
         self._work = CpuBudget(share=OWN_SHARE)
         self._ready = False
         self._signed = sharing.private, sharing.until
@@ -240,19 +239,21 @@ class Exchanges(Controller[str]):
         taken = any(each.get(name) == mark for each in self._held.confirmed(namespace))
         return TAKEN if taken else WAITS
 
-    def passed_on(self, key: Key, mark: str) -> dict[str, bool]:
-        """The clusters that may have an export by way of the peer, and whether they have taken it.
+    def passed_on(self, key: Key, mark: str) -> dict[str, bool | None]:
+        """The clusters that may have an export by way of the peer, and whether they have taken it;
+        None where the peer has no room for it.
 
         Args:
             key: namespace and name.
             mark: of the export as it is now.
         """
         namespace, name = key
-        marks = self._held.confirmed(namespace)
-        return {
-            other: any(each.get(told_name(name, other)) == mark for each in marks)
-            for other in self._shared.by_way(namespace)
-        }
+        found: dict[str, bool | None] = {}
+        for other in self._shared.by_way(namespace):
+            told = told_name(name, other)
+            said = {each.get(told) for each in self._held.confirmed(namespace)}
+            found[other] = mark in said or (None if LEFT_OUT in said else False)
+        return found
 
     def left_out(self, key: Key) -> str:
         """The bound of this cluster that keeps the peer from being told an export; or empty."""
@@ -292,7 +293,8 @@ class Exchanges(Controller[str]):
         consent = partial(self._consents, namespace)
         told = self._texts.of(namespace, self._own, consent) if shared else Told()
         full = asked is None and self._held.is_full(borrows=self._shared.borrows())
-        if full and answered is None:
+        untold = full and answered is None
+        if untold:
             told = Told(left_out=told.left_out | dict.fromkeys(told.texts, NO_ROOM))
         self._leave_out(namespace, told.left_out)
         again = None
@@ -306,8 +308,7 @@ class Exchanges(Controller[str]):
         texts = {**kept, **told.texts}
         if shared:
             by_way = await self._by_way.told(namespace, before)
-            room = MOST_TOLD - sum(map(len, texts.values()))
-            texts |= fitting(by_way.texts, len(texts), room)
+            texts |= self._by_way.fitting(namespace, by_way.texts, texts, untold=untold)
             again = again if by_way.sure else DOUBT
         if not await self._ask(namespace, texts, asked, shared=shared and not full):
             again = DOUBT

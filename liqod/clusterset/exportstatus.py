@@ -104,7 +104,7 @@ class ExportStatus:
             for peer, state in states.items()
             if state == FAILED
         }
-        passed: dict[tuple[str, str], bool] = {}
+        passed: dict[tuple[str, str], bool | None] = {}
         for peer, sharing in self._sharing.peers.items():
             passed |= {
                 (other, peer): is_taken

@@ -97,8 +97,9 @@ class SharingPeer(Protocol):
     def heard(self, namespace: str, peer: str, after: float) -> None:
         """Have a namespace looked at, as a peer that shares by way of this cluster has news."""
 
-    def passed_on(self, key: Key, mark: str) -> dict[str, bool]:
-        """The clusters that may have an export by way of it, and whether they have taken it."""
+    def passed_on(self, key: Key, mark: str) -> dict[str, bool | None]:
+        """The clusters that may have an export by way of it, and whether they have taken it; None
+        where it has no room for it."""
 
     def delivery(self, key: Key, mark: str) -> str | None:
         """``taken``, ``waits`` or ``failed`` for an export of that mark it may have; empty for

@@ -22,6 +22,8 @@ from liqod.resources.exchanges import LONGEST, MOST_EXPORTS
 
 MOST_OTHERS: Final = 8
 """Clusters that a namespace names as those by way of one peer."""
+LEFT_OUT: Final = "no room"
+"""The word of the cluster between, in place of a mark, on an export that it has no room for."""
 _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _TITLE: Final = "liqod export by way of a third cluster, 1"
 DAY: Final = 86_400

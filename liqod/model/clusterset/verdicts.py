@@ -30,7 +30,8 @@ _SILENT: Final = (
 _NOT_PASSED: Final = (
     "which has not agreed, or has no transit by the one between, or has not taken it yet"
 )
-NOTHING: Final[Mapping[tuple[str, str], bool]] = {}
+_LEFT_OUT: Final = "the one between has no room for it beside its own exports"
+NOTHING: Final[Mapping[tuple[str, str], bool | None]] = {}
 FAMILY_NOT_SUPPORTED: Final = "IPFamilyNotSupported"
 
 
@@ -46,7 +47,7 @@ def ready(
     entitled: Collection[str],
     taken: Collection[str],
     failed: Mapping[str, str] = NONE,
-    passed: Mapping[tuple[str, str], bool] = NOTHING,
+    passed: Mapping[tuple[str, str], bool | None] = NOTHING,
 ) -> Json:
     """The condition ``Ready`` of a ServiceExport.
 
@@ -58,7 +59,8 @@ def ready(
         entitled: the peers that may import it.
         taken: those that have it.
         failed: those that are not told of it, and the bound of this cluster that is the reason.
-        passed: by each cluster that may have it by way of a peer, and that peer, whether it has.
+        passed: by each cluster that may have it by way of a peer, and that peer, whether it has;
+            None where that peer has no room for it.
     """
     if isinstance(export, Refusal):
         return _condition(READY, "False", FAILED, export.message)
@@ -78,11 +80,13 @@ def ready(
         return _condition(READY, "True", READY, "no peer may import it; this cluster does")
     told = f"known to {listed(sorted(entitled), SHOWN)} alone"
     ways = [(f"{other} by way of {hub}", has) for (other, hub), has in sorted(passed.items())]
-    have, lack = ([way for way, has in ways if has == wanted] for wanted in (True, False))
+    have, lack, full = ([way for way, has in ways if has is each] for each in (True, False, None))
     if have:
         told = f"known to {listed(sorted(entitled), SHOWN)}, and to {listed(have, SHOWN)}"
     if lack:
         told = f"{told}; not to {listed(lack, SHOWN)}, {_NOT_PASSED}"
+    if full:
+        told = f"{told}; not to {listed(full, SHOWN)}: {_LEFT_OUT}"
     return _condition(READY, "True", EXPORTED, told)
 
 

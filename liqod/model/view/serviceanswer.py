@@ -255,7 +255,7 @@ def _third(
     elif not here.ready:
         why, remedy = _unready(hub, key, max(heard), sight, import_)
         why = f"by way of {hub}: {why}"
-    lacks = any(each.passed.get(name) is False for each in exchanges)
+    lacks = any(name in each.passed for each in exchanges)
     if lacks and not any(each.passed.get(name) for each in exchanges):
         why = f"{why}; it has not taken this cluster's export, whose Ready says why"
     return ClusterAnswer(cluster, exports, *here, why, remedy, hub)

@@ -112,7 +112,7 @@ class ExchangeFacts(msgspec.Struct, frozen=True):
             it shares on have the cluster's id behind the name, after a dot.
         relayed: the latter, as the peer tells them.
         passed: by such a name, whether another cluster has taken an export of this one by way of
-            the peer, of those that it may.
+            the peer, of those that it may; None where the peer has no room for it.
     """
 
     peer: str
@@ -123,7 +123,7 @@ class ExchangeFacts(msgspec.Struct, frozen=True):
     told: frozenset[str] = frozenset()
     heard: dict[str, Endpoints] = {}
     relayed: dict[str, str] = {}
-    passed: dict[str, bool] = {}
+    passed: dict[str, bool | None] = {}
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -278,10 +278,12 @@ def _is_relayed(name: str) -> bool:
     return all(map(ids.is_dns_label, byway.of_told(name)))
 
 
-def _passed(told: Mapping[str, str], confirmed: Mapping[str, str]) -> dict[str, bool]:
+def _passed(told: Mapping[str, str], confirmed: Mapping[str, str]) -> dict[str, bool | None]:
     """The clusters that may have exports by way of the one that is told, and whether they have."""
     return {
-        other: confirmed.get(other) == mark_of(text)
+        other: None
+        if confirmed.get(other) == byway.LEFT_OUT
+        else confirmed.get(other) == mark_of(text)
         for name, text in told.items()
         if not byway.of_told(name)[1]
         for other in (byway.told_name(name, each) for each in byway.consents(text))

@@ -108,12 +108,12 @@ def _not_passed(
     known: SharedServices,
 ) -> Iterator[WayFault]:
     """The clusters that have not taken an export which the peer between has."""
-    passed: dict[str, bool] = {}
+    passed: dict[str, bool | None] = {}
     age = 0.0
     for each in exchanges:
         age = max(age, each.age)
         for name, taken in each.passed.items():
-            passed[name] = taken or passed.get(name, False)
+            passed[name] = taken or passed.get(name, taken)
     ready = {name: seconds for (_, name), seconds in _ready(known, namespace)}
     for other in sorted(others):
         lacking = [
@@ -128,6 +128,8 @@ def _not_passed(
                 f"see that {other} names this cluster with its present key, and that [network]"
                 f" transit of {hub} names the two"
             )
+            if passed[byway.told_name(late[0], other)] is None:
+                remedy = f"have {hub} share fewer exports with {other}: it has no room for this one"
             yield WayFault(namespace, what, remedy, min(age, ready[late[0]]))
 
 

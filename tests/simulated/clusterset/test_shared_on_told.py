@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from liqod.model.clusterset import byway
 from liqod.plugins.checks import services as layers
 from tests.simulated.borrower import eventually
-from tests.simulated.clusterset.sets import until_backends
+from tests.simulated.clusterset.sets import IMPORTS, until_backends
 from tests.simulated.clusterset.test_diagnosis import until, verdicts
-from tests.simulated.clusterset.test_shared_on import ONE, agree, key, star
+from tests.simulated.clusterset.test_shared_on import ONE, agree, key, star, until_ready
 from tests.simulated.meeting import run
 from tests.simulated.members import Member
 
@@ -43,6 +44,21 @@ async def test_both_leaves_name_the_hub_and_the_key_that_is_in_the_way(
             True,
             "  turin: by way of rome, which tells no export of it",
         )
+
+        # Rome has no room for it any more, and has it again.
+        with monkeypatch.context() as patch:
+            patch.setattr(byway, "MOST_EXPORTS", 0)
+            assert rome.sharing is not None
+            rome.sharing.notify()
+            await turin.gone(IMPORTS, "web", "shop")
+            full = "the one between has no room for it beside its own exports"
+            await until_ready(milan, f"known to rome alone; not to turin by way of rome: {full}")
+            await until(
+                milan, "services", "failing", "shop/web is not known to turin by way of rome"
+            )
+        rome.sharing.notify()
+        await until_backends(turin, ONE)
+        await until(milan, "services", *WELL)
 
         # Turin names another key than milan's.
         wrong = f"rome/milan={await key(rome)}"

@@ -9,7 +9,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.meta import ObjectMeta
 from liqod.clusterset.byway import consents, signer
 from liqod.identity import keys
-from liqod.model.clusterset.byway import DAY, end_of, passed, told_name
+from liqod.model.clusterset.byway import DAY, LEFT_OUT, end_of, passed, told_name
 from liqod.model.clusterset.exchange import text
 from liqod.model.clusterset.exports import Export, Port, mark_of
 from liqod.model.network.remapping import Remapped
@@ -178,6 +178,13 @@ def test_an_export_that_turin_has_not_taken_is_told_and_one_that_it_has_is_not(a
         assert "that [network] transit of rome names the two" in found.remedy
         assert found.age == 90.0
     assert at_milan(MARK, MARK, asked=asked) == ()
+
+
+@pytest.mark.parametrize("asked", [True, False], ids=["consumer", "provider"])
+def test_an_export_that_rome_has_no_room_for_is_told_with_what_makes_room(asked: bool):
+    (found,) = at_milan(MARK, LEFT_OUT, asked=asked)
+    assert found.what == "shop/web is not known to turin by way of rome"
+    assert found.remedy.startswith("have rome share fewer exports with turin")
 
 
 def test_of_an_export_that_rome_itself_has_not_taken_the_export_tells():

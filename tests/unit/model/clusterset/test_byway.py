@@ -175,7 +175,7 @@ class Exchanges(HeldExchanges):
 )
 def test_a_peers_own_exports_are_shared_on_and_none_that_came_to_it(reader, shared, passes):
     unasked: Any = None
-    found = Offers(Exchanges(), unasked, lambda _: Scope("milan", shared, Remapped))
+    found = Offers(Exchanges(), unasked, lambda _: Scope("milan", shared, Remapped), unasked)
     assert set(found.of("shop", reader) or ()) == passes
 
 

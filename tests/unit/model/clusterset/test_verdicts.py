@@ -75,6 +75,11 @@ def test_the_clusters_that_have_it_by_way_of_a_peer_are_named_with_that_peer():
     assert both["message"].startswith(
         "known to rome, and to turin by way of rome; not to oslo by way of rome, which has not"
     )
+    full = said({("turin", "rome"): None, ("oslo", "rome"): True})
+    assert full["message"] == (
+        "known to rome, and to oslo by way of rome; not to turin by way of rome: the one between "
+        "has no room for it beside its own exports"
+    )
     lacks = said({("turin", "rome"): False})
     assert brief(lacks) == ("Ready", "True", "Exported")
     assert lacks["message"].startswith("known to rome alone; not to turin by way of rome, which")
