@@ -66,6 +66,7 @@ class Entry(NamedTuple):
 def entries(annotations: Mapping[str, str]) -> Iterator[Entry]:
     """The entries of a namespace's annotation, those that count for nothing too."""
     seen: dict[str, set[str]] = {}
+    known: dict[str, str] = {}
     texts = annotations.get(labels.SHARE_SERVICES_BY_WAY, "").split(",")
     for text in filter(None, map(str.strip, texts)):
         way, _, key = text.partition("=")
@@ -77,6 +78,8 @@ def entries(annotations: Mapping[str, str]) -> Iterator[Entry]:
             yield entry._replace(problem=f"{cluster} is named by way of {hub} already")
         elif len(others) == MOST_OTHERS:
             yield entry._replace(problem=f"{MOST_OTHERS} are named by way of {hub} already")
+        elif known.setdefault(cluster, key) != key:  # each hub has given the id to one of its own
+            yield entry._replace(problem=f"{cluster} is named with another key already")
         else:
             others.add(cluster)
             yield entry

@@ -138,6 +138,7 @@ KEY = "a" * 64
         (f"rome/paris={KEY.upper()}", "it is not as `rome/turin=`"),
         (f"rome/milan={KEY}", "milan is named by way of rome already"),
         (f"paris/genoa={KEY}", "paris is no peer of this cluster"),
+        (f"oslo/milan={KEY}", "milan is named with another key already"),
         (f"rome/turin={KEY}", "turin is this cluster"),
         (f"rome/oslo={KEY}", "oslo is a peer of this cluster, and shares with it directly"),
         (f"rome/{'x' * 500}={KEY}", "it is not as `rome/turin=`"),

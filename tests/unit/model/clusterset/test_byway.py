@@ -205,8 +205,17 @@ def test_an_address_that_is_not_lent_is_left_out():
 def test_a_cluster_may_be_by_way_of_two_and_counts_once_for_each():
     one, two = "a" * 64, "b" * 64
     notes = {
-        "liqod.io/share-services-by-way-of": f"rome/turin={one}, paris/turin={two},"
+        "liqod.io/share-services-by-way-of": f"rome/turin={one}, paris/turin={one},"
         f"rome/oslo=x,rome/turin={two},,/=,="
     }
     assert agreed(notes, "rome") == {"turin": one}
-    assert agreed(notes, "paris") == {"turin": two}
+    assert agreed(notes, "paris") == {"turin": one}
+
+
+def test_of_two_clusters_with_one_id_by_way_of_two_the_first_counts():
+    one, two = "a" * 64, "b" * 64
+    notes = {
+        "liqod.io/share-services-by-way-of": f"rome/turin={one},paris/turin={two},paris/oslo={two}"
+    }
+    assert agreed(notes, "rome") == {"turin": one}
+    assert agreed(notes, "paris") == {"oslo": two}
