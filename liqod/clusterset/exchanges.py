@@ -21,7 +21,6 @@ from liqod.clusterset.sharing import Kinds, Sharing
 from liqod.identity.keys import print_of, public_pem
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
-from liqod.kube.ensure import ensure
 from liqod.kube.http.cpubudget import LONGEST_IN_DEBT, CpuBudget, Metered
 from liqod.kube.watched import DOUBT, Watched
 from liqod.model.clusterset.admission import Relay, Scope
@@ -78,7 +77,10 @@ class Exchanges(Controller[str]):
         self._own = OwnExports[str](peer.context.cluster_id, kinds.exports, self._on_own)
         self._texts = ExportTexts(self._addresses)
         within = (peer.tenant_namespace,)
-        self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, within=within)
+        # After the imports, which follow from the same change and are not to wait for an answer.
+        self._exchanges = Watched(
+            SERVICE_EXCHANGES, self._on_exchange, within=within, debounce=APART
+        )
         self._shared = SharedNamespaces(peer, self._on_namespace, self._on_scope)
         self._networks = Watched(NETWORKS, self._on_network)
         self._left_out: dict[str, dict[str, str]] = {}
@@ -350,10 +352,9 @@ class Exchanges(Controller[str]):
             taken = self._confirmed(namespace, answer_of(live), before)
             spec = {"namespace": namespace, "exports": texts, "confirmed": taken}
             wanted = {"metadata": metadata, "spec": spec}
-            raw = self._exchanges.store.get((place, name))
-            written = await ensure(self._client, SERVICE_EXCHANGES, wanted, live=raw)
-            if written.partial is not None:
-                self._held.note(written.partial)
+            # One that failed was foretold in vain, and is not again and again.
+            foretold = not self.queue.failures(namespace)
+            await self._held.ask(self._client, wanted, live, foretold=foretold)
             return True
         if live is None:
             return True

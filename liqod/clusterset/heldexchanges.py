@@ -1,15 +1,22 @@
 """The ServiceExchanges with one peer, as this cluster's API server has them."""
 
 from collections.abc import Iterable
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import is_from
 from liqod.kube.cache.store import Key
+from liqod.kube.client import Client
+from liqod.kube.ensure import ensure
 from liqod.kube.watched import Watched
 from liqod.model.clusterset.exchange import exchange_name, exchange_namespace
+from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
-from liqod.resources.exchanges import MOST_NAMESPACES, ServiceExchange
+from liqod.resources.exchanges import MOST_NAMESPACES, SERVICE_EXCHANGES, ServiceExchange
 
 
 class HeldExchanges:
@@ -87,6 +94,43 @@ class HeldExchanges:
             if found is not None:
                 self._known[key] = found.metadata.resource_version
         return self._known != before
+
+    async def ask(
+        self,
+        client: Client,
+        wanted: dict[str, Any],
+        live: ServiceExchange | None,
+        *,
+        foretold: bool,
+    ) -> None:
+        """Have this cluster's own object for a namespace, and its replica changed beside it.
+
+        Args:
+            client: this cluster's.
+            wanted: the object.
+            live: as it is.
+            foretold: whether the replica may be changed before this cluster has answered.
+        """
+        meta, spec = wanted["metadata"], wanted["spec"]
+        if live is None or not meta["labels"].items() <= live.metadata.labels.items():
+            raw = self._watch.store.get((meta["namespace"], meta["name"]))
+            made = await ensure(client, SERVICE_EXCHANGES, wanted, live=raw)
+            if made.partial is not None:
+                self.note(made.partial)
+            return
+        # Of a hundred exports one has changed: the whole object is not compared field by field.
+        before = {"namespace": "", "exports": {}, "confirmed": {}} | msgspec.to_builtins(live.spec)
+        patch = exact_patch(before, spec)
+        if not patch or live.metadata.deletion_timestamp is not None:
+            return
+        source = (SERVICE_EXCHANGES, meta["name"])
+        following = self._peer.foretold.writing(source, spec, live.metadata)
+        with following if foretold else nullcontext() as writing:
+            change = {"metadata": {"uid": live.metadata.uid}, "spec": patch}
+            written = await client.patch(SERVICE_EXCHANGES, meta["name"], change, meta["namespace"])
+            if writing is not None:
+                writing.done(written)
+        self.note(written)
 
     def note(self, written: Partial) -> None:
         """Take note of an exchange that this cluster has written."""

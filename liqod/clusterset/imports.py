@@ -49,6 +49,9 @@ from liqod.resources.multicluster import SERVICE_NAME, ServiceImport
 from liqod.telemetry.events import ServiceImported
 
 WORKERS: Final = 4
+PEERS_FIRST: Final = 0.01
+"""Seconds that this cluster's own import of a change waits: peers are told first, whose way is
+longer, and both take the one processor that a daemon uses."""
 
 
 async def run(context: ClusterContext, sharing: Sharing | None) -> NoReturn:
@@ -78,7 +81,9 @@ class Imports(Controller[Key]):
         self._client = context.client
         self._sharing = sharing
         self._kinds = kinds
-        self._own = OwnExports[Key](context.cluster_id, kinds.exports, lambda key: key)
+        self._own = OwnExports[Key](
+            context.cluster_id, kinds.exports, lambda key: key, after=PEERS_FIRST
+        )
         self._imports = Watched(kinds.imports, by_key)
         self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, indexes=INDEXES)
         self._made = Watched(

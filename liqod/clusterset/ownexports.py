@@ -46,18 +46,22 @@ class OwnExports(Generic[K]):
         cluster: its id.
         kind: the version of ServiceExport that it serves.
         keys: the controller's keys for an export, by namespace and name.
+        after: seconds that a change waits for work of others that follows from it.
     """
 
-    def __init__(self, cluster: str, kind: Kind, keys: Callable[[Key], K]) -> None:
+    def __init__(
+        self, cluster: str, kind: Kind, keys: Callable[[Key], K], *, after: float = 0.0
+    ) -> None:
         self._cluster = cluster
         self._keys = keys
-        self.exports: Watched[K] = Watched(kind, self._named, apart=APART)
+        self.exports: Watched[K] = Watched(kind, self._named, apart=APART, debounce=after)
         self._services: Watched[K] = Watched(SERVICES, self._on_service)
         self._slices: Watched[K] = Watched(
             ENDPOINT_SLICES,
             self._on_slice,
             Selection(labels=labels.SERVICE_NAME),
             apart=APART,
+            debounce=after,
             indexes={_BY_SERVICE: _service_of},
         )
 

@@ -53,6 +53,8 @@ KINDS = (RESOURCE_SLICES, RENEWS, NAMESPACE_MAPS)
 CONCURRENCY = 2
 HELD = 1.0
 """Seconds until another try while a deletion, or a smaller map, is held back."""
+LATE = 5.0
+"""Longest that a watch may be behind a write of ours: until then nothing is written again."""
 WITHDRAWN = 10.0
 """Seconds until another try where the peer refuses: rights may come back."""
 REFUSALS = 7
@@ -105,6 +107,8 @@ class Replicator(Controller[Item]):
             for kind in kinds
         }
         self._virtual_nodes = Watched(VIRTUAL_NODES, self._of_virtual_node, within=here)
+        self._patched: dict[Item, tuple[str, float]] = {}
+        """The resourceVersion of each replica that was changed, and how long it is waited for."""
         self._nodes = Watched[Item](NODES, selection=Selection(labels=SELECTOR))
         self._offloadings = Watched[Item](NAMESPACE_OFFLOADINGS)
         self._namespaces = Watched(NAMESPACES, self._of_namespace)
@@ -114,7 +118,7 @@ class Replicator(Controller[Item]):
             *self._sources.values(),
             *(self._virtual_nodes, self._nodes, self._offloadings, self._namespaces),
             *self._replicas.values(),
-            tasks=(self._resume, *(() if shares else (self._withdraw,))),
+            tasks=(self._resume, self._follow_foretold if shares else self._withdraw),
             concurrency=CONCURRENCY,
             budget=peer.work,
             queue=queue,
@@ -194,6 +198,10 @@ class Replicator(Controller[Item]):
                     for _, name in (*here, *self._replicas[kind].store.keys()):
                         self.queue.add(Item(kind, name))
 
+    async def _follow_foretold(self) -> NoReturn:
+        with self._peer.foretold.following(lambda source: self.queue.add(Item(*source))):
+            await trio.sleep_forever()
+
     async def _withdraw(self) -> None:
         """Delete the exchanges that are there since this cluster shared Services."""
         client, remote = self._peer.context.client, self._remote
@@ -214,7 +222,7 @@ class Replicator(Controller[Item]):
             return WITHDRAWN  # a peer that shares no Services
         raw = self._sources[item.kind].store.get((self._peer.tenant_namespace, item.name))
         present = msgspec.json.decode(raw, type=dict[str, Any]) if raw is not None else None
-        source = present if present is not None and self._is_source(present) else None
+        source = self._foretold(item, present) if present and self._is_source(present) else None
         there = self._replicas[item.kind].store.get((self._remote.namespace, item.name))
         replica = msgspec.json.decode(there, type=dict[str, Any]) if there is not None else None
         decided = plan(
@@ -238,6 +246,21 @@ class Replicator(Controller[Item]):
                     return HELD
             return await self._write(item, source, decided)
         return None
+
+    def _foretold(self, item: Item, source: dict[str, Any]) -> dict[str, Any]:
+        """A source with the spec that is being written here now."""
+        meta = source["metadata"]
+        spec = self._peer.foretold.spec(item, meta["uid"], meta.get("generation", 0))
+        return source if spec is None else {**source, "spec": spec}
+
+    def _is_late(self, item: Item) -> bool:
+        """True if a change of the replica was made that its watch has yet to show, or soon was."""
+        version, until = self._patched.get(item, ("", 0.0))
+        late = not self._replicas[item.kind].informer.shows(version)
+        if late and trio.current_time() < until:
+            return True
+        self._patched.pop(item, None)
+        return False
 
     def _is_source(self, found: dict[str, Any]) -> bool:
         meta = found["metadata"]
@@ -284,12 +307,19 @@ class Replicator(Controller[Item]):
         self, item: Item, source: dict[str, Any], decided: ReplicaPlan
     ) -> float | None:
         remote = self._remote
+        again: float | None = None
         try:
             if decided.create is not None:
                 await remote.client.create(item.kind, decided.create, remote.namespace)
                 self._peer.report(Replicated(kind=item.kind.name, name=item.name, did="created"))
-            if decided.patch is not None:
-                await remote.client.patch(item.kind, item.name, decided.patch, remote.namespace)
+            if decided.patch is not None and self._is_late(item):
+                again = HELD  # its watch comes first: what it lacks now was written a moment ago
+            elif decided.patch is not None:
+                patched = await remote.client.patch(
+                    item.kind, item.name, decided.patch, remote.namespace
+                )
+                until = trio.current_time() + LATE
+                self._patched[item] = patched.metadata.resource_version, until
         except AlreadyExists:
             return await self._on_existing(item, source)
         except Forbidden as error:
@@ -302,7 +332,7 @@ class Replicator(Controller[Item]):
                 )
             return WITHDRAWN
         await self._note(item, decided)
-        return None
+        return again
 
     async def _note(self, item: Item, decided: ReplicaPlan) -> None:
         """Record on the source the provider's annotations."""

@@ -19,6 +19,7 @@ from liqod.cluster.context import ClusterContext
 from liqod.config import PeerSettings, PodNetwork
 from liqod.kube.controller import report_failures
 from liqod.kube.http.cpubudget import CpuBudget
+from liqod.peers.foretold import Foretold
 from liqod.peers.peernetwork import PeerNetwork
 from liqod.runtime.observable import Notifier, Observable
 from liqod.telemetry.events import KeyFailed, TopicEvent
@@ -43,6 +44,7 @@ class Peer:
         reach: the reason that nothing gets through to its pods; empty without one, None while
             unknown (:mod:`liqod.reachability`).
         neighbours: all peers that have a running task, this one among them.
+        foretold: what is being written of the objects that have a replica at the peer.
     """
 
     id: str
@@ -52,6 +54,7 @@ class Peer:
     network: PeerNetwork = field(default_factory=PeerNetwork)
     reach: Observable[str | None] = field(default_factory=partial(Observable[str | None], None))
     neighbours: Neighbours = field(default_factory=lambda: Neighbours())
+    foretold: Foretold = field(default_factory=Foretold)
 
     @property
     def informers(self) -> Informers:

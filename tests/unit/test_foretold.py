@@ -1,0 +1,88 @@
+"""Specs of sources that are being written, for their replicas at the same time."""
+
+import pytest
+
+from liqod.apimachinery.meta import ObjectMeta, Partial
+from liqod.peers.foretold import Foretold
+from liqod.resources.exchanges import SERVICE_EXCHANGES
+
+SHOP = (SERVICE_EXCHANGES, "shop.milan")
+BEFORE = ObjectMeta(uid="u", generation=4)
+SPEC = {"exports": {"web": "new"}}
+
+
+def written(generation):
+    return Partial(metadata=ObjectMeta(uid="u", generation=generation))
+
+
+@pytest.fixture
+def told():
+    made = Foretold()
+    followed = []
+    with made.following(followed.append):
+        yield made, followed
+
+
+def test_a_spec_is_foretold_while_it_is_written_and_until_the_source_has_it(told):
+    foretold, followed = told
+    with foretold.writing(SHOP, SPEC, BEFORE) as writing:
+        assert followed == [SHOP]
+        assert foretold.spec(SHOP, "u", 4) == SPEC
+        assert foretold.spec((SERVICE_EXCHANGES, "api.milan"), "u", 4) is None
+        writing.done(written(5))
+    assert foretold.spec(SHOP, "u", 4) == SPEC  # its watch is behind
+    assert foretold.spec(SHOP, "u", 5) is None
+    assert foretold.spec(SHOP, "u", 4) is None  # for good
+    assert followed == [SHOP]  # the change of the source itself is followed anyway
+
+
+def test_a_spec_that_is_not_written_is_forgotten_and_the_source_followed_again(told):
+    foretold, followed = told
+    with pytest.raises(OSError, match="refused"), foretold.writing(SHOP, SPEC, BEFORE):
+        raise OSError("refused")
+    assert foretold.spec(SHOP, "u", 4) is None
+    assert followed == [SHOP, SHOP]
+
+
+@pytest.mark.parametrize(("uid", "generation"), [("u", 5), ("u", 3), ("v", 4)])
+def test_a_source_that_is_another_now_says_itself_what_its_replica_has(told, uid, generation):
+    foretold, _ = told
+    with foretold.writing(SHOP, SPEC, BEFORE):
+        assert foretold.spec(SHOP, uid, generation) is None
+
+
+def test_what_another_has_changed_in_between_is_not_shown_before_what_was_written_last(told):
+    foretold, _ = told
+    with foretold.writing(SHOP, SPEC, BEFORE) as writing:
+        writing.done(written(6))
+    assert foretold.spec(SHOP, "u", 5) == SPEC
+    assert foretold.spec(SHOP, "u", 6) is None
+
+
+def test_a_write_that_changed_nothing_leaves_nothing(told):
+    foretold, _ = told
+    with foretold.writing(SHOP, SPEC, BEFORE) as writing:
+        writing.done(written(4))
+    assert foretold.spec(SHOP, "u", 4) is None
+
+
+def test_of_two_writes_the_later_one_counts(told):
+    foretold, followed = told
+    later = {"exports": {}}
+    with pytest.raises(OSError, match="late"), foretold.writing(SHOP, SPEC, BEFORE):
+        with foretold.writing(SHOP, later, BEFORE) as writing:
+            writing.done(written(5))
+        raise OSError("late")
+    assert foretold.spec(SHOP, "u", 4) == later
+    assert followed == [SHOP, SHOP]
+
+
+def test_without_a_follower_nothing_is_kept():
+    foretold, followed = Foretold(), []
+    with foretold.writing(SHOP, SPEC, BEFORE) as writing:
+        writing.done(written(5))
+    assert foretold.spec(SHOP, "u", 4) is None
+    with foretold.following(followed.append), foretold.writing(SHOP, SPEC, BEFORE) as writing:
+        writing.done(written(5))
+    assert foretold.spec(SHOP, "u", 4) is None
+    assert followed == [SHOP]
