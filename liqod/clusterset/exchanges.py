@@ -125,6 +125,7 @@ class Exchanges(Controller[str]):
             if other is not None:
                 other.heard(namespace, self.peer.id, APART + self.debt())
         if change.new is None:
+            self._held.ended(change.key)
             yield from self._by_peer(self._left_out)  # there is room for another
 
     def _on_namespace(self, change: StoreChange) -> Iterator[str]:

@@ -132,6 +132,11 @@ class HeldExchanges:
                 writing.done(written)
         self.note(written)
 
+    def ended(self, key: Key) -> None:
+        """Take note that an exchange is gone: one of this cluster's own makes room for another."""
+        if key[1].endswith(exchange_name("", self._peer.id)):
+            self._known.pop(key, None)
+
     def note(self, written: Partial) -> None:
         """Take note of an exchange that this cluster has written."""
         meta = written.metadata

@@ -1,8 +1,8 @@
 """Specs of objects that are being written in this cluster, for their replicas at the same time.
 
-A replica follows what the API server shows of its source. The writer of a source may have the replica
-changed beside it, so that neither waits for the other. It ends as it does without: the source
-decides, and where it is not written, its replica is made as it is again.
+A replica follows what the API server shows of its source. The writer of a source may have the
+replica changed beside it, so that neither waits for the other. It ends as it does without: the
+source decides, and where it is not written, its replica is made as it is again.
 """
 
 from collections.abc import Callable, Iterator, Mapping
