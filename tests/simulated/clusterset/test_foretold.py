@@ -16,7 +16,7 @@ from tests.simulated.clusterset.sets import (
     until_backends,
 )
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.clusterset]
 
 
 class Gate:
