@@ -291,6 +291,7 @@ class Replicator(Controller[Item]):
 
     async def _delete(self, item: Item, uid: str) -> None:
         remote = self._remote
+        self._patched.pop(item, None)
         try:
             if item.kind == NAMESPACE_MAPS:
                 # A map that is only gone may have been deleted by hand; an empty one is meant.
