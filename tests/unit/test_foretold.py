@@ -3,12 +3,13 @@
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.peers.foretold import Foretold
+from liqod.peers.foretold import Foretold, Source
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 
 SHOP = (SERVICE_EXCHANGES, "shop.milan")
 BEFORE = ObjectMeta(uid="u", generation=4)
 SPEC = {"exports": {"web": "new"}}
+LATER = {"exports": {"web": "newer"}}
 
 
 def written(generation):
@@ -18,7 +19,7 @@ def written(generation):
 @pytest.fixture
 def told():
     made = Foretold()
-    followed = []
+    followed: list[Source] = []
     with made.following(followed.append):
         yield made, followed
 
@@ -68,17 +69,17 @@ def test_a_write_that_changed_nothing_leaves_nothing(told):
 
 def test_of_two_writes_the_later_one_counts(told):
     foretold, followed = told
-    later = {"exports": {}}
     with foretold.writing(SHOP, SPEC, BEFORE):  # which is not done
-        with foretold.writing(SHOP, later, BEFORE) as writing:
+        with foretold.writing(SHOP, LATER, BEFORE) as writing:
             writing.done(written(5))
         followed.clear()
-    assert foretold.spec(SHOP, "u", 4) == later
+    assert foretold.spec(SHOP, "u", 4) == LATER
     assert followed == []
 
 
 def test_without_a_follower_nothing_is_kept():
-    foretold, followed = Foretold(), []
+    foretold = Foretold()
+    followed: list[Source] = []
     with foretold.writing(SHOP, SPEC, BEFORE) as writing:
         writing.done(written(5))
     assert foretold.spec(SHOP, "u", 4) is None
