@@ -143,6 +143,15 @@ async def test_an_export_is_shared_on_where_all_three_agree():
         await agree(milan, f"rome/turin={await key(turin)}")
         await lend(rome)
         await until_backends(turin, ONE)
+        # While the two peer, each speaks for itself alone.
+        await milan.peer(turin)
+        await join(milan, turin, 120)
+        await join(turin, milan, 122)
+        await until_backends(turin, {"milan": {"10.122.0.1": True}})
+        await milan.unpeer(turin)
+        await turin.unpeer(milan)
+        await until_backends(turin, ONE)
+        await until_ready(milan, "known to rome, and to turin by way of rome")
         # The reader's peering with the hub ends.
         await rome.unpeer(turin)
         await turin.gone(IMPORTS, "web", "shop")
