@@ -33,6 +33,7 @@ from tests.testbed.fixtures import (  # noqa: F401 - pytest finds fixtures by th
     installation,
     kubeconform_program,
     kubectl,
+    liqo_endpoints,
     namespace,
     networks,
     new_control_plane,

@@ -42,6 +42,7 @@ BUILT: dict[str, Callable[[], object]] = {
     "wireguard": programs.find_wireguard,
     "coredns": programs.find_coredns,
     "conncheck": programs.find_conncheck,
+    "liqo_endpoints": programs.find_liqo_endpoints,
     "newest_helm": programs.find_newest_helm,
     "helms": programs.find_helms,
     "kubeconform_program": programs.find_kubeconform,
@@ -181,6 +182,12 @@ def coredns() -> str:
 def conncheck() -> str:
     """The check of Liqo's gateways, built from Liqo's own module."""
     return _built("conncheck")
+
+
+@pytest.fixture(scope="session")
+def liqo_endpoints() -> str:
+    """What makes a consumer's EndpointSlices at a Liqo provider, built from Liqo's own module."""
+    return _built("liqo_endpoints")
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,12 @@ Kubernetes publishes no package that holds an API server, but it is a Go module:
 etcd, the control plane, kubelet, kube-proxy and kubectl into one binary (8-9 minutes cold on two
 cores), `go/coredns` is CoreDNS, `go/metrics-server` metrics-server (three minutes), `go/wireguard`
 the userspace WireGuard (half a minute; several times as fast as Debian's), `go/liqoctl` Liqo's
-command (four minutes) and, out of the same module, its check of connections, `go/helm3` and
-`go/helm4` Helm (some two minutes each), `go/kubeconform` the check of manifests against schemas
-(some seconds). The results are kept outside the checkout under a hash of everything that went in,
-so a second run finds them. The order is `KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else
-`$XDG_CACHE_HOME/liqod/testbed`), then a build.
+command (four minutes) and, out of the same module, its check of connections, `go/liqoendpoints` its
+maker of EndpointSlices (some seconds after that), `go/helm3` and `go/helm4` Helm (some two minutes
+each), `go/kubeconform` the check of manifests against schemas (some seconds). The results are kept
+outside the checkout under a hash of everything that went in, so a second run finds them. The order
+is `KUBEBUILDER_ASSETS`, then the cache (`TESTBED_CACHE`, else `$XDG_CACHE_HOME/liqod/testbed`),
+then a build.
 
 Run as `python -m tests.testbed.programs [MINOR ...]` it builds what is missing and prints where it
 is.
@@ -174,9 +175,17 @@ def find_conncheck() -> Path:
     return builds.provide(recipe) / "conncheck"
 
 
-def find_liqos() -> tuple[Path, Path]:
-    """Both, one after the other: the second takes from the first what both are made of."""
-    return find_liqoctl(), find_conncheck()
+def find_liqo_endpoints() -> Path:
+    """Liqo's maker of a consumer's EndpointSlices, by itself; raises `Unavailable` like `find`."""
+    folder = MODULES / "liqoendpoints"
+    title = "Liqo's maker of EndpointSlices"
+    recipe = Recipe(title, folder, folder / "go.mod", "-s -w", "liqoendpoints", ())
+    return builds.provide(recipe) / "liqoendpoints"
+
+
+def find_liqos() -> tuple[Path, ...]:
+    """All three, one after the other: each takes from those before what all are made of."""
+    return find_liqoctl(), find_conncheck(), find_liqo_endpoints()
 
 
 HELMS = (3, 4)
