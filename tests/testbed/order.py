@@ -51,6 +51,7 @@ LONGEST = (
     "simulated/provider/test_hostile_peers.py",
     "cluster/test_killed_daemons.py",
     "netns/test_hub.py",
+    "netns/test_set_services.py",
     "node/test_podstreams.py",
     "netns/test_joined_clusters.py",
     "netns/test_machine_apart.py",
