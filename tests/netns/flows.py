@@ -15,6 +15,7 @@ import trio
 from liqod.network.dataplane.kernel import namespaces
 from tests.netns.lab import Pod
 from tests.simulated.borrower import eventually
+from tests.testbed.api import BUSY
 
 SO_RCVBUFFORCE = 33
 """Of `asm-generic/socket.h`."""
@@ -109,7 +110,7 @@ class Flow:
         """All that was sent from then until now comes back, be it late."""
         until = time.monotonic()
         try:
-            await eventually(lambda: self.lost(since, until) == 0, seconds=10)
+            await eventually(lambda: self.lost(since, until) == 0, seconds=BUSY * 10)
         except trio.TooSlowError:
             sent = sum(since <= at < until for at in self.sent.values())
             raise AssertionError(f"{self.lost(since, until)} of {sent} packets lost") from None

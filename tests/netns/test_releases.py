@@ -20,6 +20,7 @@ from tests.netns import laterrelease
 from tests.netns.flows import Flow, flowing
 from tests.netns.threesites import DAEMON, NODE, Machine, three
 from tests.testbed import former
+from tests.testbed.daemon import STOP_DEADLINE
 
 # A copy of the project without git has no version before.
 pytestmark = [
@@ -54,7 +55,7 @@ async def end(machine: Machine, part: str) -> None:
     child = machine.site.daemon.child if part == DAEMON else machine.program.child
     await machine.send(part, signal.SIGTERM)
     assert child is not None
-    await trio.to_thread.run_sync(child.wait, 10.0)
+    await trio.to_thread.run_sync(child.wait, STOP_DEADLINE)
 
 
 async def replaced_alone(rome: Machine, part: str, program: tuple[str, ...]) -> None:

@@ -26,6 +26,7 @@ from tests.netns.test_floods import has_ranges
 from tests.simulated.addressed import pod_alias
 from tests.simulated.borrower import eventually
 from tests.simulated.processes import Site, sites
+from tests.testbed.daemon import STOP_DEADLINE
 from tests.testbed.netns import doorway
 from tests.testbed.processes import Child
 
@@ -88,7 +89,7 @@ class Machine:
         """Starts a part that has ended, as its unit does; `liqod node` starts the tunnels'."""
         if part == TUNNEL:
             return
-        await trio.to_thread.run_sync(self._child(part).wait, 10.0)
+        await trio.to_thread.run_sync(self._child(part).wait, STOP_DEADLINE)
         if part == DAEMON:
             await trio.to_thread.run_sync(self.site.daemon.launch)
         else:

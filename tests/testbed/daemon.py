@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from tests.testbed import evidence
+from tests.testbed.api import BUSY
 from tests.testbed.errors import TestbedError
 from tests.testbed.processes import Child, Usage, plain_environment, signal_inside, tail
 
 LEADING = "STATUS=leading"
 _FOR_OPERATORS = re.compile(r"[\d-]{10} [\d:]{8} (info|warning|error|critical) ")
-STOP_DEADLINE = 10.0
-"""Seconds within which a daemon promises to stop on SIGTERM."""
+STOP_DEADLINE = BUSY * 10.0
+"""Seconds in which a daemon stops on SIGTERM; after 8 s it leaves with an error by itself."""
 
 
 class Daemon:
@@ -72,7 +73,7 @@ class Daemon:
     def start(self, seconds: float = 30.0) -> None:
         """Starts it and waits until it leads; raises `TestbedError` with its log."""
         self.launch()
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + BUSY * seconds
         while not self.has_said(LEADING):
             if self.child is not None:
                 self.child.check()

@@ -23,6 +23,8 @@ from tests.testbed.processes import Child, plain_environment, tail
 COMMAND_DEADLINE = 120.0
 ASKED = {"cpu": "4", "memory": "8Gi", "pods": "50"}
 """Resources that a consumer requests from a provider unless a test sets others."""
+UNSERVED = "the API server does not serve "
+"""With which `liqod install` begins to say for what it has waited in vain."""
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/liqo/leases/liqod"
 """The Lease of the daemon that leads."""
 
@@ -44,9 +46,24 @@ class Member:
         """The administrator's access."""
         return self.plane.api
 
-    def install(self) -> None:
-        """`liqod install`, with a kubeconfig of the daemon's own rights."""
-        self.liqod("install", "--cluster-id", self.name, "--write-kubeconfig", str(self.kubeconfig))
+    def install(self, *words: str) -> None:
+        """`liqod install`; where nothing else is said with a kubeconfig of the daemon's own rights.
+
+        A busy machine's API server may serve the new kinds later than the command waits for them.
+        Then it is repeated, which goes on from there.
+        """
+        words = words or ("--write-kubeconfig", str(self.kubeconfig))
+
+        def done() -> bool:
+            try:
+                self.liqod("install", "--cluster-id", self.name, *words)
+            except TestbedError as error:
+                if UNSERVED not in str(error):
+                    raise
+                return False
+            return True
+
+        wait_until(f"the kinds at {self.name}", done, 30)
 
     def run_nodes(
         self, count: int = 1, *, delay: float = 0.0, pods: int = 110, tells: bool = False

@@ -23,7 +23,8 @@ from tests.testbed.federation import Member
 from tests.testbed.joined import Joined
 from tests.testbed.node import NodeCluster
 
-LIQOCTL_DEADLINE = 120.0
+LIQOCTL_DEADLINE = 150.0
+"""Seconds: after 120 it ends by itself, and says what it has waited for."""
 LEFT_DEADLINE = 60.0
 SETTINGS: Mapping[str, Any] = {
     "peer_defaults": {"pod_network": "tunnel", "api_server": "asked"},
@@ -81,8 +82,7 @@ class Podded(Joined):
         text = toml(self._settings) + f'[api_server]\nadvertise = "{member.plane.server}"\n'
         config = {"metadata": {"name": "liqod"}, "stringData": {"liqod.toml": text}}
         member.create("/api/v1/namespaces/liqo/secrets", config)
-        named = ("--cluster-id", member.plane.name, "--in-cluster", "--image", ownimages.NAME)
-        member.liqod("install", *named)
+        member.install("--in-cluster", "--image", ownimages.NAME)
 
     @property
     def liqoctl_program(self) -> Path:
