@@ -17,6 +17,8 @@ PINGING = "/tmp/pinging"
 """Where the process that pings writes its number."""
 AFTER = 2
 """Seconds for which it goes on after what it is to outlive."""
+LATEST = 10
+"""Requests, those of the last second of these, whose answers a busy machine may not have read."""
 LONGEST = 300.0
 """Seconds that one may ping."""
 
@@ -56,9 +58,14 @@ class Pinged:
     answered: frozenset[int] = frozenset()
 
     @property
+    def missed(self) -> list[int]:
+        """Those without an answer; the last ones may not have had the time."""
+        return sorted(set(range(self.sent - LATEST)) - self.answered)
+
+    @property
     def lost(self) -> int:
-        """The number of those without an answer; the last one may not have had the time."""
-        return len(set(range(self.sent - 1)) - self.answered)
+        """The number of those without an answer."""
+        return len(self.missed)
 
 
 @contextmanager

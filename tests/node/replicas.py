@@ -9,6 +9,7 @@ NAME = "controller-manager"
 EACH_NODES = "liqod-node"
 """The component that `liqod node` is."""
 COMPONENT = f"{LABEL}={NAME}"
+WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/liqod-webhook"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 READY = "import urllib.request as r; print(r.urlopen('http://127.0.0.1:10271/readyz').read())"
 
@@ -59,6 +60,18 @@ def leads(member: Member, pod: str) -> bool:
     said = within(member, (pod, NAME), READY)
     assert "standing by" in said or "leading" in said
     return "leading" in said
+
+
+def is_reached_at_its_pod(member: Member, peer: str) -> bool:
+    """True if the API server has the webhook and the virtual node at the leading daemon's pod."""
+    leaders = [each for each in replicas(member) if leads(member, each)]
+    if len(leaders) != 1:
+        return False  # it moves
+    [leader] = leaders
+    address = member.pods("liqo")[leader]["status"]["podIP"]
+    shown = member.api.get(f"/api/v1/nodes/{peer}")["status"]["addresses"]
+    webhook = member.api.get(WEBHOOK)["metadata"]["annotations"]["liqod.io/webhook-reachable"]
+    return webhook == "true" and {"type": "InternalIP", "address": address} in shown
 
 
 def holder(member: Member) -> str:

@@ -9,6 +9,7 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.node.replicas import (
     cordoned,
     evict,
     holder,
+    is_reached_at_its_pod,
     leads,
     replicas,
     restarts,
@@ -53,12 +55,12 @@ REMADE = 30.0
 """Seconds; docs/background/failures.md says some two, and a machine that tests share is slower."""
 MOVES = 30.0
 """Seconds; docs/background/failures.md says ten, and a machine that tests share is slower."""
+AMISS = ("Unhealthy", "WARN", "unable", "Alerts")
 ASKING = "asking"
 IMAGE = "registry.example/liqod:TAG"
 """As pages name liqod's."""
 WAITING = "waiting"
 SAYING = "saying"
-WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/liqod-webhook"
 COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
 KNOCK = """
 import socket
@@ -106,13 +108,21 @@ def clusters(own_images: ownimages.Images) -> Iterator[Podded]:
 
 def test_liqoctl_finds_nothing_amiss(clusters: Podded) -> None:
     for name, peer in PAIRS:
-        said = clusters.liqoctl(name, "info", "--verbose")
-        said += clusters.liqoctl(name, "info", "peer", peer, "--verbose")
+        said = ""
+
+        def well(name: str = name, peer: str = peer) -> bool:
+            nonlocal said
+            said = clusters.liqoctl(name, "info", "--verbose")
+            said += clusters.liqoctl(name, "info", "peer", peer, "--verbose")
+            return not any(word in said for word in AMISS)
+
+        # Not all of it is waited for by `liqoctl peer`.
+        with suppress(TestbedError):
+            wait_until(f"{name} is well", well, 30)
+        assert not any(word in said for word in AMISS), said
         assert "Liqo is healthy" in said
         assert said.count("Networking status:     Healthy") == 1
         assert "Remapped to" in said
-        for word in ("Unhealthy", "WARN", "unable", "Alerts"):
-            assert word not in said, said
 
 
 def test_liqoctl_finds_the_networks_connected(clusters: Podded) -> None:
@@ -418,18 +428,6 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     lost = pinged.lost / 10
     print(f"drained: it leads after {led:.1f} s, answers after {passed:.1f} s; {lost} s lost")
     assert passed < MOVES
-
-
-def is_reached_at_its_pod(member: Member, peer: str) -> bool:
-    """True if the API server has the webhook and the virtual node at the leading daemon's pod."""
-    leaders = [each for each in replicas(member) if leads(member, each)]
-    if len(leaders) != 1:
-        return False  # it moves
-    [leader] = leaders
-    address = member.pods("liqo")[leader]["status"]["podIP"]
-    shown = member.api.get(f"/api/v1/nodes/{peer}")["status"]["addresses"]
-    webhook = member.api.get(WEBHOOK)["metadata"]["annotations"]["liqod.io/webhook-reachable"]
-    return webhook == "true" and {"type": "InternalIP", "address": address} in shown
 
 
 def test_the_api_server_reaches_a_daemon_at_its_pod_and_the_one_that_replaces_it(
