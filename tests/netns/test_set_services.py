@@ -35,6 +35,7 @@ from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import IMPORTS, backends, export, imported, share
 from tests.simulated.clusterset.test_shared_on import agree, key
 from tests.simulated.members import Member
+from tests.testbed.api import BUSY
 from tests.testbed.netns import nft
 from tests.testbed.processes import Child
 
@@ -56,8 +57,8 @@ STATED = 2.0
 """Seconds after which the endpoints of a silent peer are not ready."""
 SLOW = 6.0
 """The times that a busy machine may be later, which is still before connections are cut."""
-MISSED = 0.005
-"""The share of connections that may miss kube-proxy's rules here, which then refuse them."""
+MISSED = 0.01
+"""The share of connections that may be late, or miss kube-proxy's rules, which then refuse them."""
 SERVER = """
 import socket, sys, threading
 def answer(made):
@@ -198,9 +199,8 @@ async def counted(
 async def many(place: str, address: str, until: float = float("inf")) -> dict[str, int]:
     """Counts many connections, of which next to none is refused, or not answered."""
     found = await counted(place, address, MANY, until)
-    made, refused = sum(found.values()), found.pop("refused", 0)
-    assert refused <= MISSED * made + 1, refused
-    assert "" not in found
+    made, missed = sum(found.values()), found.pop("refused", 0) + found.pop("", 0)
+    assert missed <= MISSED * made + 1
     return found
 
 
@@ -214,7 +214,7 @@ async def leads(place: str, address: str, wanted: set[str]) -> None:
         return found.keys() == wanted
 
     with suppress(trio.TooSlowError):
-        await eventually(look)
+        await eventually(look, seconds=BUSY * 60)
     assert found.keys() == wanted
 
 
