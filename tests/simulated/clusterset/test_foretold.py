@@ -7,6 +7,7 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.errors import Unreachable
 from liqod.kube.client import Client
 from liqod.resources.exchanges import SERVICE_EXCHANGES
+from simulator.faults import Fault
 from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
     both,
@@ -87,6 +88,23 @@ async def test_a_replica_is_written_beside_its_source_and_each_once(monkeypatch)
         assert gate.writes == {"rome": 1, "milan": 1}
         await trio.sleep(600)
         assert gate.writes == {"rome": 1, "milan": 1}
+
+
+async def test_a_replica_whose_watch_is_late_is_not_written_twice(monkeypatch):
+    gate = Gate(monkeypatch)
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        gate.writes.update(rome=0, milan=0)
+        late = Fault(verb="watch", path="/liqo-tenant-rome/serviceexchanges", delay=3)
+        with milan.cluster.faults.during(late):
+            milan.cluster.faults.cut_watches()
+            await trio.sleep(1)
+            await move(rome, 2)
+            await trio.sleep(10)
+        assert late.hits
+        assert "10.71.0.2" in await told(milan)
+        assert gate.writes == {"rome": 1, "milan": 1}
+        await agree(rome, milan)
 
 
 async def test_a_replica_ends_as_its_source_that_is_not_written(monkeypatch):
