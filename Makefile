@@ -30,8 +30,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test test-release test-network test-kubernetes test-clusterset \
-	test-handshake test-stateful fast soak lint format bench wheels deb image release chart site screenshots clean programs
+.PHONY: help demo test test-release test-network test-kubernetes test-clusterset test-handshake \
+	test-stateful fast soak lint format bench wheels deb image release chart site screenshots clean \
+	programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
