@@ -30,7 +30,7 @@ from liqod.plugins import loader
 from liqod.plugins.host import PluginHost
 from liqod.telemetry.hub import Hub
 from simulator.suites.providers import share
-from tests.netns.lab import make, run
+from tests.netns.lab import bridge, make, plug, run
 
 LONG = 60.0
 """Seconds for which a sighting is waited for: several times what it takes."""
@@ -127,15 +127,10 @@ def bridged(word: str, count: int) -> Iterator[list[str]]:
     switch, made = f"{word}-sw", [f"{word}-{at}" for at in range(count)]
     try:
         make(switch)
-        run(*f"ip -n {switch} link add br0 type bridge mcast_snooping 0".split())
-        run(*f"ip -n {switch} link set br0 up".split())
+        bridge(switch, "mcast_snooping", "0")
         for at, name in enumerate(made, 1):
             make(name)
-            run(*f"ip -n {switch} link add p{at} type veth peer name eth0 netns {name}".split())
-            run(*f"ip -n {switch} link set p{at} master br0 up".split())
-            run(*f"ip -n {name} addr add 10.31.0.{at}/16 dev eth0".split())
-            run(*f"ip -n {name} addr add fd00:31::{at}/64 dev eth0 nodad".split())
-            run(*f"ip -n {name} link set eth0 up".split())
+            plug(switch, f"p{at}", name, "eth0", f"10.31.0.{at}/16", f"fd00:31::{at}/64")
         yield made
     finally:
         for name in (*made, switch):

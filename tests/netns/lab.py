@@ -61,6 +61,34 @@ def make(name: str) -> None:
     run("ip", "-n", name, "link", "set", "lo", "up")
 
 
+def bridge(namespace: str, *options: str) -> None:
+    """Gives a namespace a bridge, by which others are on one network."""
+    run(*f"ip -n {namespace} link add br0 up type bridge".split(), *options)
+
+
+def plug(switch: str, port: str, node: str, link: str, *addresses: str, via: str = "") -> None:
+    """Leads an interface of a node's to a port of a bridge."""
+    wire(switch, port, node, link)
+    run("ip", "-n", switch, "link", "set", port, "master", "br0", "up")
+    set_up(node, link, *addresses, via=via)
+
+
+def wire(one: str, link: str, other: str, far: str) -> None:
+    """Makes a pair of interfaces, one in each of two namespaces."""
+    run(*f"ip -n {one} link add {link} type veth peer name {far} netns {other}".split())
+
+
+def set_up(node: str, link: str, *addresses: str, via: str = "") -> None:
+    """Sets an interface up with its addresses, and a default route where `via` names the router."""
+    for each in addresses:
+        # An address of IPv6 would be tried first, which takes a second.
+        at_once = ("nodad",) if ":" in each else ()
+        run("ip", "-n", node, "addr", "add", each, "dev", link, *at_once)
+    run("ip", "-n", node, "link", "set", link, "up")
+    if via:
+        run("ip", "-n", node, "route", "add", "default", "via", via)
+
+
 class Cluster:
     """One cluster of the lab: a node, which is its gateway, and pods.
 
@@ -84,14 +112,10 @@ class Cluster:
         """Makes the node and its network."""
         for name in (self.node, self.host, self.names.namespace):
             self._lab.make(name)
-        run(*f"ip -n {self.node} link add lan0 type veth peer name eth0 netns {self.host}".split())
-        here = (f"{LAN_NODE}/24", f"{LAN_NODE6}/64")
-        there = (f"{LAN_HOST}/24", f"{LAN_OTHER}/24", f"{LAN_OTHER6}/64", f"{LAN_HOST6}/64")
-        for name, link, addresses in ((self.node, "lan0", here), (self.host, "eth0", there)):
-            for address in addresses:
-                known = ("nodad",) if ":" in address else ()
-                run("ip", "-n", name, "addr", "add", address, "dev", link, *known)
-            run("ip", "-n", name, "link", "set", link, "up")
+        wire(self.node, "lan0", self.host, "eth0")
+        set_up(self.node, "lan0", f"{LAN_NODE}/24", f"{LAN_NODE6}/64")
+        others = (f"{LAN_HOST}/24", f"{LAN_OTHER}/24", f"{LAN_OTHER6}/64", f"{LAN_HOST6}/64")
+        set_up(self.host, "eth0", *others)
         # A real node has a way to everywhere: what is not for us must not be taken for an alias.
         run("ip", "-n", self.node, "route", "add", "default", "via", LAN_HOST)
 
@@ -180,10 +204,7 @@ class Lab:
     def join_made(self) -> None:
         """Joins both, once they are made."""
         one, other = self.rome.names, self.milan.names
-        run(
-            *f"ip -n {one.namespace} link add {one.tunnel} type veth".split(),
-            *f"peer name {other.tunnel} netns {other.namespace}".split(),
-        )
+        wire(one.namespace, one.tunnel, other.namespace, other.tunnel)
         self.rome.changes()
         self.milan.changes()
 

@@ -7,7 +7,6 @@ nothing let in but answers from just there.
 from __future__ import annotations
 
 import contextlib
-import secrets
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -28,8 +27,9 @@ from liqod.procedures import kubeconfigpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.relaying import Relay
-from tests.netns.lab import Cluster, Lab, Pod, run
-from tests.netns.test_joined_clusters import SETTINGS, Site, end_processes, keeps_ranges, machine_of
+from tests.netns.grounds import Ground, ground
+from tests.netns.lab import Cluster, Pod, bridge, plug, run, set_up, wire
+from tests.netns.test_joined_clusters import SETTINGS, Site, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
 from tests.simulated.members import Member, members
 
@@ -87,21 +87,19 @@ class Natted(msgspec.Struct, frozen=True):
 @asynccontextmanager
 async def natted(program: str, folder: Path, settings: str, **more: Any) -> AsyncIterator[Natted]:
     """The three, not joined; ``{r}``, ``{m}`` and ``{h}`` in the settings are their ids."""
-    word = f"t{secrets.token_hex(2)}"
-    ids = {letter: f"{word}{letter}" for letter in "rmh"}
-    for letter, own in ids.items():
-        settings = settings.replace(f"{{{letter}}}", own)
-    lab = Lab(folder, word)
-    sides: dict[str, Side] = {"r": "client", "m": "server", "h": "server"}
-    clusters = {x: Cluster(lab, ids[x], ids["m" if x == "r" else "r"], sides[x]) for x in ids}
-    nats = {letter: f"{word}{letter}-nat" for letter in NATS}
-    try:
-        _lay(lab, word, {x: each.node for x, each in clusters.items()}, nats)
+    async with ground(folder, "rmh") as made:
+        lab, ids = made.lab, dict(zip("rmh", made.ids, strict=True))
+        for letter, own in ids.items():
+            settings = settings.replace(f"{{{letter}}}", own)
+        sides: dict[str, Side] = {"r": "client", "m": "server", "h": "server"}
+        clusters = {x: Cluster(lab, ids[x], ids["m" if x == "r" else "r"], sides[x]) for x in ids}
+        nats = {letter: f"{made.word}{letter}-nat" for letter in NATS}
+        _lay(made, {x: each.node for x, each in clusters.items()}, nats)
         pods = {x: clusters[x].pod("pod", last) for last, x in enumerate(ids, 5)}
         where = {"r": f"{AT_HOME['r']}.2", "m": f"{AT_HOME['m']}.2", "h": HUB}
         machines = {
-            ids[x]: machine_of(ids[x], clusters[x].node, where[x], program, folder / f"wg-{x}")
-            for x in ids
+            own: machine_of(own, clusters[x].node, where[x], program, made.short / own)
+            for x, own in ids.items()
         }
         async with (
             members(
@@ -115,12 +113,6 @@ async def natted(program: str, folder: Path, settings: str, **more: Any) -> Asyn
                 await eventually(partial(keeps_ranges, member))
             yield Natted(**_sites(found, clusters, pods), nats=nats)
             nursery.cancel_scope.cancel()
-    finally:
-        await end_processes(folder)
-        lab.close()
-        for own in ids.values():
-            for peer in ids.values():
-                run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
 
 
 def _sites(
@@ -132,26 +124,18 @@ def _sites(
     }
 
 
-def _lay(lab: Lab, word: str, nodes: dict[str, str], nats: dict[str, str]) -> None:
+def _lay(made: Ground, nodes: dict[str, str], nats: dict[str, str]) -> None:
     """The internet, the NATs, and the nodes behind them."""
-    inet = f"{word}-inet"
+    inet = f"{made.word}-inet"
     for name in (inet, *nodes.values(), *nats.values()):
-        lab.make(name)
-    run("ip", "-n", inet, "link", "add", "br0", "type", "bridge")
-    run("ip", "-n", inet, "link", "set", "br0", "up")
-    for port, (name, address) in enumerate(
-        ((nodes["h"], HUB), *((nats[x], NATS[x]) for x in NATS))
-    ):
-        run(*f"ip -n {inet} link add p{port} type veth peer name wan netns {name}".split())
-        run("ip", "-n", inet, "link", "set", f"p{port}", "master", "br0", "up")
-        run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "wan")
-        run("ip", "-n", name, "link", "set", "wan", "up")
-    for letter, nat in nats.items():
-        run(*f"ip -n {nat} link add lan type veth peer name wan netns {nodes[letter]}".split())
-        for place, last, link in ((nat, 1, "lan"), (nodes[letter], 2, "wan")):
-            run("ip", "-n", place, "addr", "add", f"{AT_HOME[letter]}.{last}/24", "dev", link)
-            run("ip", "-n", place, "link", "set", link, "up")
-        run(*f"ip -n {nodes[letter]} route add default via {AT_HOME[letter]}.1".split())
+        made.lab.make(name)
+    bridge(inet)
+    plug(inet, "p0", nodes["h"], "wan", f"{HUB}/24")
+    for port, (letter, nat) in enumerate(nats.items(), 1):
+        plug(inet, f"p{port}", nat, "wan", f"{NATS[letter]}/24")
+        wire(nat, "lan", nodes[letter], "wan")
+        set_up(nat, "lan", f"{AT_HOME[letter]}.1/24")
+        set_up(nodes[letter], "wan", f"{AT_HOME[letter]}.2/24", via=f"{AT_HOME[letter]}.1")
         run("sysctl", "-qw", "net.ipv4.ip_forward=1", namespace=nat)
         run("nft", "-f", "-", stdin=NAT, namespace=nat)
 

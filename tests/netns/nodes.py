@@ -42,7 +42,7 @@ from liqod.resources.networking import GATEWAY_SERVERS
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.netns import lab as labs
-from tests.netns.lab import Lab, run
+from tests.netns.lab import Lab, bridge, plug, run
 from tests.simulated.addressed import node as node_object
 from tests.simulated.prepared import installed
 from tests.testbed import former
@@ -67,8 +67,7 @@ class Nodes:
         self.lan = f"{lab.rome.node}-lan"
         self.places = [lab.rome.node, f"{lab.rome.node}-2", f"{lab.rome.node}-3"]
         lab.make(self.lan)
-        run("ip", "-n", self.lan, "link", "add", "br0", "type", "bridge")
-        run("ip", "-n", self.lan, "link", "set", "br0", "up")
+        bridge(self.lan)
         for number in range(3):
             if number:
                 lab.make(self.places[number])
@@ -76,20 +75,10 @@ class Nodes:
 
     def plug_in(self, number: int) -> None:
         """Joins a node to the network, as its machine and its CNI do."""
-        place, port = self.places[number], f"port{number}"
-        ends = f"link add net0 type veth peer {port} netns {self.lan}"
-        run("ip", "-n", place, *ends.split())
-        run("ip", "-n", self.lan, "link", "set", port, "master", "br0", "up")
-        run("ip", "-n", place, "addr", "add", f"{address(number)}/24", "dev", "net0")
-        run("ip", "-n", place, "link", "set", "net0", "up")
-        run("nsenter", f"--net=/run/netns/{place}", "sysctl", "-qw", "net.ipv4.ip_forward=1")
-        run(
-            "nsenter",
-            f"--net=/run/netns/{place}",
-            "sysctl",
-            "-qw",
-            "net.ipv6.conf.all.forwarding=1",
-        )
+        place = self.places[number]
+        plug(self.lan, f"port{number}", place, "net0", f"{address(number)}/24")
+        for each in ("ipv4.ip_forward", "ipv6.conf.all.forwarding"):
+            run("sysctl", "-qw", f"net.{each}=1", namespace=place)
         for other in range(3):
             if other != number:
                 way = f"route add 10.244.{other}.0/24 via {address(other)}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-import secrets
 import socket
 import time
 from collections.abc import AsyncIterator
@@ -30,7 +29,6 @@ from liqod.kube.leases import Lease
 from liqod.model import ids
 from liqod.network import ipam
 from liqod.network.dataplane import overlayplan
-from liqod.network.dataplane.names import PeerNames
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.failover.election import DURATION, GRACE
 from liqod.network.failover.fence import Fence
@@ -47,14 +45,9 @@ from liqod.resources import CONFIGURATIONS, Configuration
 from liqod.runtime.observable import Observable
 from liqod.runtime.outliving import outliving
 from tests.netns.flows import LATE, flowing
-from tests.netns.lab import Cluster, Lab, Pod, packets, run
-from tests.netns.test_joined_clusters import (
-    SETTINGS,
-    end_processes,
-    end_rooms,
-    keeps_ranges,
-    machine_of,
-)
+from tests.netns.grounds import ground
+from tests.netns.lab import Cluster, Pod, bridge, packets, plug, run
+from tests.netns.test_joined_clusters import SETTINGS, end_rooms, keeps_ranges, machine_of
 from tests.simulated.borrower import eventually
 from tests.simulated.localmachine import LocalMachine
 from tests.simulated.members import Member, members
@@ -276,45 +269,33 @@ async def site(
         network: settings of `[network]`, in which ``{r}`` and ``{t}`` are ids.
         beside: with turin as another peer of milan's, whose pod is like rome's.
     """
-    word = f"f{secrets.token_hex(2)}"
-    lab = Lab(folder, word)
-    names = (f"{word}r", f"{word}m", *((f"{word}t",) if beside else ()))
-    text = f"{SETTINGS}[network]\n{network.format(r=names[0], t=names[-1])}"
-    spaces = [f"{word}-lan", lab.rome.node, *(f"{word}-m{i}" for i in (1, 2, 3))]
-    turin = Cluster(lab, f"{word}-turin", names[1], "client")
-    spaces += [turin.node] if beside else []
-    try:
+    async with ground(folder, "rmt" if beside else "rm", "m2") as laid:
+        word, lab, names, short = laid.word, laid.lab, laid.ids, laid.short
+        text = f"{SETTINGS}[network]\n{network.format(r=names[0], t=names[-1])}"
+        spaces = [f"{word}-lan", lab.rome.node, *(f"{word}-m{i}" for i in (1, 2, 3))]
+        turin = Cluster(lab, f"{word}-turin", names[1], "client")
+        spaces += [turin.node] if beside else []
         for each in spaces:
             lab.make(each)
-        run("ip", "-n", spaces[0], "link", "add", "br0", "type", "bridge")
-        run("ip", "-n", spaces[0], "link", "set", "br0", "up")
+        bridge(spaces[0])
         for number, each in enumerate(spaces[1:]):
-            pair = f"ip -n {spaces[0]} link add p{number} type veth peer name wan netns {each}"
-            run(*pair.split())
-            run("ip", "-n", spaces[0], "link", "set", f"p{number}", "master", "br0", "up")
-            run("ip", "-n", each, "addr", "add", f"198.51.100.{10 + number}/24", "dev", "wan")
-            run("ip", "-n", each, "link", "set", "wan", "up")
-            run("ip", "-n", each, "route", "add", "default", "via", "198.51.100.99")
+            own = f"198.51.100.{10 + number}/24"
+            plug(spaces[0], f"p{number}", each, "wan", own, via="198.51.100.99")
         rome_pod = lab.rome.pod("pod", 5)
         milan_pod = lab.milan.pod("pod", 6, node=spaces[4], network=3)
-        machines = {
-            names[0]: machine_of(names[0], spaces[1], "198.51.100.10", program, folder / "r")
-        }
         turin_pod = turin.pod("pod", 7) if beside else rome_pod
-        if beside:
-            own = names[2], turin.node, "198.51.100.14"
-            machines[names[2]] = machine_of(*own, program, folder / "t")
-        roles = [Role(GatewayState(active=None), others=True) for _ in (1, 2)]
+
+        def machine(own: str, node: str, last: int) -> GatewayHost:
+            return machine_of(own, node, f"198.51.100.{last}", program, short / own)
+
         both = [
-            standing_by(
-                machine_of(
-                    names[1] + "2" * (index - 1), spaces[1 + index],
-                    f"198.51.100.{10 + index}", program, folder / str(index),
-                )
-            )
+            standing_by(machine(names[1] + "2" * (index - 1), spaces[1 + index], 10 + index))
             for index in (1, 2)
-        ]  # fmt: skip
-        machines[names[1]] = both[0]
+        ]
+        machines = {names[0]: machine(names[0], spaces[1], 10), names[1]: both[0]}
+        if beside:
+            machines[names[2]] = machine(names[2], turin.node, 14)
+        roles = [Role(GatewayState(active=None), others=True) for _ in (1, 2)]
         async with (
             members(
                 *names, machines=machines, roles={names[1]: roles[0]}, settings=text
@@ -327,16 +308,9 @@ async def site(
             for member in clusters:
                 nursery.start_soon(ipam.run, member.context)
                 await eventually(partial(keeps_ranges, member))
-            for index in (1, 2):
+            for index, (host, role) in enumerate(zip(both, roles, strict=True), 1):
                 made.nodes.append(
-                    Node(
-                        f"{word}-m{index}",
-                        index,
-                        made,
-                        both[index - 1],
-                        roles[index - 1],
-                        Way(milan.admin),
-                    )
+                    Node(f"{word}-m{index}", index, made, host, role, Way(milan.admin))
                 )
             for number in (1, 2, 3):
                 await milan.admin.create(NODES, node_object(f"{word}-m{number}", number))
@@ -357,12 +331,6 @@ async def site(
                     node.scope.cancel()
                 await end_rooms(clusters)
                 nursery.cancel_scope.cancel()
-    finally:
-        await end_processes(folder)
-        lab.close()
-        for own in (*names, f"{names[1]}2"):
-            for peer in names:
-                run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
 
 
 async def alias_of(member: Member, peer: str) -> str:

@@ -20,7 +20,7 @@ from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import PROXY_PORT, PeerNames
 from liqod.resources import CONFIGURATIONS, IPS, NETWORKS
 from liqod.runtime.account import NODE_SHARES, PROXY, SHARED, SHARES
-from tests.netns.lab import run
+from tests.netns.lab import set_up, wire
 from tests.simulated.borrower import eventually
 from tests.simulated.daemon.crowding import FILES, Figures, figures_in
 from tests.simulated.processes import Site, sites
@@ -40,10 +40,9 @@ def places(networks: Networks) -> dict[str, str]:
     """A network namespace for each cluster's machine, with a cable between them."""
     found = {name: networks.make(name) for name in ADDRESSES}
     one, other = found.values()
-    run(*f"ip -n {one} link add net0 type veth peer name net0 netns {other}".split())
+    wire(one, "net0", other, "net0")
     for name, place in found.items():
-        run("ip", "-n", place, "addr", "add", f"{ADDRESSES[name]}/24", "dev", "net0")
-        run("ip", "-n", place, "link", "set", "net0", "up")
+        set_up(place, "net0", f"{ADDRESSES[name]}/24")
         networks.adopt(PeerNames(name, next(each for each in ADDRESSES if each != name)).namespace)
     return found
 

@@ -6,8 +6,6 @@ The API servers are embedded; all else is as in a daemon.
 from __future__ import annotations
 
 import itertools
-import secrets
-import shutil
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -32,7 +30,6 @@ from liqod.network.probing.conncheck import Prober
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.loader import Plugins
-from liqod.plugins.network import processes, uapi
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.websocket import WEBSOCKET
@@ -42,7 +39,8 @@ from liqod.procedures.timings import PeeringTimings
 from liqod.resources import CONFIGURATIONS, NETWORKS, Configuration, Network
 from liqod.resources.networking import GATEWAY_SERVERS, GatewayServer
 from tests.netns.flows import flowing
-from tests.netns.lab import Lab, Pod, ping, run
+from tests.netns.grounds import ground
+from tests.netns.lab import Pod, ping, run, set_up, wire
 from tests.netns.nodeprogram import NodeProgram
 from tests.simulated.addressed import pod_alias
 from tests.simulated.borrower import eventually
@@ -169,15 +167,6 @@ async def end_rooms(both: Iterable[Member]) -> None:
         await trio.testing.wait_all_tasks_blocked(0.1)
 
 
-async def end_processes(folder: Path) -> None:
-    """End the tunnels' processes of machines whose folders are in that one."""
-    with trio.CancelScope(shield=True):
-        for control in await trio.Path(folder).glob("*/tunnels*.socket"):
-            process = await uapi.process(Path(control))
-            if process is not None:
-                await processes.end(process, named=str(control))
-
-
 @asynccontextmanager
 async def two(
     program: str,
@@ -197,63 +186,45 @@ async def two(
             of the sites.
     """
     of_machine = partial(machine_of, timings=timings, prober=prober)
-    word = f"t{secrets.token_hex(2)}"
-    # The names of sockets in it have an end, which pytest's own folders use up.
-    short = Path("/run") / f"liqod-{word}"
-    short.mkdir(mode=0o700)
-    lab = Lab(folder, word)
-    names = (f"{word}r", f"{word}m")
     text = SETTINGS.replace("10.244.0.0/16", pod_cidr) + settings
-    more = ("/64", "nodad") if ":" in address else ("/24",)
-    clusters = (lab.rome, lab.milan)
-    try:
-        for cluster in clusters:
-            lab.make(cluster.node)
-        one, other = (cluster.node for cluster in clusters)
-        run(*f"ip -n {one} link add wan type veth peer name wan netns {other}".split())
-        for number, node in enumerate((one, other), 1):
-            own = f"{address % number}{more[0]}"
-            run("ip", "-n", node, "addr", "add", own, "dev", "wan", *more[1:])
-            run("ip", "-n", node, "link", "set", "wan", "up")
-            way = address % (3 - number)
-            run("ip", "-n", node, "route", "add", "default", "via", way)
+    length = "/64" if ":" in address else "/24"
+    async with ground(folder, "rm") as made:
+        clusters, names = (made.lab.rome, made.lab.milan), made.ids
+        one, other = nodes = tuple(cluster.node for cluster in clusters)
+        for node in nodes:
+            made.lab.make(node)
+        wire(one, "wan", other, "wan")
+        for number, node in enumerate(nodes, 1):
+            set_up(node, "wan", f"{address % number}{length}", via=address % (3 - number))
         pods = [cluster.pod("pod", last) for last, cluster in enumerate(clusters, 5)]
         machines = {
-            own: of_machine(own, node, address % number, program, short / own)
-            for number, (own, node) in enumerate(zip(names, (one, other), strict=True), 1)
+            own: of_machine(own, node, address % number, program, made.short / own)
+            for number, (own, node) in enumerate(zip(names, nodes, strict=True), 1)
         }
         dials: dict[str, Dial] = {}
-        if programs is not None:
-            for number, (site, node) in enumerate(
-                zip(("rome", "milan"), (one, other), strict=True), 1
-            ):
-                made = NodeProgram(node, address % number, program, short / f"{site}-node")
-                programs[site], dials[names[number - 1]] = made, made.dial
-                made.start()
-        known = {"machines": machines, "dials": dials, "settings": text, "plugins": PLUGINS}
-        async with (
-            members(*names, **known) as both,
-            trio.open_nursery() as nursery,
-        ):
-            for own in names:
-                member = next(each for each in both if each.id == own)
-                nursery.start_soon(ipam.run, member.context)
-                await eventually(partial(keeps_ranges, member))
-            rome = Site(both[0], one, pods[0], names[1])
-            milan = Site(both[1], other, pods[1], names[0])
-            try:
-                yield rome, milan
-            finally:
-                await end_rooms(both)
-                nursery.cancel_scope.cancel()
-    finally:
-        for each in (programs or {}).values():
-            await each.close()
-        await end_processes(short)
-        lab.close()
-        shutil.rmtree(short)
-        for own, peer in (names, names[::-1]):
-            run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
+        begun = programs if programs is not None else {}
+        try:
+            for number, site in enumerate(("rome", "milan") if programs is not None else (), 1):
+                at = (nodes[number - 1], address % number)
+                begun[site] = NodeProgram(*at, program, made.short / f"{site}-node")
+                dials[names[number - 1]] = begun[site].dial
+                begun[site].start()
+            known = {"machines": machines, "dials": dials, "settings": text, "plugins": PLUGINS}
+            async with members(*names, **known) as both, trio.open_nursery() as nursery:
+                for own in names:
+                    member = next(each for each in both if each.id == own)
+                    nursery.start_soon(ipam.run, member.context)
+                    await eventually(partial(keeps_ranges, member))
+                rome = Site(both[0], one, pods[0], names[1])
+                milan = Site(both[1], other, pods[1], names[0])
+                try:
+                    yield rome, milan
+                finally:
+                    await end_rooms(both)
+                    nursery.cancel_scope.cancel()
+        finally:
+            for each in begun.values():
+                await each.close()
 
 
 async def test_pods_of_two_clusters_reach_each_other_until_they_part(

@@ -17,7 +17,7 @@ import pytest
 import trio
 
 from tests.netns.flows import flowing
-from tests.netns.lab import make, run
+from tests.netns.lab import make, run, set_up, wire
 from tests.netns.test_joined_clusters import Site, two
 from tests.simulated.network.test_networking import join
 
@@ -43,16 +43,13 @@ class Router:
         """Takes the place of the cable between the two."""
         make(self.name)
         run("ip", "-n", rome.node, "link", "delete", "wan")
-        for node, link, address in ((rome.node, "lan", INSIDE), (milan.node, "wan", MILAN)):
-            pair = f"ip -n {self.name} link add {link} type veth peer name wan netns {node}"
-            run(*pair.split())
-            run("ip", "-n", self.name, "link", "set", link, "up")
-            run("ip", "-n", node, "addr", "add", f"{address}/24", "dev", "wan")
-            run("ip", "-n", node, "link", "set", "wan", "up")
-        run("ip", "-n", self.name, "addr", "add", "192.168.7.1/24", "dev", "lan")
-        run("ip", "-n", self.name, "addr", "add", f"{PUBLIC}/24", "dev", "wan")
-        run("ip", "-n", rome.node, "route", "add", "default", "via", "192.168.7.1")
-        run("ip", "-n", milan.node, "route", "add", "default", "via", PUBLIC)
+        for node, own, link, router in (
+            (rome.node, INSIDE, "lan", "192.168.7.1"),
+            (milan.node, MILAN, "wan", PUBLIC),
+        ):
+            wire(self.name, link, node, "wan")
+            set_up(self.name, link, f"{router}/24")
+            set_up(node, "wan", f"{own}/24", via=router)
         for key, value in (
             ("ipv4.ip_forward", 1),
             ("netfilter.nf_conntrack_udp_timeout", FORGETS),

@@ -16,7 +16,7 @@ from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, SERVICES
 from liqod.kube.selection import Selection
 from liqod.plugins import loader
-from tests.netns.lab import ask, echo, run
+from tests.netns.lab import ask, echo, run, wire
 from tests.netns.natted import AT_HOME, Natted, natted
 from tests.netns.test_hub import Hub
 from tests.netns.test_joined_clusters import Site
@@ -93,7 +93,7 @@ async def offloaded(three: Natted) -> Hub:
 def cable(three: Natted) -> None:
     """A way from rome's gateway to milan's that is not through the hub's."""
     one, other = three.rome.node, three.milan.node
-    run(*f"ip -n {one} link add between type veth peer name between netns {other}".split())
+    wire(one, "between", other, "between")
     for number, node in enumerate((one, other), 1):
         run("ip", "-n", node, "addr", "add", f"{BETWEEN}.{number}/24", "dev", "between")
     plug(three, "up")

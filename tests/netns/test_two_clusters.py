@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,14 +13,15 @@ import trio
 from msgspec.structs import replace
 
 from liqod.identity import tunnelkeys
-from liqod.network.dataplane.names import PeerNames, Side
+from liqod.network.dataplane.names import Side
 from liqod.network.framestream import FrameStream
 from liqod.network.hostcapabilities import FOLDER
 from liqod.network.orders import messages
 from liqod.network.orders.greeting import ANSWERS, Admitted, Generation, Greeting
 from liqod.network.orders.tunnels import ReadMachine, Surroundings, TunnelOrder, TunnelReport
 from liqod.plugins.network import uapi
-from tests.netns.lab import run
+from tests.netns.grounds import ground
+from tests.netns.lab import set_up, wire
 from tests.netns.nodeprogram import NodeProgram
 from tests.simulated.borrower import eventually
 from tests.testbed.netns import Networks
@@ -100,44 +100,36 @@ def orders(number: int, server: str, client: str) -> dict[str, TunnelOrder]:
 
 
 @asynccontextmanager
-async def clusters(networks: Networks) -> AsyncIterator[dict[str, Ordered]]:
+async def clusters(networks: Networks, folder: Path) -> AsyncIterator[dict[str, Ordered]]:
     """Both servers on one machine, and their clients on another, by clusters."""
     one, other = networks.make("servers"), networks.make("clients")
-    run(*f"ip -n {one} link add wan type veth peer name wan netns {other}".split())
+    wire(one, "wan", other, "wan")
     for number, node in enumerate((one, other), 1):
-        run("ip", "-n", node, "addr", "add", f"198.51.100.{number}/24", "dev", "wan")
-        run("ip", "-n", node, "link", "set", "wan", "up")
-    word = os.urandom(2).hex()
-    folder = Path(f"/run/liqod-{word}")
-    await trio.Path(folder).mkdir(mode=0o700)
+        set_up(node, "wan", f"198.51.100.{number}/24")
     found: dict[str, Ordered] = {}
-    try:
-        for number, pair in enumerate(PAIRS):
-            server, client = (f"{word}{each}" for each in pair)
-            wanted = orders(number, server, client)
-            for node, name, own in zip((one, other), pair, (server, client), strict=True):
-                program = NodeProgram(node, SERVER, "", folder / name)
-                found[name] = Ordered(own, program, wanted[own])
-        async with trio.open_nursery() as nursery:
+    async with ground(folder, "", *(each for pair in PAIRS for each in pair)) as made:
+        try:
+            for number, pair in enumerate(PAIRS):
+                server, client = (f"{made.word}{each}" for each in pair)
+                wanted = orders(number, server, client)
+                for node, name, own in zip((one, other), pair, (server, client), strict=True):
+                    program = NodeProgram(node, SERVER, "", made.short / name)
+                    found[name] = Ordered(own, program, wanted[own])
+            async with trio.open_nursery() as nursery:
+                for each in found.values():
+                    each.program.start()  # all at once, as at the start of a machine
+                    nursery.start_soon(each.run)
+                yield found
+                nursery.cancel_scope.cancel()
+        finally:
             for each in found.values():
-                each.program.start()  # all at once, as at the start of a machine
-                nursery.start_soon(each.run)
-            yield found
-            nursery.cancel_scope.cancel()
-    finally:
-        for each in found.values():
-            await each.program.close()
-        shutil.rmtree(folder)
-        for pair in PAIRS:
-            for own, peer in (pair, pair[::-1]):
-                named = PeerNames(f"{word}{own}", f"{word}{peer}").namespace
-                run("ip", "netns", "delete", named, check=False)
+                await each.program.close()
 
 
 async def test_the_tunnels_of_both_are_served_at_one_port_and_one_s_program_is_no_other_s(
-    networks: Networks,
+    networks: Networks, tmp_path: Path
 ):
-    async with clusters(networks) as found:
+    async with clusters(networks, tmp_path) as found:
         for each in found.values():
             await each.connects()
         control = Path(FOLDER) / f"tunnels-{found['rome'].program.node}.socket"

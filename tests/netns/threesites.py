@@ -6,8 +6,6 @@ Rome's networks are joined with milan's by WireGuard, and with genoa's in a webs
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import ExitStack, asynccontextmanager
@@ -20,7 +18,8 @@ import trio
 from liqod.network.dataplane.names import ALIASES_TABLE, PeerNames
 from liqod.network.hostcapabilities import FOLDER
 from liqod.plugins.network import processes, uapi
-from tests.netns.lab import Cluster, Lab, Pod, run
+from tests.netns.grounds import Ground, ground
+from tests.netns.lab import Cluster, Pod, bridge, plug, run
 from tests.netns.nodeprogram import NodeProgram
 from tests.netns.test_floods import has_ranges
 from tests.simulated.addressed import pod_alias
@@ -122,19 +121,15 @@ class Machine:
         await self.program.close()
 
 
-def _lay(lab: Lab, word: str, nodes: tuple[str, ...]) -> None:
+def _lay(made: Ground, nodes: tuple[str, ...]) -> None:
     """Gives gateways one network, 198.51.100.1 and on."""
-    between = f"{word}-between"
-    lab.make(between)
-    run("ip", "-n", between, "link", "add", "br0", "up", "type", "bridge")
+    between = f"{made.word}-between"
+    made.lab.make(between)
+    bridge(between)
     for number, node in enumerate(nodes, 1):
-        lab.make(node)
-        far = f"port{number}"
-        run(*f"ip -n {node} link add wan type veth peer name {far} netns {between}".split())
-        run("ip", "-n", between, "link", "set", far, "master", "br0", "up")
-        run("ip", "-n", node, "addr", "add", f"198.51.100.{number}/24", "dev", "wan")
-        run("ip", "-n", node, "link", "set", "wan", "up")
-        run("ip", "-n", node, "route", "add", "default", "via", "198.51.100.99")
+        made.lab.make(node)
+        own = f"198.51.100.{number}/24"
+        plug(between, f"port{number}", node, "wan", own, via="198.51.100.99")
 
 
 @asynccontextmanager
@@ -148,25 +143,20 @@ async def three(
         wireguard: the program of WireGuard.
         websocket_server: ``Consumer`` where rome listens for genoa, ``Provider`` where it dials.
     """
-    word = f"t{secrets.token_hex(2)}"
-    # The names of sockets in it have an end, which pytest's own folders use up.
-    short = Path("/run") / f"liqod-{word}"
-    short.mkdir(mode=0o700)
     (folder / "lab").mkdir()
-    lab, machines = Lab(folder / "lab", word), list[Machine]()
-    names = tuple(f"{word}{letter}" for letter in "rmg")
-    clusters = [Cluster(lab, own, names[0], "client") for own in names]
-    nodes = tuple(each.node for each in clusters)
-    with ExitStack() as doors:
-        try:
-            _lay(lab, word, nodes)
-            pods = [each.pod("pod", last) for last, each in enumerate(clusters, 5)]
-            async with sites(folder, *names) as every:
+    async with ground(folder / "lab", "rmg") as made:
+        machines = list[Machine]()
+        clusters = [Cluster(made.lab, own, made.ids[0], "client") for own in made.ids]
+        nodes = tuple(each.node for each in clusters)
+        _lay(made, nodes)
+        pods = [each.pod("pod", last) for last, each in enumerate(clusters, 5)]
+        with ExitStack() as doors:
+            async with sites(folder, *made.ids) as every:
                 for node in nodes:
                     for site in every:
                         doors.enter_context(doorway(node, site.cluster.port))
                 for number, (site, node, pod) in enumerate(zip(every, nodes, pods, strict=True), 1):
-                    address, place = f"198.51.100.{number}", short / f"{number}"
+                    address, place = f"198.51.100.{number}", made.short / f"{number}"
                     program = NodeProgram(node, address, wireguard, place)
                     site.daemon.leave_machine(place / "machine")
                     site.daemon.enter = ("nsenter", f"--net=/run/netns/{node}")
@@ -174,25 +164,19 @@ async def three(
                     site.daemon.settings["webhook"] = {"enabled": False}
                     machines.append(Machine(site, node, program, pod))
                 try:
-                    for made in machines:
-                        await made.start()
+                    for each in machines:
+                        await each.start()
                     rome, milan, genoa = machines
-                    for made in machines:
-                        await eventually(partial(has_ranges, made.site))
+                    for each in machines:
+                        await eventually(partial(has_ranges, each.site))
                     await _peer(rome, milan)
                     where = ("--gw-server-service-location", websocket_server)
                     await _peer(rome, genoa, "--tunnel", "websocket", *where)
                     yield rome, milan, genoa
                 finally:
                     with trio.CancelScope(shield=True):
-                        for made in machines:
-                            await made.close()
-        finally:
-            lab.close()
-            shutil.rmtree(short)
-            for own in names:
-                for peer in names:
-                    run("ip", "netns", "delete", PeerNames(own, peer).namespace, check=False)
+                        for each in machines:
+                            await each.close()
 
 
 async def _peer(one: Machine, other: Machine, *words: str) -> None:
