@@ -42,6 +42,7 @@ from benchmarks import tunnels
 from benchmarks.report import Report
 from benchmarks.stage import run
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges
+from liqod.network.cleaning import end_tunnels
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.kernel import namespaces
 from liqod.network.dataplane.names import PeerNames
@@ -299,7 +300,7 @@ async def applications(chosen: argparse.Namespace, report: Report) -> None:
             nursery.cancel_scope.cancel()
     finally:
         with trio.CancelScope(shield=True):
-            await KernelDatapath(own_id, node).sweep([])
+            await end_tunnels(own_id, (), node)
         networks.destroy()
 
 

@@ -5,7 +5,7 @@ network can be run with others in their place.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, NoReturn, Protocol
+from typing import NoReturn, Protocol
 
 import msgspec
 
@@ -13,7 +13,7 @@ from liqod.errors import LiqodError, PluginParked
 from liqod.network.backends import Backend
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames, Side
-from liqod.network.orders.tunnels import NO_NETWORKS, MachineFacts, Surroundings
+from liqod.network.orders.tunnels import MachineFacts, Surroundings
 from liqod.network.probing.pathprobe import KernelPathProbe
 from liqod.network.timings import ORDINARY, NetworkTimings
 from liqod.plugins.providers import TunnelProvider
@@ -70,13 +70,6 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
 
 Look = Callable[[Surroundings], Awaitable[GatewayHost]]
 """Finds the present capabilities of this machine."""
-NOWHERE: Final = GatewayHost(facts=NO_NETWORKS)
-"""The host of a daemon that is not configured as a gateway."""
-
-
-async def nowhere(around: Surroundings) -> GatewayHost:
-    """As :data:`Look`, of a machine that joins no networks."""
-    return NOWHERE
 
 
 async def take_down(machine: GatewayHost, names: PeerNames) -> None:

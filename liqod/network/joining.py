@@ -28,7 +28,7 @@ from liqod.network.tunnelcontroller import TunnelController
 from liqod.peers.peer import Peer
 from liqod.resources.networking import GatewayServer, PublicKey
 from liqod.runtime.observable import Observable
-from liqod.runtime.supervise import Failure, Supervision, leaves
+from liqod.runtime.supervise import Failure, Supervision, fault
 from liqod.telemetry.events import TunnelChanged
 
 log = logging.getLogger(__name__)
@@ -57,8 +57,7 @@ async def join(
         # What the kernel carries it carries without this task: nobody looks, that is all.
         peer.network.set_connected(None, failure.reason)
         peer.network.looked.set()
-        faults = [each for each in leaves(error) if not isinstance(each, OSError)]
-        log.warning("the network of %s failed", peer.id, exc_info=faults[0] if faults else None)
+        log.warning("the network of %s failed", peer.id, exc_info=fault(error, OSError))
 
     async def run() -> None:
         await _run(peer, machine, api, leads)

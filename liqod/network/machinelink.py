@@ -14,7 +14,7 @@ from liqod.network.orders.messages import Order, OrderRefused, Reply, Report, Un
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
-from liqod.runtime.supervise import explain, leaves
+from liqod.runtime.supervise import explain, fault
 
 RETRIES: Final = Backoff(first=0.25, last=2.0)
 """Seconds until the next connection: a `liqod node` that begins anew is found soon."""
@@ -76,8 +76,7 @@ class MachineLink:
     def _report(self, error: BaseException) -> None:
         self.problem = reason = explain(error)
         if self._seldom.allows(reason):
-            faults = [each for each in leaves(error) if not isinstance(each, EXPECTED)]
-            known = faults[0] if faults else None
+            known = fault(error, *EXPECTED)
             log.warning("the connection to the machine's side: %s", reason, exc_info=known)
 
     async def _be_connected(self) -> None:

@@ -46,6 +46,11 @@ def leaves(error: BaseException) -> list[BaseException]:
     return [error]
 
 
+def fault(error: BaseException, *expected: type[BaseException]) -> BaseException | None:
+    """The first error inside a group that is of no expected kind: its traceback is logged."""
+    return next((each for each in leaves(error) if not isinstance(each, expected)), None)
+
+
 def explain(error: BaseException) -> str:
     """One sentence for an error or a group of them: the first of each distinct text."""
     texts = (str(leaf) or type(leaf).__name__ for leaf in leaves(error))
@@ -63,9 +68,9 @@ async def walled(what: str, run: Callable[[], Awaitable[object]]) -> NoReturn:
     def report(failure: Failure | None, error: BaseException | None) -> None:
         if failure is None or error is None:
             return
-        faults = [each for each in leaves(error) if not isinstance(each, LiqodError | OSError)]
         told = (what, failure.reason, failure.retry_in)
-        log.warning("%s failed: %s; again in %.0f s", *told, exc_info=faults[0] if faults else None)
+        known = fault(error, LiqodError, OSError)
+        log.warning("%s failed: %s; again in %.0f s", *told, exc_info=known)
 
     await Supervision(run, report).forever()
 

@@ -13,11 +13,11 @@ from pathlib import Path
 import trio
 
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import nowhere
 from liqod.network.machine.machineside import MachineSide
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket
 from liqod.network.orders.greeting import CALLS, SOCKET
 from liqod.sharedport import HANDED
+from tests.simulated.pairedmachine import nowhere
 
 CLUSTER = "rome"
 

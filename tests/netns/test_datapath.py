@@ -254,14 +254,14 @@ async def test_what_is_left_of_forgotten_peers_is_swept(
     gateway.datapath.close()
     [left] = await again.leftovers([known])
     assert (left.hash, left.namespace) == (forgotten.hash, forgotten.namespace)
-    assert await again.sweep([known])
-    assert await again.sweep([known]) == []
+    assert await again.remove(left)
+    assert await again.leftovers([known]) == []
     assert state(gateway.node) != with_stranger
     assert await stranger.apply(planned(names, 3)) == []
     stranger.close()
     await stranger.remove(names)
     assert state(gateway.node) == with_known
-    await again.sweep([])
+    assert await end_tunnels(gateway.own_id, (), gateway.node)
     assert state(gateway.node) == before
 
 
@@ -305,7 +305,7 @@ async def test_whatever_a_killed_daemon_leaves_is_swept(
     networks.adopt(names.namespace)
     for _ in range(5):
         await trio.to_thread.run_sync(killed, gateway.own_id, gateway.node)
-        await gateway.datapath.sweep([])
+        await end_tunnels(gateway.own_id, (), gateway.node)
         assert await gateway.datapath.leftovers([]) == []
         assert not namespaces.exists(names.namespace)
         # The kernel takes a namespace's links away after its name.
@@ -329,5 +329,5 @@ async def test_a_namespace_of_another_owner_is_not_adopted(
         await gateway.datapath.apply(planned(names))
     assert state(gateway.node) == before
     # Nor is it swept: it carries another's mark.
-    assert await gateway.datapath.sweep([]) == []
+    assert await end_tunnels(gateway.own_id, (), gateway.node) == []
     assert namespaces.exists(names.namespace)

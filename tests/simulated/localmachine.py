@@ -7,11 +7,12 @@ import trio
 import trio.testing
 
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import NOWHERE, GatewayHost, Look
+from liqod.network.gatewayhost import GatewayHost, Look
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders import messages
 from liqod.network.orders.tunnels import Surroundings
 from liqod.network.remotemachine import RemoteMachine
+from tests.simulated.pairedmachine import NOWHERE
 
 
 class LocalMachine:

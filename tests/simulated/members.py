@@ -41,7 +41,7 @@ from liqod.kube.credentials.credentials import Credentials, from_kubeconfig
 from liqod.kube.leaderelection import LeaderElection
 from liqod.model import ids
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import NOWHERE, GatewayHost
+from liqod.network.gatewayhost import GatewayHost
 from liqod.network.machineconnection import MachineConnection
 from liqod.network.orders.greeting import Generation
 from liqod.network.remotemachine import RemoteMachine
@@ -64,6 +64,7 @@ from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload
 from tests.simulated.localmachine import LocalMachine
+from tests.simulated.pairedmachine import NOWHERE
 from tests.simulated.prepared import installed, quiet
 
 SETTINGS = "[webhook]\nenabled = false\n"

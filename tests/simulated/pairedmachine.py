@@ -1,13 +1,22 @@
 """A machine's side in the process of a test, to which its daemon connects by a pair of sockets."""
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import trio
 
 from liqod.errors import NetworkError
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import Look, nowhere
+from liqod.network.gatewayhost import GatewayHost, Look
 from liqod.network.machine.machineside import MachineSide
+from liqod.network.orders.tunnels import NO_NETWORKS, Surroundings
+
+NOWHERE: Final = GatewayHost(facts=NO_NETWORKS)
+"""A machine that joins no networks."""
+
+
+async def nowhere(around: Surroundings) -> GatewayHost:
+    """The capabilities of such a machine."""
+    return NOWHERE
 
 
 class PairedMachine:

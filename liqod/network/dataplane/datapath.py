@@ -190,17 +190,6 @@ class KernelDatapath:
             if mark.startswith(prefix) and digits not in kept
         ]
 
-    async def sweep(self, known: Collection[PeerNames]) -> list[str]:
-        """Remove the garbage of this cluster's unknown peers; return the removals.
-
-        Raises:
-            NetworkError: something does not go.
-        """
-        changes = []
-        for names in await self.leftovers(known):
-            changes += await self.remove(names)
-        return changes
-
     async def _attend(self, names: PeerNames) -> "_Attended":
         """The peer's monitor, which observes from its opening on, whether anybody waits or not."""
         attended = self._attended.get(names.hash)

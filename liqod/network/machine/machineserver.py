@@ -17,7 +17,7 @@ from liqod.network.orders import greeting, messages
 from liqod.network.orders.greeting import FENCED, GREETINGS, HEARD_WITHIN, Denied, Generation
 from liqod.network.orders.messages import Order, OrderRefused, Report, Unknown
 from liqod.runtime.log import Seldom
-from liqod.runtime.supervise import explain, leaves
+from liqod.runtime.supervise import explain, fault
 from liqod.runtime.tokenbucket import TokenBucket
 
 RATE: Final = 4096.0
@@ -111,10 +111,7 @@ class MachineServer:
     def _report(self, error: BaseException) -> None:
         reason = explain(error)
         if self._seldom.allows(reason):
-            faults = [each for each in leaves(error) if not isinstance(each, EXPECTED)]
-            log.warning(
-                "the daemon's connection: %s", reason, exc_info=faults[0] if faults else None
-            )
+            log.warning("the daemon's connection: %s", reason, exc_info=fault(error, *EXPECTED))
 
 
 async def _heard(connection: FrameStream) -> bytes:

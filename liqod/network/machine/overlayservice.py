@@ -12,6 +12,7 @@ import trio
 
 from liqod.errors import LiqodError, NetworkError
 from liqod.network.dataplane import overlaychecks, overlayplan
+from liqod.network.dataplane.kernel.kernelmonitor import WATCH
 from liqod.network.orders.overlay import (
     LeadOverlay,
     OverlayOrder,
@@ -31,8 +32,6 @@ from liqod.runtime.supervise import walled
 
 RETRIES: Final = Backoff(first=0.5, last=30.0)
 """Seconds between tries of a change that the kernel refuses."""
-
-WATCH: Final = "the watch of this machine's network"
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from typing import Final, NoReturn
 import trio
 
 from liqod.errors import LiqodError
+from liqod.network.dataplane.kernel.kernelmonitor import WATCH
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, Look, take_down
 from liqod.network.machine import orderchecks
-from liqod.network.machine.overlayservice import WATCH
 from liqod.network.machine.peertunnel import PeerTunnel
 from liqod.network.orders.tunnels import (
     EndTunnel,
@@ -39,7 +39,7 @@ from liqod.network.orders.tunnels import (
     UnknownSwept,
 )
 from liqod.runtime.observable import Notifier, Observable
-from liqod.runtime.supervise import Failure, Supervision, explain, leaves, walled
+from liqod.runtime.supervise import Failure, Supervision, explain, fault, walled
 
 LOOKS: Final = 2
 """Looks at the machine at a time: one that hangs keeps the next one from nothing."""
@@ -279,22 +279,20 @@ class TunnelService:
             return
         # What the kernel carries it carries without this task: nobody looks, that is all.
         self._fail(peer, failure.reason)
-        faults = [each for each in leaves(error) if not isinstance(each, OSError)]
-        log.warning("the network of %s failed", peer, exc_info=faults[0] if faults else None)
+        log.warning("the network of %s failed", peer, exc_info=fault(error, OSError))
 
     def _fail(self, peer: str, reason: str) -> None:
         """Report that a peer's network is not kept as ordered: how it is is not known."""
-        told = (TunnelState("Error", reason), TunnelFigures(device=reason))
-        self._send(TunnelReport(peer=peer, state=told[0], judged=False, figures=told[1]))
+        state, figures = TunnelState("Error", reason), TunnelFigures(device=reason)
+        self._send(TunnelReport(peer=peer, state=state, judged=False, figures=figures))
 
     async def _end(self, peer: str) -> str:
         """Have nothing of a peer's; why something is left, empty where all is gone."""
         try:
             await take_down(self._present(), self._names(peer))
-        except LiqodError as error:
-            return str(error)
         except Exception as error:
-            log.exception("the network of %s is not taken down", peer)
+            if not isinstance(error, LiqodError):
+                log.exception("the network of %s is not taken down", peer)
             return explain(error)
         log.info("the network of %s is taken down", peer)
         return ""
@@ -305,11 +303,9 @@ class TunnelService:
         try:
             async with self._looks:
                 host = await self._look(request.around)
-        except LiqodError as error:
-            self._send(MachineRead(request.number, MachineFacts(problem=str(error), unknown=True)))
-            return
         except Exception as error:
-            log.exception("this machine cannot be looked at")
+            if not isinstance(error, LiqodError):
+                log.exception("this machine cannot be looked at")
             facts = MachineFacts(problem=explain(error), unknown=True)
             self._send(MachineRead(request.number, facts))
             return
@@ -319,12 +315,12 @@ class TunnelService:
         self._send(MachineRead(request.number, host.facts))
 
     async def _find(self, request: FindUnknown) -> None:
+        found, problem = tuple[str, ...](), ""
         try:
             found = tuple(each.hash for each in await self._unknown(request.known))
         except LiqodError as error:
-            self._send(UnknownFound(request.number, problem=str(error)))
-        else:
-            self._send(UnknownFound(request.number, found))
+            problem = str(error)
+        self._send(UnknownFound(request.number, found, problem))
 
     async def _sweep(self, request: SweepUnknown) -> None:
         swept, problem = list[str](), ""

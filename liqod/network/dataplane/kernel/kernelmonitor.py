@@ -9,7 +9,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from typing import Literal, NoReturn, Self
+from typing import Final, Literal, NoReturn, Self
 
 import msgspec
 import trio
@@ -29,6 +29,8 @@ _ALL_LINKS = -1
 _INDEX_OF_CONFIGURATION = 1
 _OF_TABLES = (0, 2, 3, 5, 6, 8, 9, 11, 12, 14, 18, 20)
 BUFFER = 1 << 16
+WATCH: Final = "the watch of this machine's network"
+"""Its name in the log."""
 
 
 class Touched(msgspec.Struct, frozen=True):
