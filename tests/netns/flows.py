@@ -13,7 +13,7 @@ from itertools import pairwise
 import trio
 
 from liqod.network.dataplane.kernel import namespaces
-from tests.netns.lab import Pod
+from tests.netns.lab import Pod, checksum
 from tests.simulated.borrower import eventually
 from tests.testbed.api import BUSY
 
@@ -51,10 +51,7 @@ class Flow:
 
     def _packet(self, number: int) -> bytes:
         body = struct.pack("!BBHHH", 8, 0, 0, self._mark, number & 0xFFFF) + bytes(32)
-        total = sum(struct.unpack(f"!{len(body) // 2}H", body))
-        total = (total >> 16) + (total & 0xFFFF)
-        check = ~(total + (total >> 16)) & 0xFFFF
-        return body[:2] + struct.pack("!H", check) + body[4:]
+        return body[:2] + struct.pack("!H", checksum(body)) + body[4:]
 
     def _number(self, data: bytes) -> int | None:
         """The number of the request that a packet answers; None for another packet."""

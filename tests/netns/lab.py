@@ -347,7 +347,7 @@ def ping(
             kind = 128 if six else 8
             body = token + bytes(size - 4)
             head = struct.pack("!BBHHH", kind, 0, 0, 7, 1)
-            head = struct.pack("!BBHHH", kind, 0, _checksum(head + body), 7, 1)
+            head = struct.pack("!BBHHH", kind, 0, checksum(head + body), 7, 1)
             deadline = time.monotonic() + timeout
             made.sendto(head + body, (address, 0))
             while (left := deadline - time.monotonic()) > 0:
@@ -368,7 +368,8 @@ def ping(
     return enter(namespace, work)
 
 
-def _checksum(data: bytes) -> int:
+def checksum(data: bytes) -> int:
+    """The internet's, of an even number of bytes."""
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     total = (total >> 16) + (total & 0xFFFF)
     total += total >> 16

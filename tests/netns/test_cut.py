@@ -16,7 +16,7 @@ from liqod.network.dataplane.names import CUT_TABLE
 from liqod.network.dataplane.peerplan import plan
 from liqod.network.machine.tunnelcontrol import CUT
 from tests.netns import lab as labs
-from tests.netns.lab import LAN_HOST, MTU, Lab, ask, echo, run
+from tests.netns.lab import LAN_HOST, MTU, Lab, ask, checksum, echo, run
 from tests.netns.test_joined_clusters import two
 from tests.simulated.network.test_networking import join
 
@@ -125,16 +125,6 @@ def test_the_ends_of_the_tunnel_and_other_ways_are_not_concerned(
     assert CUT_TABLE not in run("nft", "list", "tables", namespace=rome.names.namespace)
 
 
-def _sum(words: tuple[int, ...]) -> int:
-    """The checksum of a segment of TCP from the pod."""
-    pseudo = struct.unpack(
-        "!6H", socket.inet_aton("10.244.0.7") + socket.inet_aton("10.71.0.9") + b"\0\x06\0\x14"
-    )
-    total: int = sum(words) + sum(pseudo)
-    total = (total >> 16) + (total & 0xFFFF)
-    return ~(total + (total >> 16)) & 0xFFFF
-
-
 def answers(lab: Lab) -> int:
     """Packets that have come out of the peer's namespace."""
     (link,) = json.loads(
@@ -146,8 +136,9 @@ def answers(lab: Lab) -> int:
 def _syn(port: int, number: int) -> bytes:
     """The first segment of a connection to port 80."""
     head = struct.pack("!HHIIBBHHH", port, 80, number, 0, 80, 2, 64, 0, 0)
-    words = struct.unpack("!10H", head)
-    return head[:16] + struct.pack("!H", _sum(words)) + head[18:]
+    ends = socket.inet_aton("10.244.0.7") + socket.inet_aton("10.71.0.9")
+    summed = checksum(ends + b"\0\x06\0\x14" + head)
+    return head[:16] + struct.pack("!H", summed) + head[18:]
 
 
 def test_a_flood_is_answered_within_bounds(lab: Lab, ours: str) -> None:

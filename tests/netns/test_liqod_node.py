@@ -17,7 +17,7 @@ from liqod.network.dataplane.names import OVERLAY_TABLE
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
 from tests.netns import lab as labs
-from tests.netns.lab import Lab, Pod, ask, echo, ping, run
+from tests.netns.lab import Lab, Pod, ask, checksum, echo, ping, run
 from tests.netns.nodes import MILAN, Nodes, Pinging, Running, address, running
 from tests.testbed.netns import doorway
 
@@ -247,10 +247,7 @@ def ipv4(source: str, to: str, protocol: int, body: bytes) -> bytes:
     """A packet."""
     ends = socket.inet_aton(source) + socket.inet_aton(to)
     head = struct.pack("!BBHHHBBH", 0x45, 0, 20 + len(body), 1, 0, 64, protocol, 0) + ends
-    total = sum(struct.unpack("!10H", head))
-    total = (total >> 16) + (total & 0xFFFF)
-    check = ~(total + (total >> 16)) & 0xFFFF
-    return head[:10] + struct.pack("!H", check) + head[12:] + body
+    return head[:10] + struct.pack("!H", checksum(head)) + head[12:] + body
 
 
 MAC = {1: "0a:20:00:00:00:02", 2: "0a:20:00:00:00:03"}

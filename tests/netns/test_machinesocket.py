@@ -53,10 +53,12 @@ HELLO = frame(messages.encode(Greeting(1, 1, CLUSTER, Generation(started=5))))
 LISTENS = """
 import os, socket
 os.setgroups([]); os.setgid({user}); os.setuid({user})
-made = socket.socket(socket.AF_UNIX); made.bind({path!r}); made.listen()
+made = [socket.socket(socket.AF_UNIX) for _ in {paths}]
+for each, path in zip(made, {paths}):
+    each.bind(path); each.listen()
 print("ready", flush=True)
-made.accept()[0].sendall(b"!")
-made.accept()
+while True:
+    made[0].accept()[0].sendall({says})
 """
 GREETS = """
 import os, socket, struct, sys
@@ -69,12 +71,10 @@ try:
         made.sendall(said)
     except OSError:
         pass
-    print(made.recv(65536)[4:].decode())
+    print(made.recv(65536)[int(sys.argv[4]):].decode())
 except OSError as error:
     print(type(error).__name__)
 """
-
-WANTS = GREETS.replace("[4:]", "")
 
 
 @pytest.fixture
@@ -92,9 +92,12 @@ def machine(networks: Networks, folder: Path) -> Iterator[Machine]:
     made.end()
 
 
-def said_to(machine: Machine, user: int, group: int, data: bytes = HELLO) -> str:
-    """The answer to a process of a user."""
-    words = (str(machine.folder / SOCKET), str(group), str(user))
+def said_to(
+    machine: Machine, user: int, group: int, data: bytes = HELLO, name: str = SOCKET
+) -> str:
+    """The answer to a process of a user at a socket, without what frames it."""
+    head = 4 if name == SOCKET else 0
+    words = map(str, (machine.folder / name, group, user, head))
     done = subprocess.run(
         [sys.executable, "-c", GREETS, *words], input=data, capture_output=True, timeout=30
     )
@@ -133,30 +136,25 @@ def test_folder_and_socket_are_root_s_with_the_daemon_s_group(machine: Machine):
     assert there == [CALLS, "machine.lock", SOCKET]
 
 
-def handed_to(machine: Machine, user: int, group: int) -> str:
-    """The answer to a process of a user that wants the daemon's calls."""
-    words = (str(machine.folder / CALLS), str(group), str(user))
-    done = subprocess.run(
-        [sys.executable, "-c", WANTS, *words], input=b"", capture_output=True, timeout=30
-    )
-    return done.stdout.decode().strip() or done.stderr.decode()
-
-
 def test_calls_are_handed_to_root_and_the_daemon_s_user_and_to_nobody_else(machine: Machine):
-    assert handed_to(machine, DAEMON.user, DAEMON.group) == HANDED.decode()
-    assert handed_to(machine, 0, 0) == HANDED.decode()
-    assert handed_to(machine, STRANGER, STRANGER) == "PermissionError"
+    def handed_to(user: int, group: int) -> str:
+        return said_to(machine, user, group, b"", CALLS)
+
+    assert handed_to(*DAEMON) == HANDED.decode()
+    assert handed_to(0, 0) == HANDED.decode()
+    assert handed_to(STRANGER, STRANGER) == "PermissionError"
     machine.folder.chmod(0o755)
     (machine.folder / CALLS).chmod(0o666)
-    assert "may not order this machine" in handed_to(machine, STRANGER, STRANGER)
+    assert "may not order this machine" in handed_to(STRANGER, STRANGER)
 
 
 @pytest.fixture
-def stranger(folder: Path) -> Iterator[Path]:
-    """The folder of another user's program that listens and agrees."""
-    folder.mkdir(mode=0o755)
-    os.chown(folder, STRANGER, STRANGER)
-    text = LISTENS.format(user=STRANGER, path=str(folder / CALLS))
+def usurped(folder: Path) -> Iterator[Path]:
+    """A folder in which a stranger's process listens in the place of `liqod node`, and agrees."""
+    folder.mkdir()
+    folder.chmod(0o777)
+    paths = [str(folder / name) for name in (CALLS, SOCKET)]
+    text = LISTENS.format(user=STRANGER, paths=paths, says=HANDED)
     with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == b"ready\n"
@@ -164,9 +162,14 @@ def stranger(folder: Path) -> Iterator[Path]:
         program.kill()
 
 
-async def test_a_daemon_takes_no_calls_of_another_user_s_program(stranger: Path):
+async def test_a_daemon_takes_no_calls_of_another_user_s_program(usurped: Path):
     with pytest.raises(NetworkError, match=f"user {STRANGER} listens at"):
-        await machinesocketdial.calls(stranger)
+        await machinesocketdial.calls(usurped)
+
+
+async def test_a_daemon_tells_nothing_to_another_user_s_program(usurped: Path):
+    with pytest.raises(NetworkError, match=f"user {STRANGER} listens at .*, and not root"):
+        await machinesocketdial.dial(usurped)
 
 
 async def started(folder: Path) -> None:
@@ -233,32 +236,6 @@ async def test_a_link_is_not_used_for_a_folder(link: Path, tmp_path: Path):
     with pytest.raises(NetworkError, match=str(link)):
         await started(link)
     assert os.listdir(tmp_path) == []
-
-
-@pytest.fixture
-def usurped(folder: Path) -> Iterator[Path]:
-    """A folder in which a stranger's process listens in the place of the machine's side."""
-    folder.mkdir()
-    folder.chmod(0o777)
-    text = (
-        "import os, socket, sys\n"
-        "os.setgid(int(sys.argv[2])); os.setuid(int(sys.argv[2]))\n"
-        "made = socket.socket(socket.AF_UNIX); made.bind(sys.argv[1]); made.listen(8)\n"
-        "print('ready', flush=True); sys.stdin.read()\n"
-    )
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    words = (sys.executable, "-c", text, str(folder / SOCKET), str(STRANGER))
-    with subprocess.Popen(words, **pipes) as process:  # type: ignore[call-overload]
-        assert process.stdout.readline() == b"ready\n"
-        try:
-            yield folder
-        finally:
-            process.kill()
-
-
-async def test_a_daemon_tells_nothing_to_another_user_s_program(usurped: Path):
-    with pytest.raises(NetworkError, match=f"user {STRANGER} listens at .*, and not root"):
-        await machinesocketdial.dial(usurped)
 
 
 async def test_connections_are_bounded_and_one_more_is_told(machine: Machine):

@@ -324,8 +324,8 @@ ELSEWHERE = {
         "test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed",
     ),
     f"{GATEWAY}: `liqod node` on a host": (
-        "netns/test_machine_apart.py",
-        "test_whichever_of_both_is_away_no_packet_is_lost",
+        "netns/test_parts.py",
+        "test_each_part_fails_and_packets_go_on",
     ),
     f"{GATEWAY}: `liqod tunnel` ends, alone or with the daemon": (
         "netns/test_parts.py",

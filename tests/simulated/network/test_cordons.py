@@ -192,28 +192,6 @@ async def test_a_cordoned_node_gives_the_gateway_up_and_does_not_get_it_back():
         assert await nodes.lease() == ("one", 3)
 
 
-async def test_of_cordoned_nodes_none_gives_way_to_another():
-    async with pair() as nodes:
-        await nodes.begin()
-        await nodes.two.cordon()
-        await nodes.one.cordon()
-        await nodes.stays("one", 1)
-        assert 0.0 not in nodes.one.fence.held[1:]
-        await nodes.two.cordon(on=False)
-        await eventually(nodes.two.is_gateway)
-
-
-async def test_the_only_candidate_stays_where_it_is():
-    async with pair() as nodes:
-        nodes.nursery.start_soon(nodes.one.run)
-        await eventually(nodes.one.is_gateway)
-        await nodes.one.cordon()
-        await nodes.stays("one", 1)
-        assert await nodes.one.is_gateway()
-        nodes.nursery.start_soon(nodes.two.run)
-        await eventually(nodes.two.is_gateway)
-
-
 async def test_a_daemon_that_ends_on_a_cordoned_node_lets_the_gateway_go_first():
     """As when its pod is evicted at once: nobody waits for the Lease to grow old."""
     async with pair() as nodes:

@@ -9,9 +9,8 @@ import pytest
 import trio
 import trio.testing
 
-from liqod.model.network.podpath import PodPath
 from liqod.network.failover.role import Role
-from liqod.network.gatewayhost import GatewayHost, Look
+from liqod.network.gatewayhost import Look
 from liqod.network.hostcapabilities import lacking
 from liqod.network.joining import join
 from liqod.network.orders.candidacy import GatewayState
@@ -20,13 +19,12 @@ from liqod.network.orders.tunnels import (
     MachineFacts,
     ReadMachine,
     ReleaseTunnels,
-    Surroundings,
     TunnelOrder,
     TunnelReport,
 )
 from liqod.resources.networking import CONNECTIONS, GATEWAY_SERVERS, PUBLIC_KEYS
 from liqod.tunnel.probes.messages import ProbeResult
-from tests.simulated.borrower import condition, eventually
+from tests.simulated.borrower import eventually
 from tests.simulated.lender import TENANT
 from tests.simulated.localmachine import LocalMachine
 from tests.simulated.network.noting import Joined, joined, stand
@@ -226,23 +224,6 @@ async def test_a_daemon_that_does_not_know_its_machine_takes_nothing_down(monkey
         assert both.count(EndTunnel) == 0
 
 
-async def test_a_machine_whose_look_fails_keeps_its_tunnels(monkeypatch):
-    async with apart(monkeypatch) as both:
-        await both.connect()
-
-        async def broken(around: Surroundings) -> GatewayHost:
-            raise KeyError("a bug")
-
-        monkeypatch.setattr(both.local, "look", broken)
-        assert (await both.local.remote.look()).unknown
-        await trio.sleep(1.0)
-        await both.site.lender.settled()
-        found = await both.site.lender.admin.get(GATEWAY_SERVERS, "rome", TENANT)
-        assert condition(found, "Accepted")["status"] == "True"
-        assert both.count(EndTunnel) == 0
-        assert both.site.machine.did == []
-
-
 async def test_a_report_from_before_the_daemon_knew_its_role_counts_when_it_does(monkeypatch):
     async with joined(monkeypatch) as site:
         await site.crash()
@@ -274,10 +255,3 @@ async def test_what_was_released_while_the_connection_was_lost_is_released_then(
         assert both.site.machine.did == [], "and everything stands"
         both.start_daemon()
         await both.site.machine.until(*DONE)
-
-
-async def test_the_path_of_pods_is_passed_on(monkeypatch):
-    async with apart(monkeypatch) as both:
-        await both.connect()
-        (report,) = [each for each in both.local.sent if isinstance(each, TunnelReport)][-1:]
-        assert report.state.pods == PodPath(), "nothing measures it on this machine"

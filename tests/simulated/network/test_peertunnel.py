@@ -14,7 +14,6 @@ from liqod.identity import tunnelkeys
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.hostcapabilities import lacking
 from liqod.network.orders.tunnels import EndTunnel
 from liqod.network.remotemachine import RemoteMachine
 from liqod.network.tunnelcontroller import TunnelController
@@ -227,28 +226,6 @@ async def test_a_tunnel_that_goes_another_way_says_so_once(monkeypatch):
         assert told() == [("websocket", "192.0.2.1:443")]
 
 
-async def test_what_others_disturb_is_applied_again(monkeypatch):
-    async with joined(monkeypatch) as site:
-        await stand(site)
-        site.machine.disturbed.set()
-        await site.machine.until("begin", "up", "apply")
-
-
-async def test_in_silence_the_tunnel_is_told_at_once_and_once(monkeypatch):
-    async with joined(monkeypatch) as site:
-        await stand(site)
-        hear = await site.listens()
-        hear(ProbeResult(False))
-        hear(ProbeResult(False))
-        await site.machine.until("begin", "up", "apply")
-        assert site.machine.silent > 1.0
-        hear(ProbeResult(True, latency=0.001))
-        await site.shows("Connected")
-        site.machine.disturbed.set()
-        await site.machine.until("begin", "up", "apply")
-        assert site.machine.silent == 0.0
-
-
 async def test_what_the_machine_refuses_is_said_and_tried_again(monkeypatch):
     async with joined(monkeypatch) as site:
         site.machine.refuses = "no room for a route"
@@ -294,16 +271,6 @@ async def test_a_key_that_cannot_be_any_more_ends_it(monkeypatch):
         again = {"spec": {"publicKey": b64encode(tunnelkeys.generate().public).decode()}}
         await site.lender.admin.patch(PUBLIC_KEYS, "rome", again, TENANT)
         await site.machine.until("begin", "up", "apply")
-
-
-async def test_where_no_network_can_be_the_gateway_says_which_part_is_missing(monkeypatch):
-    async with joined(monkeypatch) as site:
-        await site.crash()
-        site.machine.machine = lambda: lacking("missing: CAP_NET_ADMIN")  # type: ignore[method-assign]
-        await site.start()
-        await site.make(GATEWAY_SERVERS, server())
-        await site.refused("CAP_NET_ADMIN")
-        assert site.machine.did == []
 
 
 async def test_what_is_told_while_it_starts_is_not_missed(monkeypatch):
