@@ -75,7 +75,7 @@ class LoadedBackend(msgspec.Struct, frozen=True):
     Attributes:
         provider: the backend.
         settings: the backend's own, as its ``config_type``.
-        gauge: the wall.
+        gauge: guards the calls of the plugin.
     """
 
     provider: TunnelProvider
@@ -93,12 +93,12 @@ class LoadedBackend(msgspec.Struct, frozen=True):
         def build(names: PeerNames) -> Tunnel:
             place = Place(interface=names.tunnel, namespace=names.namespace, underlay=underlay)
             known = (self.provider, self.settings, services, place, self.gauge)
-            return walled(*known, names.peer_id)
+            return guarded(*known, names.peer_id)
 
         return build
 
 
-def walled(
+def guarded(
     provider: TunnelProvider,
     settings: Any,
     services: TunnelServices,
@@ -107,7 +107,7 @@ def walled(
     peer: str,
     timings: BackendTimings = ORDINARY,
 ) -> Tunnel:
-    """One tunnel of a backend, behind its wall. Raises PluginError where it cannot be built."""
+    """A tunnel of a backend, with checked calls. Raises PluginError where it cannot be built."""
     refuse(gauge)
     try:
         functions = gauge.call(_built, provider, settings, services, place)
@@ -123,7 +123,7 @@ class GuardedTunnel:
 
     Args:
         functions: of the plugin, by their names.
-        gauge: the wall.
+        gauge: guards the calls of the plugin.
         peer: the tunnel's peer.
         folder: for the files of the backend; it is made before the first is written.
     """

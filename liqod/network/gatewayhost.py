@@ -50,7 +50,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
         tunnels: of each backend that may be used and works here, how one of its tunnels is had.
         datapath: the kernel's part of peers' networks.
         prober: probes the other side of a tunnel, and answers its probes.
-        gauge: measures the networks; None where nothing does.
+        path_probe: measures the networks; None where nothing does.
         watch: ends what the machine's programs have of peers' networks and that hangs, until
             cancelled; None where there is nothing.
         proxy: leads peers to whom it was granted to this cluster's API server.
@@ -62,7 +62,7 @@ class GatewayHost(msgspec.Struct, frozen=True, kw_only=True):
     tunnels: Mapping[str, Backend] = {}
     datapath: KernelDatapath | None = None
     prober: ProbesOf | None = None
-    gauge: KernelPathProbe | None = None
+    path_probe: KernelPathProbe | None = None
     watch: Callable[[], Awaitable[NoReturn]] | None = None
     proxy: PeerProxy | None = None
     timings: NetworkTimings = ORDINARY

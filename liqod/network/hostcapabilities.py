@@ -134,7 +134,7 @@ class HostCapabilities:
             tunnels=tunnels,
             datapath=self._kernel,
             prober=partial(Prober, process),
-            gauge=KernelPathProbe(self._kernel, process),
+            path_probe=KernelPathProbe(self._kernel, process),
             watch=process.watch,
             proxy=self._proxy(around, process),
         )

@@ -28,7 +28,7 @@ import trio
 
 from liqod.errors import LiqodError, PluginError
 from liqod.network import backends
-from liqod.network.backends import BackendTimings, walled
+from liqod.network.backends import BackendTimings, guarded
 from liqod.plugins.callguard import ORDINARY, CallGuard, CallGuardTimings
 from liqod.plugins.providers import (
     TUNNEL_ADDRESSES,
@@ -108,7 +108,7 @@ class Gateways:
         """A tunnel, as a daemon that starts builds it, and behind the same wall."""
         provider = type(self.suite).provider
         settings = msgspec.convert(dict(self.suite.settings), provider.config_type)
-        self.tunnels[gateway.side] = walled(
+        self.tunnels[gateway.side] = guarded(
             *(provider, settings, gateway.services, gateway.place, self.gauge, gateway.side),
             timings=self.suite.backend_timings,
         )

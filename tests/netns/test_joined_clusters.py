@@ -146,7 +146,7 @@ def machine_of(
         },
         datapath=kernel,
         prober=partial(prober, process),
-        gauge=KernelPathProbe(kernel, process),
+        path_probe=KernelPathProbe(kernel, process),
         timings=timings,
     )
 

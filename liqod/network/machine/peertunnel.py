@@ -315,7 +315,7 @@ class PeerTunnel:
     def _path_metrics(self) -> PathMetrics:
         """The measurements of this network, none taken yet."""
         host = self._host()
-        return PathMetrics(self._names, host.gauge, self._turned, self.report, host.timings)
+        return PathMetrics(self._names, host.path_probe, self._turned, self.report, host.timings)
 
     def _probe_target(self) -> ProbeTarget:
         """The network to measure."""

@@ -81,7 +81,7 @@ class PathMetrics:
 
     Args:
         names: of the peer.
-        gauge: what measures; None where nothing does but the tunnel itself.
+        path_probe: what measures; None where nothing does but the tunnel itself.
         turned: called when the path carries another size, and when a trip turns out otherwise.
         measured: called after each round of measurements.
         timings: how often it is measured.
@@ -106,7 +106,7 @@ class PathMetrics:
     def __init__(
         self,
         names: PeerNames,
-        gauge: KernelPathProbe | None,
+        path_probe: KernelPathProbe | None,
         turned: Callable[[], None],
         measured: Callable[[], None] = lambda: None,
         timings: NetworkTimings = ORDINARY,
@@ -120,7 +120,7 @@ class PathMetrics:
         self.passes: int | None = None
         self.trip: RoundTrip | None = None
         self._names = names
-        self._gauge = gauge
+        self._path_probe = path_probe
         self._turned = turned
         self._measured = measured
         self._timings = timings
@@ -135,7 +135,7 @@ class PathMetrics:
     @property
     def pods(self) -> PodPath:
         """The path of a packet from a pod's address here to one there and back."""
-        if self._gauge is None:
+        if self._path_probe is None:
             return NOT_TRIED
         if self.trip is not None:
             if self.trip.took is None:
@@ -233,12 +233,12 @@ class PathMetrics:
             if self._result.alive:
                 await self._fell.wait()
                 continue
-            if self._gauge is None or not (now.port or endpoint):
+            if self._path_probe is None or not (now.port or endpoint):
                 await trio.sleep(self._timings.measured_again)
                 continue
             began = trio.current_time()
             try:
-                found = await self._gauge.arriving(endpoint, now.port, self._timings.listens)
+                found = await self._path_probe.arriving(endpoint, now.port, self._timings.listens)
                 if found >= ARRIVALS:
                     self.arrived_at = trio.current_time()
             except (NetworkError, OSError, ValueError) as error:
@@ -262,25 +262,25 @@ class PathMetrics:
         if status.received > self._received and self._received:
             self.received_at = now
         self._received = status.received
-        if self._gauge is not None:
+        if self._path_probe is not None:
             there = "" if self._result.alive else status.endpoint
-            self.unreachable = await self._gauge.way_to(there) if there else ""
+            self.unreachable = await self._path_probe.way_to(there) if there else ""
 
     async def _count(self, probe_target: ProbeTarget) -> None:
         """Packets dropped, and those that were passed on to other peers."""
-        if self._gauge is None:
+        if self._path_probe is None:
             return
-        found = await self._gauge.dropped(self._names)
+        found = await self._path_probe.dropped(self._names)
         add_up(self.dropped, self._counted, found)
         self._counted = found
         others = owners(probe_target.ranges)
-        passed = await self._gauge.passed(self._names, others) if others else {}
+        passed = await self._path_probe.passed(self._names, others) if others else {}
         add_up(self.passed, self._counted_passing, passed)
         self._counted_passing = passed
 
     async def _size(self, probe_target: ProbeTarget) -> None:
         """How large a packet passes: looked for where one of today's size does not, and seldom."""
-        if self._gauge is None or not self._result.alive:
+        if self._path_probe is None or not self._result.alive:
             return
         now, known, mtu = trio.current_time(), self.passes, probe_target.mtu
         due = now - self._sized_at >= self._timings.size_raised
@@ -289,12 +289,12 @@ class PathMetrics:
             if now - self._checked_at < self._timings.measured_every:
                 return
             self._checked_at = now
-            if await self._gauge.passes(
+            if await self._path_probe.passes(
                 self._names, probe_target.side, min(known, mtu), self._slow
             ):
                 return
         before = self.carries(mtu)
-        found = await self._gauge.largest(self._names, probe_target.side, mtu, self._slow)
+        found = await self._path_probe.largest(self._names, probe_target.side, mtu, self._slow)
         self._sized_at = self._checked_at = trio.current_time()
         if found is None or not self._result.alive:
             return  # nothing passes at all, or whoever is there answers no echo
@@ -309,12 +309,12 @@ class PathMetrics:
         Raises:
             NetworkError: the kernel cannot be queried.
         """
-        if self._gauge is not None:
-            self.own = await self._gauge.answering(ranges.own.pod)
+        if self._path_probe is not None:
+            self.own = await self._path_probe.answering(ranges.own.pod)
 
     async def _travel(self, probe_target: ProbeTarget) -> None:
         """From a pod's address to one of the peer's, and back."""
-        if self._gauge is None:
+        if self._path_probe is None:
             return
         if not self.own:
             await self.find_own(probe_target.ranges)
@@ -326,7 +326,7 @@ class PathMetrics:
             return
         self._tripped_at = now
         try:
-            took = await self._gauge.trip(self.own, target, self._slow)
+            took = await self._path_probe.trip(self.own, target, self._slow)
         except OSError as error:
             if error.errno == errno.EADDRNOTAVAIL:
                 self.own = ""
@@ -334,7 +334,7 @@ class PathMetrics:
         if took is None and not self._result.alive:
             return  # nothing comes through at all, which the probes report
         if took is None or self.guards is None:
-            self.guards = await self._gauge.guards()
+            self.guards = await self._path_probe.guards()
         before = self.pods
         self.trip = RoundTrip(trio.current_time(), f"{self.own} to {target}", took)
         if took is None:

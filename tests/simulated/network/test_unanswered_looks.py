@@ -72,7 +72,7 @@ def program(machine: Noting, name: str = "", *faults: Fault, lacks: str | None =
         found = await can.look(replace(around, address="192.0.2.5"))
         noting = machine.machine()
         return replace(
-            found, datapath=noting.datapath, prober=noting.prober, gauge=None, proxy=None
+            found, datapath=noting.datapath, prober=noting.prober, path_probe=None, proxy=None
         )
 
     return look

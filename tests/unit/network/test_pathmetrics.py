@@ -32,7 +32,7 @@ ALIVE = ProbeResult(True, 0.001, hello=PeerHello("10.244.3.1"))
 
 @dataclass
 class Way:
-    """A gauge and a tunnel of a way that carries what it is set to."""
+    """A path probe and a tunnel of a way that carries what it is set to."""
 
     carries: int | None = 1340
     back: float | None = 0.001
