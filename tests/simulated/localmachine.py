@@ -1,7 +1,7 @@
 """A machine's side in the process of a test, which its daemon's components order by bytes."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import trio
 import trio.testing
@@ -10,9 +10,11 @@ from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, Look
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders import messages
-from liqod.network.orders.tunnels import Surroundings
+from liqod.network.orders.tunnels import NO_NETWORKS, Surroundings
 from liqod.network.remotemachine import RemoteMachine
-from tests.simulated.pairedmachine import NOWHERE
+
+NOWHERE: Final = GatewayHost(facts=NO_NETWORKS)
+"""A machine that joins no networks."""
 
 
 class LocalMachine:

@@ -63,8 +63,7 @@ from liqod.runtime.supervise import walled
 from liqod.telemetry.hub import Hub
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import Json, eventually, offload
-from tests.simulated.localmachine import LocalMachine
-from tests.simulated.pairedmachine import NOWHERE
+from tests.simulated.localmachine import NOWHERE, LocalMachine
 from tests.simulated.prepared import installed, quiet
 
 SETTINGS = "[webhook]\nenabled = false\n"

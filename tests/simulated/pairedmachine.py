@@ -1,6 +1,6 @@
 """A machine's side in the process of a test, to which its daemon connects by a pair of sockets."""
 
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import trio
 
@@ -8,14 +8,12 @@ from liqod.errors import NetworkError
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost, Look
 from liqod.network.machine.machineside import MachineSide
-from liqod.network.orders.tunnels import NO_NETWORKS, Surroundings
-
-NOWHERE: Final = GatewayHost(facts=NO_NETWORKS)
-"""A machine that joins no networks."""
+from liqod.network.orders.tunnels import Surroundings
+from tests.simulated.localmachine import NOWHERE
 
 
 async def nowhere(around: Surroundings) -> GatewayHost:
-    """The capabilities of such a machine."""
+    """The capabilities of a machine that joins no networks."""
     return NOWHERE
 
 
