@@ -343,7 +343,7 @@ ELSEWHERE = {
         "node/test_pods.py",
         "test_each_part_of_a_gateway_fails_and_packets_go_on",
     ),
-    f"{GATEWAY}: the daemon or `liqod node` is frozen for some seconds, or both": (
+    f"{GATEWAY}: the daemon or `liqod node` is frozen for some seconds, or all three programs": (
         "netns/test_parts.py",
         "test_each_part_fails_and_packets_go_on",
     ),
