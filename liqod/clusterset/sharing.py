@@ -156,8 +156,8 @@ class Sharing:
     async def renew_daily(self) -> NoReturn:
         """Sign anew each day, and have others' signatures looked at that may have ended."""
         while True:
+            self.renew()  # the kinds may have come days after this was made
             await sleep_until_tick(LOOK_FOR_DAY)
-            self.renew()
 
     def renew(self) -> None:
         """Do so once another day has begun."""
