@@ -7,8 +7,9 @@ export, until the cluster itself shows its Service and its endpoint. Then one en
 and again: milliseconds until its own cluster shows it, and until the peer does, of the same change;
 and, between the two, until the exporter has written it for the peer, and until the peer has that.
 
-Last, many exports of ten endpoints each: the memory of both daemons that they take, and what is
-written while nothing happens.
+Last, many exports of ten endpoints each: seconds until all are told and imported, the memory of
+both daemons that they take, and what is written while nothing happens. A bound leaves some out
+where they are of more than 31 namespaces with 128 exports: each of these has to say so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import argparse
 import functools
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -25,40 +25,29 @@ from typing import Any, Final
 
 import trio
 
+from benchmarks import manyexports
 from benchmarks.embedded import CONSUMER
-from benchmarks.load import each
+from benchmarks.manyexports import endpoint_slice, make
 from benchmarks.report import Aim, Report
-from benchmarks.stage import PROVIDER, Cost, Stage, parser, pod_cidr, run, say, stage
+from benchmarks.stage import PROVIDER, Stage, parser, run, say, stage
 from benchmarks.watching import Watcher, watching
-from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
+from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.model.clusterset.importing import derived_name
 from liqod.resources.exchanges import SERVICE_EXCHANGES
-from liqod.resources.multicluster import SERVICE_EXPORTS, SERVICE_IMPORTS
-from tests.testbed.errors import TestbedError
+from liqod.resources.multicluster import SERVICE_IMPORTS
 from tests.testbed.federation import Member
 
-EXPORTS, IMPORTS = SERVICE_EXPORTS["v1beta1"], SERVICE_IMPORTS["v1beta1"]
+IMPORTS = SERVICE_IMPORTS["v1beta1"]
 NAMESPACE, ALONE = "shop", "alone"
 """A namespace that both share, and one that neither does."""
-ENDPOINTS: Final = 10
-IN_ONE: Final = 100
-"""Exports of one namespace, of which 128 are told."""
 CHANGED: Final = ("home changed", "told", "heard", "peer changed")
 """What a changed endpoint is seen in, one after the other."""
 DEADLINE: Final = 600.0
 PAUSE: Final = 0.5
 """Seconds between rounds, so that each finds everything at rest."""
-SHARED: Final = tuple(
-    f"{kind}{part}"
-    for kind in ("serviceexports", "serviceimports", "serviceexchanges", "endpointslices")
-    for part in ("", "/status")
-)
-WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 
 FIRST = Aim("from an export to the first call that a peer's pod can make, s", "", 1.0)
 CHANGE = Aim("a changed endpoint at the peer, times as long as at home", "", 1.5)
-REST = Aim("writes of {} exports with ten endpoints each, at rest", "", 0.0)
 
 Json = dict[str, Any]
 
@@ -79,86 +68,27 @@ def measure(chosen: argparse.Namespace) -> Report:
     """The times, and then what lasts."""
     report = Report("Services of the set")
     with stage(embedded=chosen.embedded) as made:
-        rome, milan = sharing(made, chosen.exports)
+        rome, milan = sharing(made)
         say(f"{chosen.rounds} rounds")
         took = trio.run(functools.partial(timed, rome, milan, chosen.rounds))
         add_times(report, took)
-        say(f"{chosen.exports} exports of {ENDPOINTS} endpoints")
-        time.sleep(chosen.settle)
-        bare = made.idle(1.0)
-        used = made.sample()
-        trio.run(functools.partial(many, rome, milan, chosen.exports))
-        cost = made.cost(used, made.sample())
-        settle(made, chosen.settle)
-        say(f"nothing happens for {chosen.seconds:.0f} s")
-        add_rest(report, chosen.exports, bare, cost, made.idle(chosen.seconds))
+        many = chosen.exports, chosen.settle, chosen.seconds
+        manyexports.measure(made, report, *many)
     return report
 
 
-def sharing(made: Stage, exports: int) -> tuple[Member, Member]:
-    """Two clusters of which one borrows from the other, with the namespaces that they share."""
+def sharing(made: Stage) -> tuple[Member, Member]:
+    """Two clusters of which one borrows from the other, with the namespace that they share."""
     say("starting two clusters with liqod")
     made.start(CONSUMER, PROVIDER)
     more = {"services": {"enabled": True}}
     rome, milan = (made.join(name, more=more) for name in (CONSUMER, PROVIDER))
-    for member, peer in ((rome, milan), (milan, rome)):
+    for member in (rome, milan):
         member.liqod("install", "--services")
-        for name in (NAMESPACE, *names_of(exports)):
-            marks = {labels.SHARE_SERVICES: peer.name}
-            member.create("/api/v1/namespaces", {"metadata": {"name": name, "annotations": marks}})
         member.create("/api/v1/namespaces", {"metadata": {"name": ALONE}})
+    manyexports.share(rome, milan, NAMESPACE)
     made.federation.peer(rome, milan, cpu="1", memory="1Gi", pods="10")
     return rome, milan
-
-
-def settle(made: Stage, seconds: float) -> None:
-    """Wait until so many seconds have gone by without a write of what is shared."""
-    until = time.monotonic() + DEADLINE
-    while writes(made.idle(seconds)):
-        if time.monotonic() > until:
-            raise TestbedError("what is shared does not come to rest")
-
-
-def writes(cost: Cost) -> dict[str, int]:
-    """The writes of what is shared, by cluster, verb and resource."""
-    return {
-        " ".join(key): count
-        for key, count in cost.requests.items()
-        if key[1] in WRITES and key[2] in SHARED and count
-    }
-
-
-def names_of(exports: int) -> list[str]:
-    """The namespaces of so many exports."""
-    return [f"{NAMESPACE}-{number}" for number in range(-(-exports // IN_ONE))]
-
-
-def service(name: str) -> Json:
-    """A Service whose endpoints are written by hand."""
-    ports = [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]
-    return {"metadata": {"name": name}, "spec": {"ports": ports}}
-
-
-def endpoint_slice(name: str, host: int = 1) -> Json:
-    """Its endpoints, in the exporter's pod network."""
-    network = pod_cidr(0).rsplit(".", 2)[0]
-    return {
-        "metadata": {"name": f"{name}-x", "labels": {labels.SERVICE_NAME: name}},
-        "addressType": "IPv4",
-        "endpoints": [
-            {"addresses": [f"{network}.{host}.{number}"], "conditions": {"ready": True}}
-            for number in range(1, ENDPOINTS + 1)
-        ],
-        "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
-    }
-
-
-async def make(at: Watcher, name: str, namespace: str, *, exported: bool) -> None:
-    """Write a Service with its endpoints, and its export."""
-    await at.client.create(SERVICES, service(name), namespace)
-    await at.client.create(ENDPOINT_SLICES, endpoint_slice(name), namespace)
-    if exported:
-        await at.client.create(EXPORTS, {"metadata": {"name": name}}, namespace)
 
 
 async def timed(rome: Member, milan: Member, rounds: int) -> dict[str, list[float]]:
@@ -244,29 +174,6 @@ async def change(sights: Sights, name: str, number: int) -> dict[str, float]:
     return found
 
 
-async def many(rome: Member, milan: Member, exports: int) -> None:
-    """Export so many Services; returns when the peer has the endpoints of all."""
-    spaces = names_of(exports)
-    keys = [f"{spaces[number // IN_ONE]}/many-{number}" for number in range(exports)]
-    async with (
-        watching(rome.plane.kubeconfig, NAMESPACES, connections=16) as at,
-        watching(milan.plane.kubeconfig, ENDPOINT_SLICES) as peer,
-    ):
-        await each(keys, functools.partial(make_key, at))
-
-        def all_there() -> bool:
-            found = peer.informer.store
-            return sum(len(found.indexed("namespace", each)) for each in spaces) >= exports
-
-        await peer.until("the endpoints of all", all_there, DEADLINE)
-
-
-async def make_key(at: Watcher, key: str) -> None:
-    """Write and export the Service of a key."""
-    namespace, _, name = key.partition("/")
-    await make(at, name, namespace, exported=True)
-
-
 def add_times(report: Report, took: dict[str, list[float]]) -> None:
     """The rows and the aims of what was timed."""
     report.figures["milliseconds"] = took
@@ -281,25 +188,6 @@ def add_times(report: Report, took: dict[str, list[float]]) -> None:
     report.rows.append(("  of it, the exchange", f"{middle['told']:.1f}", f"{middle['heard']:.1f}"))
     report.aims.append((FIRST, middle["peer"] / 1e3))
     report.aims.append((CHANGE, middle["peer changed"] / middle["home changed"]))
-
-
-def add_rest(report: Report, exports: int, bare: Cost, made: Cost, rest: Cost) -> None:
-    """The rows and the aims of many exports."""
-    written = writes(rest)
-    report.figures |= {"made": made.as_json(), "rest": rest.as_json(), "written": written}
-    report.rows.append((f"{exports} exports of {ENDPOINTS} endpoints", CONSUMER, PROVIDER))
-    names = [f"{name}/liqod" for name in (CONSUMER, PROVIDER)]
-    grown = [(rest.resident[name] - bare.resident[name]) / 1024 / exports for name in names]
-    minute = 60 / rest.seconds
-    report.rows += [
-        ("seconds until the peer has all", "", f"{made.seconds:.1f}"),
-        ("CPU of the daemon, s", *(f"{made.cpu[name]:.1f}" for name in names)),
-        ("memory of the daemon, kB for each", *(f"{each:.1f}" for each in grown)),
-        ("at rest, CPU s a minute", *(f"{rest.cpu[name] * minute:.3f}" for name in names)),
-    ]
-    report.aims.append(
-        (Aim(REST.what.format(f"{exports:,}"), "", REST.aim), float(sum(written.values())))
-    )
 
 
 def arguments() -> argparse.ArgumentParser:
