@@ -1,6 +1,7 @@
 """Patches from existing to wanted objects: tables of what API servers do, and properties."""
 
 import json
+from types import MappingProxyType
 
 import pytest
 from hypothesis import example, given
@@ -44,6 +45,7 @@ def pod(*containers, **spec):
         ({"data": {"a": "1"}}, {"data": {"a": "1"}, "kind": "ConfigMap"}),
         ({"metadata": {"finalizers": ["a"]}}, {"metadata": {"finalizers": ["b", "a"]}}),
         ({"command": ["a", "b"]}, {"command": ["a", "b"]}),
+        ({"a": MappingProxyType({"b": ("x", 1)})}, {"a": {"b": ["x", 1], "c": 2}}),
         ({"env": [{"name": "a"}]}, {"env": [{"name": "a", "value": ""}, {"name": "b"}]}),
     ],
 )
