@@ -11,7 +11,6 @@ import msgspec
 from liqod.apimachinery import labels
 from liqod.model.clusterset import byway
 from liqod.model.clusterset.admission import Relay
-from liqod.model.clusterset.exports import Key
 from liqod.model.network.remapping import Remapped
 from liqod.model.view.servicefacts import READY, ExchangeFacts, SharedServices, WayFault
 
@@ -47,18 +46,20 @@ def way_faults(known: SharedServices, here: Here) -> tuple[WayFault, ...]:
         here: this cluster.
     """
     found: list[WayFault] = []
+    exchanges: dict[str, dict[str, list[ExchangeFacts]]] = {}
+    for each in known.exchanges:
+        exchanges.setdefault(each.namespace, {}).setdefault(each.peer, []).append(each)
+    ready = _ready(known)
     for namespace, notes in sorted(here.annotations.items()):
         found += _misread(namespace, notes, here)
-        exchanges = [each for each in known.exchanges if each.namespace == namespace]
-        for hub in sorted({each.peer for each in exchanges}):
+        for hub, mine in sorted(exchanges.get(namespace, {}).items()):
             others = {
                 other: key
                 for other, key in byway.agreed(notes, hub).items()
                 if other != here.id and other not in here.peers
             }
-            mine = [each for each in exchanges if each.peer == hub]
             found += _refused(namespace, hub, mine, others, here)
-            found += _not_passed(namespace, hub, mine, others, known)
+            found += _not_passed(namespace, hub, mine, others, ready.get(namespace, {}))
     return tuple(found)
 
 
@@ -105,7 +106,7 @@ def _not_passed(
     hub: str,
     exchanges: Iterable[ExchangeFacts],
     others: Mapping[str, str],
-    known: SharedServices,
+    ready: Mapping[str, float],
 ) -> Iterator[WayFault]:
     """The clusters that have not taken an export which the peer between has."""
     passed: dict[str, bool | None] = {}
@@ -114,7 +115,6 @@ def _not_passed(
         age = max(age, each.age)
         for name, taken in each.passed.items():
             passed[name] = taken or passed.get(name, taken)
-    ready = {name: seconds for (_, name), seconds in _ready(known, namespace)}
     for other in sorted(others):
         lacking = [
             service
@@ -133,12 +133,14 @@ def _not_passed(
             yield WayFault(namespace, what, remedy, min(age, ready[late[0]]))
 
 
-def _ready(known: SharedServices, namespace: str) -> Iterator[tuple[Key, float]]:
-    """The exports of a namespace that peers know, and since how many seconds."""
+def _ready(known: SharedServices) -> dict[str, dict[str, float]]:
+    """The exports that peers know, by namespace and name, and since how many seconds."""
+    found: dict[str, dict[str, float]] = {}
     for each in known.exports:
         said = each.conditions.get(READY)
-        if each.key[0] == namespace and said is not None and said.status == "True":
-            yield each.key, said.lasts
+        if said is not None and said.status == "True":
+            found.setdefault(each.key[0], {})[each.key[1]] = said.lasts
+    return found
 
 
 def _nowhere(address: str) -> Remapped:
