@@ -28,7 +28,6 @@ from liqod.model.clusterset.byway import LEFT_OUT, of_told, told_name
 from liqod.model.clusterset.exchange import (
     NO_ROOM,
     Told,
-    confirmed,
     exchange_name,
     exchange_namespace,
 )
@@ -74,7 +73,7 @@ class Exchanges(Controller[str]):
         self._sharing = sharing
         self._client = peer.context.client
         self._addresses = PeerAddresses(peer)
-        self._own = OwnExports[str](peer.context.cluster_id, kinds.exports, self._on_own)
+        self._own = OwnExports(peer.context.cluster_id, kinds.exports, self._on_own, told=True)
         self._texts = ExportTexts(self._addresses)
         within = (peer.tenant_namespace,)
         # After the imports, which follow from the same change and are not to wait for an answer.
@@ -120,9 +119,11 @@ class Exchanges(Controller[str]):
 
     def _on_exchange(self, change: StoreChange) -> Iterator[str]:
         namespace = exchange_namespace(change.key[1])
-        yield namespace
+        is_due, others_hear = self._held.news(change)
+        if is_due:
+            yield namespace
         for _, other in self._by_way.partners():
-            if other is not None:
+            if other is not None and others_hear:
                 other.heard(namespace, self.peer.id, APART + self.debt())
         if change.new is None:
             self._held.ended(change.key)
@@ -337,8 +338,7 @@ class Exchanges(Controller[str]):
         Returns:
             False if that is not certain.
         """
-        name = exchange_name(namespace, self.peer.id)
-        place = self.peer.tenant_namespace
+        name, place = exchange_name(namespace, self.peer.id), self.peer.tenant_namespace
         if shared and self._shared.borrows():
             metadata = {
                 "name": name,
@@ -350,7 +350,7 @@ class Exchanges(Controller[str]):
                 },
             }
             before = live.spec.confirmed if live is not None else {}
-            taken = self._confirmed(namespace, answer_of(live), before)
+            taken = self._confirmed(name, namespace, answer_of(live), before)
             spec = {"namespace": namespace, "exports": texts, "confirmed": taken}
             wanted = {"metadata": metadata, "spec": spec}
             # One that failed was foretold in vain, and is not again and again.
@@ -370,7 +370,7 @@ class Exchanges(Controller[str]):
             empty = {"shared": False, "exports": {}, "confirmed": {}}
             before = empty | msgspec.to_builtins(live.status)
         known = before.get("confirmed", {}) if shared else {}
-        taken = self._confirmed(live.spec.namespace, live.spec.exports, known)
+        taken = self._confirmed(live.metadata.name, live.spec.namespace, live.spec.exports, known)
         patch = exact_patch(before, {"shared": shared, "exports": texts, "confirmed": taken})
         if patch:
             meta = live.metadata
@@ -384,11 +384,11 @@ class Exchanges(Controller[str]):
             self._held.note(written)
 
     def _confirmed(
-        self, namespace: str, told: dict[str, str], before: dict[str, str]
+        self, name: str, namespace: str, told: dict[str, str], before: dict[str, str]
     ) -> dict[str, str]:
         """The marks of the peer's exports that this cluster takes, and others by way of it."""
         scope = self.scope(namespace)
-        taken = confirmed(told, namespace, scope) if scope is not None else {}
+        taken = self._held.taken.of(name, namespace, told, scope) if scope is not None else {}
         more = self._by_way.confirmed(namespace, before) if self._shared.shares(namespace) else {}
         names = sorted(more)[: MOST_EXPORTS - len(taken)]
         return {**taken, **{name: more[name] for name in names}}

@@ -81,7 +81,8 @@ class ExportStatus:
         differs = verdicts.conflict(merged, complete=complete) if merged is not None else None
         if isinstance(found, Export):
             said += [differs] if differs is not None else _of_type(before, verdicts.CONFLICT)
-        await write_status(self._client, self._kind, key, live, {"conditions": said})
+        written = await write_status(self._client, self._kind, key, live, {"conditions": said})
+        self._own.echoes.note(live.metadata.resource_version, written)
 
     def _delivery(self, key: Key, found: Export | Refusal) -> dict[str, Any] | None:
         """The condition Ready of an export; None while some peer's part in it is not known."""
@@ -120,7 +121,7 @@ async def write_status(
     key: Key,
     live: ServiceExport | ServiceImport,
     status: dict[str, Any],
-) -> None:
+) -> Partial | None:
     """Write the status of an export or an import, where it differs from what is there.
 
     Args:
@@ -129,13 +130,17 @@ async def write_status(
         key: its namespace and name.
         live: the object as it is.
         status: as it is to be; its conditions have no times yet.
+
+    Returns:
+        The metadata after the write; None where nothing is written.
     """
     # As the API has it: a tuple is no list, and would be patched each time.
     before = msgspec.json.decode(msgspec.json.encode(live.status))
     status["conditions"] = all_dated(status["conditions"], before.get("conditions"), times.now())
     patch = exact_patch(before, status)
-    if patch:
-        await client.patch(kind, key[1], {"status": patch}, key[0], subresource="status")
+    if not patch:
+        return None
+    return await client.patch(kind, key[1], {"status": patch}, key[0], subresource="status")
 
 
 def _of_type(conditions: list[dict[str, Any]], type_: str) -> list[dict[str, Any]]:

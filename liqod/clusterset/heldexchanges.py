@@ -2,14 +2,17 @@
 
 from collections.abc import Iterable
 from contextlib import nullcontext
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.rawobjects import decode_as
 from liqod.cluster.tenancy import is_from
-from liqod.kube.cache.store import Key
+from liqod.clusterset.takenexports import TakenExports
+from liqod.kube.cache.store import IndexedStore, Key, StoreChange
 from liqod.kube.client import Client
 from liqod.kube.ensure import ensure
 from liqod.kube.watched import Watched
@@ -18,6 +21,22 @@ from liqod.model.objects.patches import exact_patch
 from liqod.peers.peer import Peer
 from liqod.resources.exchanges import MOST_NAMESPACES, SERVICE_EXCHANGES, ServiceExchange
 
+DECODED: Final = 8
+"""Exchanges that are kept as they were decoded last: each of some hundred exports is looked at."""
+
+
+@lru_cache(maxsize=DECODED)
+def decoded(body: bytes) -> ServiceExchange:
+    """An exchange, whose maps nobody may change. Raises ProtocolError if it cannot be read."""
+    found: ServiceExchange = decode_as(body, ServiceExchange)
+    return found
+
+
+def exchange_at(store: IndexedStore, key: Key) -> ServiceExchange | None:
+    """An exchange of a store. Raises ProtocolError if it cannot be read."""
+    body = store.get(key)
+    return decoded(body) if body is not None else None
+
 
 class HeldExchanges:
     """The exchanges.
@@ -25,11 +44,15 @@ class HeldExchanges:
     Args:
         peer: the peer.
         watch: of the ServiceExchanges in its tenant namespace.
+
+    Attributes:
+        taken: the exports of the peer that this cluster takes.
     """
 
     def __init__(self, peer: Peer, watch: Watched[str]) -> None:
         self._peer = peer
         self._watch = watch
+        self.taken = TakenExports()
         self._known: dict[Key, str] = {}
         """The resourceVersion of each exchange as this cluster has written it, or seen it."""
 
@@ -134,10 +157,29 @@ class HeldExchanges:
 
     def ended(self, key: Key) -> None:
         """Take note that an exchange is gone: one of this cluster's own makes room for another."""
+        self.taken.forget(key[1])
         if key[1].endswith(exchange_name("", self._peer.id)):
             self._known.pop(key, None)
 
-    def note(self, written: Partial) -> None:
+    def news(self, change: StoreChange) -> tuple[bool, bool]:
+        """True if an exchange is to be looked at for a change, and if others may hear of it.
+
+        It is not as this cluster has written it, nor as the peer has confirmed what it is told:
+        that may concern others alone.
+        """
+        if change.old is None or change.new is None:
+            return True, True
+        asked = change.key[1] == exchange_name(exchange_namespace(change.key[1]), self._peer.id)
+        old, new = decoded(change.old), decoded(change.new)
+        before, after = _sides(old, asked=asked), _sides(new, asked=asked)
+        known, version = self._known.get(change.key), new.metadata.resource_version
+        told = before.told != after.told
+        is_due = told or (before.own != after.own and known != version)
+        if not is_due and known == old.metadata.resource_version:
+            self.note(new)  # there is nothing else that the next look would find
+        return is_due, told or before.confirmed != after.confirmed
+
+    def note(self, written: Partial | ServiceExchange) -> None:
         """Take note of an exchange that this cluster has written."""
         meta = written.metadata
         self._known[meta.namespace, meta.name] = meta.resource_version
@@ -147,7 +189,25 @@ class HeldExchanges:
             yield exchange_name(namespace, provider)
 
     def _found(self, name: str) -> ServiceExchange | None:
-        return self._watch.store.decode((self._peer.tenant_namespace, name), ServiceExchange)
+        return exchange_at(self._watch.store, (self._peer.tenant_namespace, name))
+
+
+class _Sides(NamedTuple):
+    """All that is said in an exchange: by this cluster, and what the peer tells and confirms."""
+
+    own: object
+    told: object
+    confirmed: object
+
+
+def _sides(found: ServiceExchange, *, asked: bool) -> _Sides:
+    meta, spec, status = found.metadata, found.spec, found.status
+    more = meta.labels, meta.annotations, meta.deletion_timestamp
+    if not asked:
+        return _Sides((more, status), (spec.namespace, spec.exports), spec.confirmed)
+    if status is None:
+        return _Sides((more, spec), None, None)
+    return _Sides((more, spec), (status.shared, status.exports), status.confirmed)
 
 
 def is_asked(found: ServiceExchange | Partial, peer: str) -> bool:

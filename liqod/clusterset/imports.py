@@ -18,6 +18,7 @@ from liqod.apimachinery.meta import Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.clusterset import exportstatus
+from liqod.clusterset.echoes import Echoes, version_of
 from liqod.clusterset.exportstatus import ExportStatus, write_status
 from liqod.clusterset.ownexports import OwnExports
 from liqod.clusterset.preferences import Preferences
@@ -32,7 +33,7 @@ from liqod.kube.deletion import delete_all
 from liqod.kube.ensure import ensure
 from liqod.kube.http.cpubudget import Metered
 from liqod.kube.selection import Selection
-from liqod.kube.watched import DOUBT, Watched, by_key
+from liqod.kube.watched import DOUBT, Watched
 from liqod.model.clusterset import byway, since, verdicts
 from liqod.model.clusterset.choosing import Choice
 from liqod.model.clusterset.exports import Export
@@ -84,7 +85,9 @@ class Imports(Controller[Key]):
         self._own = OwnExports[Key](
             context.cluster_id, kinds.exports, lambda key: key, after=PEERS_FIRST
         )
-        self._imports = Watched(kinds.imports, by_key)
+        self._imports = Watched(kinds.imports, self._on_import)
+        self._echoes = Echoes()
+        """Writes of imports and their slices; what follows from a new import is not done yet."""
         self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, indexes=INDEXES)
         self._made = Watched(
             ENDPOINT_SLICES,
@@ -136,15 +139,21 @@ class Imports(Controller[Key]):
             self.queue.add(key, after=pause)
         yield from taken
 
+    def _on_import(self, change: StoreChange) -> Iterator[Key]:
+        if not self._echoes.has(change):
+            yield change.key
+
     def _on_made(self, change: StoreChange) -> Iterator[Key]:
+        if self._echoes.has(change):
+            return
         body = change.new if change.new is not None else change.old
         assert body is not None
         meta = msgspec.json.decode(body, type=Partial).metadata
         yield meta.namespace, meta.labels.get(SERVICE_NAME, "")
 
     def _every(self) -> Iterator[Key]:
-        keys = self._told.keys()
-        yield from keys | set(self._imports.store) | set(self._own.exports.store)
+        keys = self._told.keys() | set(self._imports.store) | set(self._own.exports.store)
+        yield from sorted(keys)  # those of one exchange together
 
     async def _follow_peers(self) -> NoReturn:
         await self.whenever(self._sharing.wait_changed, self._every, debounce=0.1)
@@ -226,6 +235,8 @@ class Imports(Controller[Key]):
         written = await ensure(self._client, self._kinds.imports, wanted, live=raw)
         meta = live.metadata if live is not None else None
         if written.partial is not None:
+            if meta is not None:
+                self._echoes.note(meta.resource_version, written.partial)
             meta = written.partial.metadata
         if meta is None or written.outcome == "terminating":
             return DOUBT, None
@@ -244,7 +255,8 @@ class Imports(Controller[Key]):
         ips = self._ips(key, merged)
         status = verdicts.import_status(merged, families, ips, count, said, also)
         if live is not None:
-            await write_status(self._client, self._kinds.imports, key, live, status)
+            told = await write_status(self._client, self._kinds.imports, key, live, status)
+            self._echoes.note(meta.resource_version, told)
         return again, refused
 
     def _ips(self, key: Key, merged: Merged) -> tuple[str, ...]:
@@ -306,13 +318,14 @@ class Imports(Controller[Key]):
                 continue
             may = reached is not False
             way = known.by_way.get(export.cluster, "")
-            made = slice_manifests(
+            manifests = slice_manifests(
                 merged, export, families, owner, choice.hinted, reached=may, by_way=way
             )
-            wanted |= {each["metadata"]["name"]: each for each in made}
+            wanted |= {each["metadata"]["name"]: each for each in manifests}
         for name, manifest in wanted.items():
             raw = self._made.store.get((key[0], name))
-            await ensure(self._client, ENDPOINT_SLICES, manifest, live=raw, recreate=True)
+            made = await ensure(self._client, ENDPOINT_SLICES, manifest, live=raw, recreate=True)
+            self._echoes.note(version_of(raw), made.partial)
         gone = [
             each
             for name, each in there.items()

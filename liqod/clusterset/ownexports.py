@@ -2,13 +2,14 @@
 
 import ipaddress
 from collections.abc import Callable, Iterable
-from typing import Final, Generic
+from typing import Any, Final, Generic
 
 import msgspec
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES, Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
+from liqod.clusterset.echoes import Echoes
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.queue import K
 from liqod.kube.selection import Selection
@@ -46,14 +47,28 @@ class OwnExports(Generic[K]):
         cluster: its id.
         kind: the version of ServiceExport that it serves.
         keys: the controller's keys for an export, by namespace and name.
+        told: whether only that counts which others are told: no status of an export, and no
+            Service that is not exported.
         after: seconds that a change waits for work of others that follows from it.
+
+    Attributes:
+        exports: the watch of ServiceExports.
+        echoes: the writes of their status, which do not count either.
     """
 
     def __init__(
-        self, cluster: str, kind: Kind, keys: Callable[[Key], K], *, after: float = 0.0
+        self,
+        cluster: str,
+        kind: Kind,
+        keys: Callable[[Key], K],
+        *,
+        told: bool = False,
+        after: float = 0.0,
     ) -> None:
         self._cluster = cluster
         self._keys = keys
+        self._told = told
+        self.echoes = Echoes()
         self.exports: Watched[K] = Watched(kind, self._named, apart=APART, debounce=after)
         self._services: Watched[K] = Watched(SERVICES, self._on_service)
         self._slices: Watched[K] = Watched(
@@ -140,19 +155,25 @@ class OwnExports(Generic[K]):
         return {} if theirs else meta.annotations
 
     def _named(self, change: StoreChange) -> Iterable[K]:
-        yield self._keys(change.key)
+        is_same = self._told and _without_status(change.old) == _without_status(change.new)
+        if not is_same and not self.echoes.has(change):
+            yield self._keys(change.key)
 
     def _on_service(self, change: StoreChange) -> Iterable[K]:
-        yield self._keys(change.key)
+        yield from self._concerned(change.key)
         name = _label(change, SERVICE_NAME)
-        if name:
+        if name and not self._told:
             yield self._keys((change.key[0], name))
 
     def _on_slice(self, change: StoreChange) -> Iterable[K]:
         for body in filter(None, (change.old, change.new)):
             marks = msgspec.json.decode(body, type=Partial).metadata.labels
             if SOURCE_CLUSTER not in marks:
-                yield self._keys((change.key[0], marks.get(labels.SERVICE_NAME, "")))
+                yield from self._concerned((change.key[0], marks.get(labels.SERVICE_NAME, "")))
+
+    def _concerned(self, service: Key) -> Iterable[K]:
+        if not self._told or service in self.exports.store:
+            yield self._keys(service)
 
 
 class _Addresses(msgspec.Struct):
@@ -161,6 +182,15 @@ class _Addresses(msgspec.Struct):
 
 class _Addressed(msgspec.Struct):
     spec: _Addresses = msgspec.field(default_factory=_Addresses)
+
+
+def _without_status(body: bytes | None) -> tuple[Any, ...] | None:
+    """The parts of a ServiceExport that an export follows from."""
+    if body is None:
+        return None
+    found = msgspec.json.decode(body, type=ServiceExport)
+    meta = found.metadata
+    return meta.uid, meta.creation_timestamp, meta.deletion_timestamp, found.spec
 
 
 def _label(change: StoreChange, label: str) -> str:

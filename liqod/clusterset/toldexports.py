@@ -7,11 +7,9 @@ peer (:mod:`liqod.model.clusterset.admission`).
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final, NamedTuple
 
-import msgspec
-
 from liqod.apimachinery.meta import Partial
 from liqod.cluster.tenancy import is_from, look_up_tenant, tenant_of
-from liqod.clusterset.heldexchanges import is_asked
+from liqod.clusterset.heldexchanges import decoded, exchange_at, is_asked
 from liqod.clusterset.sharing import Sharing
 from liqod.kube.cache.store import Index, Key, StoreChange
 from liqod.kube.client import Client
@@ -76,7 +74,7 @@ def news(change: StoreChange, own: str) -> News:
     """
     namespace = exchange_namespace(change.key[1])
     side = "spec" if change.key[1] == exchange_name(namespace, own) else "status"
-    before, after = _decoded(change.old), _decoded(change.new)
+    before, after = (None if each is None else decoded(each) for each in (change.old, change.new))
     old, new = _parts(before), _parts(after)
     # That the peer shares the namespace, too, concerns each of this cluster's exports to it.
     answered = side == "status" and _is_shared(before) != _is_shared(after)
@@ -249,7 +247,7 @@ class ToldExports:
 
     def _said_at(self, place: Key) -> tuple[str, dict[str, str]] | None:
         """The peer that has its part in an exchange, and its exports; None where it is nobody's."""
-        exchange = self._exchanges.store.decode(place, ServiceExchange)
+        exchange = exchange_at(self._exchanges.store, place)
         namespace = self._namespaces.store.decode(("", place[0]), Partial)
         peer = tenant_of(namespace) if namespace is not None else None
         if exchange is None or peer is None:
@@ -283,10 +281,6 @@ def _named(namespace: str, name: str, side: str) -> tuple[str, str, str]:
     """The key of an export, also of one that is a third cluster's, and the word of it."""
     service, cluster = of_told(name)
     return namespace, service, f"{side} {cluster}"
-
-
-def _decoded(body: bytes | None) -> ServiceExchange | None:
-    return None if body is None else msgspec.json.decode(body, type=ServiceExchange)
 
 
 def _parts(found: ServiceExchange | None) -> dict[tuple[str, str, str], str]:

@@ -93,26 +93,23 @@ def mark(export: Export) -> str:
     return mark_of(msgspec.json.encode(export))
 
 
-def confirmed(told: Mapping[str, str], namespace: str, scope: Scope) -> dict[str, str]:
-    """The marks of a peer's exports that are taken, by the name of the Service.
+def confirmed(told: str, namespace: str, name: str, scope: Scope) -> str:
+    """The mark of a peer's export that is taken; empty for one that is not.
+
+    Addresses do not count.
 
     Args:
-        told: the exports as the peer tells them, by name.
-        namespace: the one that they are of.
+        told: the export as the peer tells it.
+        namespace: the one that it is of.
+        name: its name in the ServiceExchange.
         scope: what the peer may say.
     """
-    return {
-        name: mark_of(text)
-        for name, text in told.items()
-        if _is_taken(text, namespace, name, scope)
-    }
-
-
-def _is_taken(told: str, namespace: str, name: str, scope: Scope) -> bool:
     service, origin = of_told(name)
     if origin:
-        return admit_by_way(told, (namespace, service), origin, scope).export is not None
-    return is_admitted(told, (namespace, name), scope)
+        taken = admit_by_way(told, (namespace, service), origin, scope).export is not None
+    else:
+        taken = is_admitted(told, (namespace, name), scope)
+    return mark_of(told) if taken else ""
 
 
 def tell(names: Iterable[str], text_of: Callable[[str], str]) -> Told:

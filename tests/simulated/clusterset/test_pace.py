@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NODES, SERVICES
-from liqod.clusterset import ownexports
+from liqod.clusterset import exporttexts, ownexports, takenexports
 from liqod.clusterset.exchanges import Exchanges
 from liqod.clusterset.imports import Imports
 from liqod.kube.http.cpubudget import CpuBudget
@@ -12,11 +12,13 @@ from liqod.model.clusterset import exchange
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from tests.simulated.borrower import eventually
 from tests.simulated.clusterset.sets import (
+    EXPORTS,
     backends,
     both,
     conditions,
     export,
     imported,
+    serve,
     sharing,
     until_backends,
 )
@@ -168,3 +170,55 @@ async def test_an_export_that_a_bound_leaves_out_has_no_other_looked_at(monkeypa
         await trio.sleep(2 * PACE)
         assert "zoo" in seen
         assert not {"web", "api"}.intersection(seen)
+
+
+def recorded(monkeypatch, where, what, name_of):
+    """The names with which a function is called from now on, which does as before."""
+    names, before = [], getattr(where, what)
+
+    def record(*words):
+        names.append(name_of(*words))
+        return before(*words)
+
+    monkeypatch.setattr(where, what, record)
+    return names
+
+
+async def test_one_changed_export_of_many_has_no_other_read(monkeypatch):
+    imports = recorded(monkeypatch, Imports, "reconcile", lambda _, key: key[1])
+    looks = recorded(monkeypatch, Exchanges, "reconcile", lambda each, _: each.peer.id)
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        for number in range(5):
+            await export(rome, f"10.71.0.{20 + number}", name=f"api-{number}")
+        await until_backends(milan, {"rome": {"10.71.0.24": True}}, "api-4")
+        await trio.sleep(2 * PACE)
+        told = recorded(monkeypatch, exporttexts, "text", lambda export, *_: export.name)
+        read = recorded(monkeypatch, takenexports, "confirmed", lambda *said: said[2])
+        imports.clear()
+        looks.clear()
+        await move(rome, 9)
+        await until_backends(milan, {"rome": {"10.71.0.9": True}})
+        await trio.sleep(2 * PACE)
+        assert told == read == ["web"]
+        assert set(imports) == {"web"}
+        assert sorted(looks) == ["milan", "rome"]
+
+
+async def test_what_no_peer_is_told_has_no_exchange_looked_at(monkeypatch):
+    looks = recorded(monkeypatch, Exchanges, "reconcile", lambda each, _: each.peer.id)
+    async with sharing("rome", "milan") as [rome, milan]:
+        await exported(rome, milan)
+        looks.clear()
+        await serve(rome, "10.71.0.7", name="api")
+        await rome.admin.patch(SERVICES, "api", {"metadata": {"labels": {"a": "b"}}}, "shop")
+        mine = [{"type": "example.com/Mine", "status": "True", "reason": "Mine", "message": ""}]
+        found = (await rome.admin.get(EXPORTS, "web", "shop"))["status"]["conditions"]
+        said = [*found, {**mine[0], "lastTransitionTime": "2026-11-28T10:00:00Z"}]
+        patch = {"status": {"conditions": said}}
+        await rome.admin.patch(EXPORTS, "web", patch, "shop", subresource="status")
+        await trio.sleep(2 * PACE)
+        assert looks == []
+        await rome.admin.create(EXPORTS, {"metadata": {"name": "api"}}, "shop")
+        await until_backends(milan, {"rome": {"10.71.0.7": True}}, "api")
+        assert set(looks) == {"milan", "rome"}
