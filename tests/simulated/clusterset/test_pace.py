@@ -221,4 +221,8 @@ async def test_what_no_peer_is_told_has_no_exchange_looked_at(monkeypatch):
         assert looks == []
         await rome.admin.create(EXPORTS, {"metadata": {"name": "api"}}, "shop")
         await until_backends(milan, {"rome": {"10.71.0.7": True}}, "api")
-        assert set(looks) == {"milan", "rome"}
+
+        async def both_have() -> bool:
+            return set(looks) == {"milan", "rome"}
+
+        await eventually(both_have)
