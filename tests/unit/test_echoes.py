@@ -20,7 +20,8 @@ def written(version, uid="u1"):
 
 
 def change(old, new):
-    return StoreChange(("shop", "web"), *(body(each) if each else None for each in (old, new)))
+    before, after = (body(each) if each else None for each in (old, new))
+    return StoreChange(("shop", "web"), before, after)
 
 
 def test_a_write_is_recognised_once():

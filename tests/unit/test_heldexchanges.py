@@ -1,11 +1,12 @@
 """The changes of an exchange from which something follows, and how often one is decoded."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
-from liqod.apimachinery import labels
+from liqod.apimachinery import labels, rawobjects
 from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.clusterset import heldexchanges
 from liqod.clusterset.heldexchanges import HeldExchanges, decoded
@@ -35,8 +36,9 @@ def store():
 @pytest.fixture
 def held(store):
     context = SimpleNamespace(cluster_id="rome")
-    peer = SimpleNamespace(id="milan", tenant_namespace=TENANT, context=context)
-    return HeldExchanges(peer, SimpleNamespace(store=store))
+    peer: Any = SimpleNamespace(id="milan", tenant_namespace=TENANT, context=context)
+    watch: Any = SimpleNamespace(store=store)
+    return HeldExchanges(peer, watch)
 
 
 def change(old, new, name=ASKED):
@@ -99,10 +101,13 @@ def test_that_the_peer_shares_the_namespace_no_more_is_looked_at(held):
 
 def test_an_exchange_is_decoded_once_for_all_who_look_at_it(held, store, monkeypatch):
     count = []
-    before = heldexchanges.decode_as
-    monkeypatch.setattr(
-        heldexchanges, "decode_as", lambda *told: count.append(told) or before(*told)
-    )
+    before = rawobjects.decode_as
+
+    def decode(told, kind):
+        count.append(kind)
+        return before(told, kind)
+
+    monkeypatch.setattr(heldexchanges, "decode_as", decode)
     body = exchange(7, status_exports={f"s{number}": "1" for number in range(100)})
     store.put((TENANT, ASKED), body)
     for _ in range(100):
