@@ -135,6 +135,7 @@ class Exchanges(Controller[str]):
             self._texts.forget(change.key[1])
             self._sharing.notify()
             yield change.key[1]
+        yield from self._shared.every() if self._shared.changes_peers(change) else ()
 
     def _on_scope(self, change: StoreChange) -> Iterator[str]:
         self._sharing.notify()
@@ -214,8 +215,7 @@ class Exchanges(Controller[str]):
 
     def reached(self) -> bool | None:
         """True if anything gets through to the peer's pods; None while that is not known."""
-        unreachable = self.peer.reach.now
-        return None if unreachable is None else not unreachable
+        return None if self.peer.reach.now is None else not self.peer.reach.now
 
     def charge(self, used: float) -> None:
         """Note seconds of work that the peer's exports have caused."""

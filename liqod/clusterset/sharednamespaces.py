@@ -65,6 +65,10 @@ class SharedNamespaces:
         )
         return old != new
 
+    def changes_peers(self, change: StoreChange) -> bool:
+        """True if a peer has come or gone: by way of others its exports are not taken, or again."""
+        return _tenant(change.old) != _tenant(change.new)
+
     def is_peer(self, cluster: str) -> bool:
         """True if this cluster has a peering with another one."""
         return bool(self.namespaces.store.indexed(_PEER, cluster))
@@ -105,6 +109,11 @@ class SharedNamespaces:
             return {}
         meta = msgspec.json.decode(namespace, type=Partial).metadata
         return agreed(meta.annotations, self._peer.id)
+
+
+def _tenant(namespace: bytes | None) -> str | None:
+    """The peer whose tenant namespace it is; None for any other."""
+    return tenant_of(msgspec.json.decode(namespace, type=Partial)) if namespace else None
 
 
 def _peers(found: Partial) -> Iterator[str]:
