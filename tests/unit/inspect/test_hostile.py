@@ -79,7 +79,7 @@ async def test_another_path_is_refused(tmp_path: Path):
 
 
 async def test_a_slow_handshake_is_cut_off_and_holds_up_nobody(tmp_path: Path):
-    async with serving(tmp_path, timings=InspectorTimings(greeting=0.5)) as served:
+    async with serving(tmp_path, timings=InspectorTimings(greeting=2.0)) as served:
         streams = [await served.raw() for _ in range(20)]
         for stream in streams:
             await stream.send_all(GREETING[:-10])
