@@ -151,7 +151,7 @@ class _Sums:
 
 def _imported(body: bytes) -> int:
     """An import of one of the exports that can be used."""
-    return b'"name":"many-' in body and _says(body, "True", verdicts.READY)
+    return _says(body, "True", verdicts.READY)
 
 
 def _told(body: bytes) -> int:
@@ -160,6 +160,9 @@ def _told(body: bytes) -> int:
 
 
 def _says(body: bytes, status: str, reason: str) -> bool:
+    """True if one of the exports, or its import, has that condition; others are left out."""
+    if b'"name":"many-' not in body:
+        return False
     said = msgspec.json.decode(body, type=ServiceExport).status.conditions
     return any(
         (each.type, each.status, each.reason) == (verdicts.READY, status, reason) for each in said
