@@ -175,7 +175,8 @@ async def keeps_doing(site: Site, command: str, layer: str, word: str) -> None:
 async def test_what_is_on_the_gateway(wireguard: str, tmp_path: Path):
     program = tmp_path / "wg"
     shutil.copy(wireguard, program)
-    forgets = NetworkTimings(measured_every=1.0, measured_again=0.2, fought_within=3.0)
+    # A repair that fails, as it is undone meanwhile, is tried again with pauses.
+    forgets = NetworkTimings(measured_every=1.0, measured_again=0.2, fought_within=10.0)
     async with joined(str(program), tmp_path, forgets) as (rome, milan):
         # What is taken away once is put back, and said.
         table = f"nft delete table {INSIDE_TABLE}"
