@@ -17,7 +17,7 @@ from benchmarks.embedded import CONSUMER
 from benchmarks.load import each
 from benchmarks.report import Aim, Report, mib
 from benchmarks.stage import PROVIDER, Cost, Stage, pod_cidr, say
-from benchmarks.watching import Watcher, watching
+from benchmarks.watching import Changes, Watcher, watching
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
 from liqod.kube.cache.store import Key, StoreChange
@@ -120,13 +120,13 @@ async def make(at: Watcher, name: str, namespace: str, *, exported: bool) -> Non
         await at.client.create(EXPORTS, {"metadata": {"name": name}}, namespace)
 
 
-class _Sums:
+class _Sums(Changes):
     """The numbers that the objects of kinds add up to, by name."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.now: Counter[str] = Counter()
         self._parts: dict[tuple[str, Key], int] = {}
-        self._changed = trio.Event()
 
     def follow(self, name: str, by: Watcher, count: Callable[[bytes], int]) -> None:
         """Add up the parts of all objects that are followed."""
@@ -135,23 +135,18 @@ class _Sums:
             part = count(change.new) if change.new is not None else 0
             self.now[name] += part - self._parts.pop((name, change.key), 0)
             self._parts[name, change.key] = part
-            changed, self._changed = self._changed, trio.Event()
-            changed.set()
+            self.notify()
 
         by.informer.subscribe(see)
 
-    async def until(self, what: str, happens: Callable[[Counter[str]], bool], late: float) -> float:
-        """The time at which it is so; raises `TestbedError` if it is late."""
-        with trio.move_on_after(late):
-            while not happens(self.now):
-                await self._changed.wait()
-            return trio.current_time()
-        raise TestbedError(f"{what}: not within {late:.0f} s: {dict(self.now)}")
-
-
-def _imported(body: bytes) -> int:
-    """An import of one of the exports that can be used."""
-    return _says(body, "True", verdicts.READY)
+    async def until_now(
+        self, what: str, happens: Callable[[Counter[str]], bool], late: float
+    ) -> float:
+        """As :meth:`until`, of the numbers, which are told where it is late."""
+        try:
+            return await self.until(what, lambda: happens(self.now), late)
+        except TestbedError as error:
+            raise TestbedError(f"{error}: {dict(self.now)}") from error
 
 
 def _told(body: bytes) -> int:
@@ -184,13 +179,13 @@ async def _many(rome: Member, milan: Member, exports: int) -> Took:
         sums.follow("known", marks, lambda body: _says(body, "True", verdicts.EXPORTED))
         sums.follow("left out", marks, lambda body: _says(body, "False", verdicts.FAILED))
         sums.follow("told", rooms, _told)
-        sums.follow("own", own, _imported)
-        sums.follow("peer", peer, _imported)
+        for name, imports in (("own", own), ("peer", peer)):
+            sums.follow(name, imports, lambda body: _says(body, "True", verdicts.READY))
         found: dict[str, float] = {}
         began = trio.current_time()
 
         async def until(what: str, happens: Callable[[Counter[str]], bool]) -> None:
-            found[what] = await sums.until(what, happens, DEADLINE + exports) - began
+            found[what] = await sums.until_now(what, happens, DEADLINE + exports) - began
             say(f"{what}: {found[what]:.0f} s")
 
         async with trio.open_nursery() as nursery:

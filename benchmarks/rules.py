@@ -23,13 +23,12 @@ import trio
 
 from benchmarks.report import Aim, Report
 from benchmarks.stage import parser, run, say
-from benchmarks.watching import Watcher, watching
+from benchmarks.watching import Changes, Watcher, watching
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, PODS
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import SOURCE_CLUSTER
 from tests.testbed.api import wait_until
-from tests.testbed.errors import TestbedError
 from tests.testbed.joined import SETTINGS, Joined
 from tests.testbed.node import NodeCluster, node_pod
 from tests.testbed.workloads import core, group, is_ready, service
@@ -48,12 +47,12 @@ CHANGE = Aim("a ready pod until the peer's kernel leads to it, times as long as 
 Json = dict[str, Any]
 
 
-class Monitor:
+class Monitor(Changes):
     """The text of each change of a machine's nftables, for those who wait."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._lines: list[str] = []
-        self._changed = trio.Event()
 
     def forget(self) -> None:
         """Forget what has come so far."""
@@ -62,18 +61,16 @@ class Monitor:
     def take(self, text: str) -> None:
         """Keep what has come, by lines."""
         self._lines += text.splitlines()
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
+        self.notify()
 
     async def until_added(self, address: str) -> float:
         """The time at which a rule was added that leads to an address; raises if it is late."""
-        with trio.move_on_after(DEADLINE):
-            while not any(
-                each.startswith("add ") and f"dnat to {address}:" in each for each in self._lines
-            ):
-                await self._changed.wait()
-            return trio.current_time()
-        raise TestbedError(f"no rule for {address} within {DEADLINE:.0f} s")
+
+        def is_added() -> bool:
+            words = f"dnat to {address}:"
+            return any(each.startswith("add ") and words in each for each in self._lines)
+
+        return await self.until(f"a rule for {address}", is_added, DEADLINE)
 
 
 @asynccontextmanager
@@ -148,7 +145,7 @@ async def timed(clusters: Joined, rounds: int) -> dict[str, list[float]]:
         }
         for slices, own in ((home, True), (peer, False)):
             known = functools.partial(_address, slices, own=own)
-            await slices.until("the pod's EndpointSlice", lambda at=known: bool(at()), DEADLINE)  # type: ignore[misc]
+            await slices.until("the pod's EndpointSlice", known, DEADLINE)
         await _round(steps, rules, pods)  # of which only the addresses count
         for number in range(rounds):
             for name, at in (await _round(steps, rules, pods)).items():

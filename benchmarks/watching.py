@@ -14,29 +14,33 @@ from liqod.kube.cache.store import StoreChange
 from liqod.kube.client import Client
 from liqod.kube.credentials import credentials
 from liqod.kube.selection import Selection
+from liqod.runtime.observable import Notifier
 from tests.testbed.errors import TestbedError
 
 
-class Watcher:
-    """The latest change of one kind, for those who wait."""
+class Changes(Notifier):
+    """Notifies those of changes who wait until something is so."""
 
-    def __init__(self, client: Client, informer: SharedInformer) -> None:
-        self.client = client
-        self.informer = informer
-        self._changed = trio.Event()
-        informer.subscribe(self._see)
-
-    def _see(self, change: StoreChange) -> None:
-        changed, self._changed = self._changed, trio.Event()
-        changed.set()
-
-    async def until(self, what: str, happens: Callable[[], bool], seconds: float) -> float:
+    async def until(self, what: str, happens: Callable[[], object], seconds: float) -> float:
         """The time (`trio.current_time`) at which it is so; raises `TestbedError` if it is late."""
         with trio.move_on_after(seconds):
             while not happens():
-                await self._changed.wait()
+                await self.wait()
             return trio.current_time()
         raise TestbedError(f"{what}: not within {seconds:.0f} s")
+
+
+class Watcher(Changes):
+    """The latest change of one kind, for those who wait."""
+
+    def __init__(self, client: Client, informer: SharedInformer) -> None:
+        super().__init__()
+        self.client = client
+        self.informer = informer
+        informer.subscribe(self._see)
+
+    def _see(self, change: StoreChange) -> None:
+        self.notify()
 
     def has(self, namespace: str, name: str, good: Callable[[bytes], bool]) -> bool:
         """True if there is such an object, and it is good."""
