@@ -1,4 +1,4 @@
-"""A Job that asks the API server of its own cluster for its pod, wherever it runs."""
+"""Pods that ask: a Job its cluster's API server, wherever it runs; one the sockets of its node."""
 
 from __future__ import annotations
 
@@ -27,6 +27,18 @@ told = {"pod": pod, "namespace": read["namespace"], "secrets": secrets, "modes":
 print(json.dumps({**told, "host": host}))
 """
 """Asks the API server that a pod is given for the pod itself, and for what it may not read."""
+KNOCK = """
+import socket
+for name in ("machine", "calls", "calls-6446"):
+    try:
+        made = socket.socket(socket.AF_UNIX)
+        made.settimeout(10)
+        made.connect(f"/run/liqod-node/{name}.sock")
+        print(made.recv(4096))
+    except OSError as error:
+        print(error)
+"""
+"""Asks at each socket of `liqod node`."""
 
 
 def asking_job() -> dict[str, Any]:
@@ -43,3 +55,22 @@ def asking_job() -> dict[str, Any]:
         "metadata": {"name": "asks"},
         "spec": {"backoffLimit": 0, "template": {"metadata": marks, "spec": spec}},
     }
+
+
+def knocking_pod(name: str, group: int) -> dict[str, Any]:
+    """A pod of no daemon that has the socket's folder, and says what it hears there.
+
+    Args:
+        group: of its user, which is nobody's on the node.
+    """
+    folder = {"name": "sockets", "hostPath": {"path": "/run/liqod-node"}}
+    container = {
+        "name": "knocks",
+        "image": ownimages.NAME,
+        "imagePullPolicy": "Never",
+        "command": [ownimages.PYTHON, "-c", KNOCK],
+        "volumeMounts": [{"name": "sockets", "mountPath": "/run/liqod-node"}],
+        "securityContext": {"runAsUser": 1000, "runAsGroup": group},
+    }
+    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [folder]}
+    return {"metadata": {"name": name}, "spec": {**spec, "nodeName": "rome"}}

@@ -16,9 +16,19 @@ from typing import Any
 
 import pytest
 
-from tests.node.asking import asking_job
+from tests.node.asking import asking_job, knocking_pod
 from tests.node.echoes import answers, have_echoes, pinging, seen_by
-from tests.node.faults import FAULTS, fail, killed, replaced
+from tests.node.faults import (
+    FAULTS,
+    IN_A_WEBSOCKET,
+    MOST,
+    ORDERS,
+    fail,
+    fail_in_order,
+    joined_by_websocket,
+    killed,
+    replaced,
+)
 from tests.node.replicas import (
     COMPONENT,
     another_leads,
@@ -62,17 +72,6 @@ IMAGE = "registry.example/liqod:TAG"
 WAITING = "waiting"
 SAYING = "saying"
 COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
-KNOCK = """
-import socket
-for name in ("machine", "calls", "calls-6446"):
-    try:
-        made = socket.socket(socket.AF_UNIX)
-        made.settimeout(10)
-        made.connect(f"/run/liqod-node/{name}.sock")
-        print(made.recv(4096))
-    except OSError as error:
-        print(error)
-"""
 FORWARD_NOTHING = "open('/proc/sys/net/ipv4/ip_forward', 'w').write('0')"
 
 
@@ -327,25 +326,6 @@ def test_only_liqod_node_can_change_the_nodes_sysctls(clusters: Podded) -> None:
         within(clusters.members["rome"], DAEMON, FORWARD_NOTHING)
 
 
-def knocking_pod(name: str, group: int) -> dict[str, Any]:
-    """A pod of no daemon that has the socket's folder, and says what it hears there.
-
-    Args:
-        group: of its user, which is nobody's on the node.
-    """
-    folder = {"name": "sockets", "hostPath": {"path": "/run/liqod-node"}}
-    container = {
-        "name": "knocks",
-        "image": ownimages.NAME,
-        "imagePullPolicy": "Never",
-        "command": [ownimages.PYTHON, "-c", KNOCK],
-        "volumeMounts": [{"name": "sockets", "mountPath": "/run/liqod-node"}],
-        "securityContext": {"runAsUser": 1000, "runAsGroup": group},
-    }
-    spec = {"restartPolicy": "Never", "containers": [container], "volumes": [folder]}
-    return {"metadata": {"name": name}, "spec": {**spec, "nodeName": "rome"}}
-
-
 def test_another_pod_of_the_node_orders_nothing_at_the_socket(clusters: Podded) -> None:
     """Neither as a stranger nor with the group of the daemon's pod."""
     rome = clusters.members["rome"]
@@ -529,13 +509,30 @@ def test_tunnels_stand_again_soon_where_liqod_node_is_replaced_or_killed(
 
 
 @pytest.mark.network
-@pytest.mark.parametrize(("signal", "parts", "most"), FAULTS)
+@pytest.mark.parametrize(("signal", "parts"), FAULTS)
 def test_each_part_of_a_gateway_fails_and_packets_go_on(
-    clusters: Podded, signal: str, parts: tuple[str, ...], most: float
+    clusters: Podded, signal: str, parts: tuple[str, ...]
 ) -> None:
-    lost = fail(clusters, "rome", "milan", signal, parts)
-    print(f"{signal} {', '.join(parts)}: {lost} s lost")
-    assert lost <= most
+    assert fail(clusters, "rome", "milan", signal, parts) == 0.0
+
+
+@pytest.mark.network
+@pytest.mark.parametrize(("signals", "order"), ORDERS)
+def test_all_parts_of_a_gateway_fail_in_each_order(
+    clusters: Podded, signals: tuple[str, ...], order: tuple[str, ...]
+) -> None:
+    lost = fail_in_order(clusters, "rome", "milan", signals, order)
+    assert all(most <= MOST[signal] for signal, most in lost.items()), lost
+
+
+@pytest.mark.network
+def test_each_part_of_a_gateway_fails_that_carries_a_websocket(clusters: Podded) -> None:
+    """Of the client's cluster, in pods."""
+    with joined_by_websocket(clusters):
+        for part, most in IN_A_WEBSOCKET.items():
+            lost = fail(clusters, "rome", "milan", "KILL", (part,))
+            print(f"KILL {part}: {lost} s lost in a websocket")
+            assert lost <= most, part
 
 
 def have_node_port(clusters: Podded) -> None:

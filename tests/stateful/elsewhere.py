@@ -339,9 +339,9 @@ ELSEWHERE = {
         "netns/test_parts.py",
         "test_each_part_fails_and_packets_go_on",
     ),
-    f"{GATEWAY}: the daemon and `liqod node` end at once, in pods": (
+    f"{GATEWAY}: the daemon and `liqod node` end at once, or all three programs, in pods": (
         "node/test_pods.py",
-        "test_each_part_of_a_gateway_fails_and_packets_go_on",
+        "test_all_parts_of_a_gateway_fail_in_each_order",
     ),
     f"{GATEWAY}: the daemon or `liqod node` is frozen for some seconds, or all three programs": (
         "netns/test_parts.py",
