@@ -4,11 +4,10 @@ The machine's side may begin anew at any time: :meth:`RemoteMachine.tell` sends 
 each request that is not answered yet.
 """
 
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import inf
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import trio
 from msgspec.structs import replace
@@ -29,15 +28,16 @@ from liqod.network.orders.tunnels import (
     ReleaseTunnels,
     Surroundings,
     SweepUnknown,
-    TunnelAnswer,
     TunnelEnded,
     TunnelMessage,
     TunnelNews,
     TunnelOrder,
     TunnelReport,
+    TunnelRequest,
     UnknownFound,
     UnknownSwept,
 )
+from liqod.network.requests import Requests
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.observable import Observable
 
@@ -130,8 +130,7 @@ class RemoteMachine:
         self.nodes: tuple[NodeWay, ...] = ()
         self._send, self._why_silent, self._around = send, why_silent, around
         self._tunnels: dict[str, RemoteTunnel] = {}
-        self._number = _first_number()
-        self._requests: dict[int, _Request] = {}
+        self._requests: Requests[TunnelRequest] = Requests(send)
         self._released = False
         self._looks = False
         """True if the capabilities were ever asked for."""
@@ -159,13 +158,12 @@ class RemoteMachine:
             return
         if isinstance(report, MachineRead):
             self._find(report.facts)
-        if report.number in self._requests:
-            self._requests[report.number].take(report)
+        self._requests.on_answer(report.number, report)
 
     def tell(self) -> None:
         """Send everything that is wanted: the machine's side may have begun anew."""
         self.troubles = {}  # it says them again, where it has any
-        asked = [request.order for request in self._requests.values()]
+        asked = self._requests.unanswered
         if self._looks:
             self._again.set(True)  # it attends no tunnel before it has looked, and that may fail
             if not any(isinstance(each, ReadMachine) for each in asked):
@@ -181,7 +179,7 @@ class RemoteMachine:
         """Have the capabilities looked for anew; a problem where the machine does not answer."""
         self._looks = True
         try:
-            found = await self._ask(self._reading(), MachineRead, LOOKED, connects=SILENT_FOR)
+            found = await self._ask(self._reading(), MachineRead, SILENT_FOR, LOOKED)
         except NetworkError as error:
             unknown = MachineFacts(problem=str(error), unknown=True)
             self._find(unknown)
@@ -234,7 +232,7 @@ class RemoteMachine:
         """
         if peer in self._tunnels:
             self._tunnels[peer].forget()
-        _check(await self._ask(EndTunnel(self._next(), peer), TunnelEnded))
+        _check(await self._ask(EndTunnel(self._requests.number(), peer), TunnelEnded))
 
     async def unknown(self, known: Iterable[str]) -> tuple[str, ...]:
         """The networks on this machine that are of no known peer.
@@ -242,7 +240,7 @@ class RemoteMachine:
         Raises:
             NetworkError: they are not known.
         """
-        order = FindUnknown(self._next(), tuple(known))
+        order = FindUnknown(self._requests.number(), tuple(known))
         found = await self._ask(order, UnknownFound)
         _check(found)
         return found.found
@@ -253,42 +251,26 @@ class RemoteMachine:
         Raises:
             NetworkError: the machine's side does not answer.
         """
-        order = SweepUnknown(self._next(), tuple(found), tuple(known))
+        order = SweepUnknown(self._requests.number(), tuple(found), tuple(known))
         return await self._ask(order, UnknownSwept)
 
     def _reading(self) -> ReadMachine:
-        return ReadMachine(self._next(), self._around)
+        return ReadMachine(self._requests.number(), self._around)
 
-    def _next(self) -> int:
-        self._number += 1
-        return self._number
-
-    async def _ask(
-        self, order: Any, kind: type[A], within: float = PATIENCE, connects: float | None = None
-    ) -> A:
+    async def _ask(self, order: TunnelRequest, kind: type[A], *waits: float) -> A:
         """Request an answer.
 
         Args:
-            within: seconds for it.
-            connects: those for a connection, without which none is waited for.
+            waits: seconds for a connection, without which no answer is waited for, and for that.
         """
-        request = _Request(order)
-        self._requests[order.number] = request
         asked = trio.current_time()
-        try:
-            self._send(order)
-            if connects is not None:
-                with trio.move_on_after(connects):
-                    await request.answered.wait()
-            if connects is None or not self._why_silent():
-                with trio.move_on_at(asked + within):
-                    await request.answered.wait()
-        finally:
-            del self._requests[order.number]
-        if not isinstance(request.answer, kind):
+        answer = await self._requests.ask(
+            order.number, order, kind, *(waits or (PATIENCE,)), gives_up=self._why_silent
+        )
+        if answer is None:
             why, waited = self._why_silent(), trio.current_time() - asked
             raise NetworkError(f"{SILENT} for {waited:.0f} s{': ' * bool(why)}{why}")
-        return request.answer
+        return answer
 
 
 def settled(found: MachineFacts, former: MachineFacts) -> MachineFacts:
@@ -316,27 +298,9 @@ def settled(found: MachineFacts, former: MachineFacts) -> MachineFacts:
     )
 
 
-class _Request:
-    """One that is not answered yet."""
-
-    def __init__(self, order: TunnelMessage) -> None:
-        self.order = order
-        self.answer: TunnelAnswer | None = None
-        self.answered = trio.Event()
-
-    def take(self, answer: TunnelAnswer) -> None:
-        self.answer = answer
-        self.answered.set()
-
-
 def _check(answer: TunnelEnded | UnknownFound) -> None:
     if answer.problem:
         raise NetworkError(answer.problem)
-
-
-def _first_number() -> int:
-    """A number that no earlier daemon has used: the machine's side may still answer one of it."""
-    return secrets.randbits(62)
 
 
 def nowhere(facts: MachineFacts = NO_NETWORKS, role: Role | None = None) -> RemoteMachine:

@@ -41,6 +41,7 @@ from liqod.network.orders.candidacy import (
 )
 from liqod.network.overlay import members
 from liqod.network.ownaddresses import own_addresses
+from liqod.network.requests import NewestRequest
 from liqod.runtime.gather import either
 from liqod.runtime.log import Seldom
 from liqod.runtime.observable import Observable
@@ -86,8 +87,7 @@ class Membership:
         self._found: LeaseFound | None = None
         self._me: LocalCandidate | None = None
         self._cordoned: frozenset[str] = frozenset()
-        self._request: Observable[ReadLease | WriteLease | None] = Observable(None)
-        """The last one that was not answered; the machine has given up those before it."""
+        self._request = NewestRequest(self._answer, send)
         self._released = trio.Event()
         self._seldom = Seldom()
 
@@ -100,7 +100,7 @@ class Membership:
                 self._role.gateway, self._role.standbys = report.gateway, report.standbys
                 self._role.set(report.state)
             case ReadLease() | WriteLease():
-                self._request.set(report)
+                self._request.receive(report)
 
     async def run(self) -> NoReturn:
         """Keep the machine a candidate until cancelled, as often as it takes."""
@@ -120,7 +120,7 @@ class Membership:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow_cordons, self._context.informers, self._on_cordons)
             nursery.start_soon(self._lease.follow)
-            nursery.start_soon(self._serve)
+            nursery.start_soon(self._request.run)
             while True:
                 await self._leads.wait_changed()
                 self.tell()
@@ -128,7 +128,7 @@ class Membership:
     async def _leave(self) -> None:
         """End: a gateway whose Node is cordoned, as one that is drained, lets the Lease go."""
         self._send(LetGo())
-        await either(self._serve, self._released.wait)
+        await either(self._request.run, self._released.wait)
 
     def _on_cordons(self, names: frozenset[str]) -> None:
         self._cordoned = names
@@ -144,18 +144,6 @@ class Membership:
             self._send(Candidacy(self._me, self._leads.now, self._cordoned))
         if self._found is not None:
             self._send(self._found)
-
-    async def _serve(self) -> NoReturn:
-        """Carry out the machine's requests, one after another."""
-        while True:
-            request = self._request.now
-            if request is None:
-                await self._request.wait_changed()
-                continue
-            answer = await self._answer(request)
-            if self._request.now is request:
-                self._request.set(None)
-            self._send(answer)
 
     async def _answer(self, request: ReadLease | WriteLease) -> LeaseAnswer:
         try:

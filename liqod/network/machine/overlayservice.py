@@ -25,9 +25,9 @@ from liqod.network.orders.overlay import (
     Uplink,
 )
 from liqod.network.overlay.kernel import NodeKernel
+from liqod.network.requests import NewestRequest
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
-from liqod.runtime.observable import Observable
 from liqod.runtime.supervise import walled
 
 RETRIES: Final = Backoff(first=0.5, last=30.0)
@@ -50,8 +50,7 @@ class OverlayService:
     ) -> None:
         self._cluster, self._kernel, self._send = cluster, kernel, send
         self._wanted: OverlayPart | None = None
-        self._uplink: Observable[ReadUplink | None] = Observable(None)
-        """The request that was not answered yet; the daemon has given up those before it."""
+        self._request = NewestRequest(self._read, send)
         self._ordered, self._stirred = trio.Event(), trio.Event()
         self._left = True
         """True while there may be something of the overlay's in the kernel."""
@@ -64,7 +63,7 @@ class OverlayService:
         if not isinstance(order, ReleaseOverlay):
             self._ordered.set()
         if isinstance(order, ReadUplink):
-            self._uplink.set(order)
+            self._request.receive(order)
             return
         if self._reported is not None and self._reported[0] == order:
             self._send(OverlayState(self._reported[1]))  # to a daemon that has begun anew
@@ -78,7 +77,7 @@ class OverlayService:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(walled, WATCH, self._kernel.run)
             nursery.start_soon(self._follow_disturbances)
-            nursery.start_soon(self._answer)
+            nursery.start_soon(self._request.run)
             failures = 0
             while True:
                 # Before anything is done: what changes from here on comes to another round.
@@ -126,19 +125,8 @@ class OverlayService:
         for line in done:
             log.info("the overlay: %s", line)
 
-    async def _answer(self) -> NoReturn:
-        while True:
-            request = self._uplink.now
-            if request is None:
-                await self._uplink.wait_changed()
-                continue
-            answer = await self._read(request.address)
-            if self._uplink.now is request:
-                self._uplink.set(None)
-            self._send(answer)
-
-    async def _read(self, address: str) -> Uplink:
+    async def _read(self, request: ReadUplink) -> Uplink:
         try:
-            return Uplink(address, await self._kernel.mtu(address))
+            return Uplink(request.address, await self._kernel.mtu(request.address))
         except NetworkError as error:
-            return Uplink(address, problem=str(error))
+            return Uplink(request.address, problem=str(error))

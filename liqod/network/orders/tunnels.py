@@ -356,13 +356,6 @@ class TunnelReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 TunnelAnswer = MachineRead | TunnelEnded | UnknownFound | UnknownSwept
-TunnelMessage = (
-    ReadMachine
-    | TunnelOrder
-    | EndTunnel
-    | MeasureTunnel
-    | ReleaseTunnels
-    | FindUnknown
-    | SweepUnknown
-)
+TunnelRequest = ReadMachine | EndTunnel | FindUnknown | SweepUnknown
+TunnelMessage = TunnelRequest | TunnelOrder | MeasureTunnel | ReleaseTunnels
 TunnelNews = TunnelReport | TunnelAnswer | BackendTroubles

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import trio
-
 from liqod.errors import NetworkError
 from liqod.network.orders.overlay import (
     OverlayOrder,
@@ -13,6 +11,7 @@ from liqod.network.orders.overlay import (
     ReadUplink,
     Uplink,
 )
+from liqod.network.requests import Requests
 from liqod.runtime.observable import Observable
 
 PATIENCE = 5.0
@@ -33,17 +32,14 @@ class RemoteOverlay:
         self._send = send
         self.state = Observable(OverlayState())
         self._part: OverlayPart | None = None
-        self._request: ReadUplink | None = None
-        self._uplink: Uplink | None = None
-        self._read = trio.Event()
+        self._requests: Requests[ReadUplink] = Requests(send)
 
     def receive(self, report: OverlayReport) -> None:
         """Take a report of the machine."""
         if isinstance(report, OverlayState):
             self.state.set(report)
         else:
-            self._uplink = report
-            self._read.set()
+            self._requests.on_answer(report.address, report)
 
     def have(self, part: OverlayPart) -> None:
         """Order the machine's part; the same again changes nothing there."""
@@ -54,8 +50,8 @@ class RemoteOverlay:
         """Order it anew, and request anew: the machine's side may have begun anew."""
         if self._part is not None:
             self._send(self._part)
-        if self._request is not None:
-            self._send(self._request)
+        for request in self._requests.unanswered:
+            self._send(request)
 
     def check(self) -> None:
         """Raises NetworkError where the machine has reported that it is not as ordered."""
@@ -68,14 +64,9 @@ class RemoteOverlay:
         Raises:
             NetworkError: none has it, or the machine does not answer.
         """
-        self._uplink, self._read = None, trio.Event()
-        self._request = ReadUplink(address)
-        self._send(self._request)
-        with trio.move_on_after(PATIENCE):
-            await self._read.wait()
-        self._request = None
-        if self._uplink is None or self._uplink.address != address:
+        uplink = await self._requests.ask(address, ReadUplink(address), Uplink, PATIENCE)
+        if uplink is None:
             raise NetworkError(f"this machine's program has not read the MTU of {address}")
-        if self._uplink.problem:
-            raise NetworkError(self._uplink.problem)
-        return self._uplink.mtu
+        if uplink.problem:
+            raise NetworkError(uplink.problem)
+        return uplink.mtu
