@@ -8,6 +8,8 @@
 # make test-clusterset  likewise those of the Services of the set
 # make test-handshake  likewise those of how daemons meet, and of their keys
 # make test-stateful  likewise those of what is shown in each fault
+# make test-pods  likewise those of pods at a peer on real kubelets
+# make test-placement  likewise those of where pods are placed
 # make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
 #             values for the tests of properties
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
@@ -31,7 +33,7 @@ SHELL := /bin/bash
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-release test-network test-kubernetes test-clusterset test-handshake \
-	test-stateful fast soak lint format bench wheels deb image release chart site screenshots clean \
+	test-stateful test-pods test-placement fast soak lint format bench wheels deb image release chart site screenshots clean \
 	programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -59,7 +61,7 @@ demo: $(VENV)/.liqod
 test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
 
-test-release test-network test-kubernetes test-clusterset test-handshake test-stateful: test-%: $(VENV)/.liqod-dev
+test-release test-network test-kubernetes test-clusterset test-handshake test-stateful test-pods test-placement: test-%: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --tier $* -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev

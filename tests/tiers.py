@@ -32,7 +32,7 @@ always be due with them. A change of theirs that breaks networks is observed by 
 - `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
 - `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.
 
-Four more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
+Six more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
 it imports, what its tests import, and what these stand on. As for networks, what else is in the
 daemons of their tests makes none of them due; tests of every run observe it.
 
@@ -68,6 +68,19 @@ tests. In every run:
 - `stateful/test_truth.py`: for each side and each layer of `doctor` that fails first, one fault;
 - `stateful/test_stateful.py`, `stateful/test_found.py` and `stateful/test_bad_answers.py`: random
   scripts, those that once found something, and wrong answers of API servers.
+
+`PODS`, tests marked `pods`, tries pods at a peer on real kubelets: how they end and return, what is
+changed and measured of them, and pages that are typed there. In every run:
+
+- `node/test_pods.py`: daemons in pods, peered by Liqo's command, and what they leave;
+- `node/test_podstreams.py`: logs, exec, attach, ports and files of a pod, through both API servers;
+- `node/test_offload.py`: a Deployment with all it takes along, and a volume.
+
+`PLACEMENT`, tests marked `placement`, tries where pods are placed, by stock schedulers: fragmented
+and unlike machines, zones, and a virtual node for each machine. In every run:
+
+- `cluster/test_waiting_pods.py`: pods that find no place leave it to smaller ones;
+- `cluster/test_explained.py`: the stock scheduler does what was explained.
 
 This module is not below `tests/testbed`, all of which `NETWORK` depends on: a change of one tier's
 list makes no other one due.
@@ -350,4 +363,6 @@ KUBERNETES = Tier("kubernetes", dependences.KUBERNETES)
 CLUSTERSET = Tier("clusterset", dependences.CLUSTERSET)
 HANDSHAKE = Tier("handshake", dependences.HANDSHAKE)
 STATEFUL = Tier("stateful", dependences.STATEFUL)
-ALL = (RELEASE, NETWORK, KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL)
+PODS = Tier("pods", dependences.PODS)
+PLACEMENT = Tier("placement", dependences.PLACEMENT)
+ALL = (RELEASE, NETWORK, KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL, PODS, PLACEMENT)

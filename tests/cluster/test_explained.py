@@ -148,6 +148,7 @@ def by_hand(peered: Clusters) -> Iterator[Callable[[str, str], str]]:
 LATE = "WaitForFirstConsumer"
 
 
+@pytest.mark.placement
 def test_it_does_so_with_volumes_on_nodes(
     peered: Clusters, by_hand: Callable[[str, str], str], tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from tests.testbed.federation import Federation, Member
 from tests.testbed.fixtures import give_up, start_all
 from tests.testbed.workloads import CONTAINER, core, deployment, deployments, group, pod
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.placement]
 
 NODES = "/api/v1/nodes"
 SLICE = group("authentication.liqo.io/v1beta1", "liqo-tenant-milan", "resourceslices", "milan")

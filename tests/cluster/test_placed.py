@@ -17,7 +17,7 @@ from tests.testbed.federation import Federation, Member, is_true
 from tests.testbed.fixtures import give_up, start_all
 from tests.testbed.workloads import CONTAINER, core, deployment, deployments, group, pod
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.placement]
 
 NODES = "/api/v1/nodes"
 ZONE = "topology.kubernetes.io/zone"

@@ -20,7 +20,7 @@ from tests.testbed.fixtures import start_all
 from tests.testbed.node import NodeCluster
 from tests.testbed.workloads import CONTAINER, core, deployment, deployments, group, pod
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.pods]
 
 POD_CIDR = "10.203.0.0/16"
 ROUTED = {"peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]}}

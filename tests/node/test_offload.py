@@ -126,6 +126,7 @@ def test_a_stock_deployment_is_ready_on_a_real_kubelet(federation: Federation) -
     inventory.wait_for(naples.api, before, LEFT_DEADLINE)
 
 
+@pytest.mark.pods
 def test_a_crashing_pod_shows_its_restarts(federation: Federation) -> None:
     """Status of a real kubelet comes back whole: waiting reasons, restart counts, exit codes."""
     rome, naples = federation.members["rome"], federation.members["naples"]

@@ -249,6 +249,7 @@ def test_everything_reaches_everything(clusters: Podded, tmp_path: Path) -> None
     assert "Checks failed" not in said, said
 
 
+@pytest.mark.pods
 def test_a_job_at_a_peer_reads_its_own_pod_at_home(clusters: Podded) -> None:
     """With the token, the authority and the namespace that it has mounted, by the name in its
     environment: over the tunnel, between clusters with the same addresses."""
@@ -370,6 +371,7 @@ def test_daemons_that_are_replaced_lose_no_packet(clusters: Podded) -> None:
         assert len(member.pods("liqo").keys() - before[member].keys()) == 1
 
 
+@pytest.mark.network
 def test_a_daemon_that_hangs_is_begun_anew_and_loses_no_packet(clusters: Podded) -> None:
     """By its kubelet, in the time of docs/background/failures.md, and the grace of its pod."""
     rome, milan = clusters.members["rome"], clusters.members["milan"]
@@ -386,6 +388,7 @@ def test_a_daemon_that_hangs_is_begun_anew_and_loses_no_packet(clusters: Podded)
     assert pinged.lost == 0
 
 
+@pytest.mark.network
 def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     clusters: Podded,
 ) -> None:
@@ -410,6 +413,7 @@ def test_a_daemon_that_comes_to_run_on_another_node_takes_the_tunnel_along(
     assert passed < MOVES
 
 
+@pytest.mark.pods
 def test_the_api_server_reaches_a_daemon_at_its_pod_and_the_one_that_replaces_it(
     clusters: Podded,
 ) -> None:
@@ -442,6 +446,7 @@ def test_the_api_server_reaches_a_daemon_at_its_pod_and_the_one_that_replaces_it
     rome.goes(f"/api/v1/namespaces/{SAYING}")
 
 
+@pytest.mark.pods
 def test_the_pages_about_a_daemon_in_its_pod_are_typed(clusters: Podded, tmp_path: Path) -> None:
     rome = clusters.members["rome"]
     terminal = reader(rome, tmp_path)
@@ -469,6 +474,7 @@ def test_the_pages_about_a_daemon_in_its_pod_are_typed(clusters: Podded, tmp_pat
     rome.goes("/api/v1/namespaces/shop")
 
 
+@pytest.mark.network
 def test_of_two_replicas_a_drain_takes_one_at_a_time(clusters: Podded) -> None:
     """By the budget; and the one that is left leads within a second or two."""
     milan = clusters.members["milan"]

@@ -248,6 +248,7 @@ def waits(siena: Member, name: str) -> str:
     return str(waiting.get("message", ""))
 
 
+@pytest.mark.pods
 def test_a_debugger_is_added_to_what_runs(siena: Member) -> None:
     run = ("--image", CONTAINER["image"], "--image-pull-policy", "Never")
     # The profile that kubectl has as default since 1.36 asks for SYS_PTRACE, which `baseline`, the
@@ -296,6 +297,7 @@ def limits(siena: Member) -> tuple[str, str]:
     return cpu.split(" ")[0], memory
 
 
+@pytest.mark.pods
 def test_what_is_changed_of_a_pod_is_in_force_there(
     siena: Member, real_node_cluster: NodeCluster
 ) -> None:
@@ -418,6 +420,7 @@ def test_a_node_answers_as_a_kubelet_by_the_api_server(siena: Member) -> None:
         siena.api.call("DELETE", "/api/v1/nodes/other")
 
 
+@pytest.mark.pods
 def test_pods_there_are_measured_and_scaled(siena: Member, naples: NodeCluster) -> None:
     """By the metrics-servers of both clusters, which are real."""
     busy = deployment("busy", 1)

@@ -20,7 +20,7 @@ from tests.testbed.federation import Member
 from tests.testbed.node import NodeCluster
 from tests.testbed.workloads import deployment, deployments, group
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.pods]
 
 QUICK = {"return_unschedulable": 5.0, "return_image": 5.0, "return_back_off": 600.0}
 SHADOWS = "shadowpods"

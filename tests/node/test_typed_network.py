@@ -22,7 +22,7 @@ from tests.testbed.machine import run
 from tests.testbed.pages import Terminal
 from tests.testbed.registry import Registry
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.pods]
 
 
 @pytest.fixture

@@ -15,12 +15,14 @@ import pytest
 from tests import tiers
 from tests.cluster import (
     test_control_plane,
+    test_explained,
     test_meeting,
     test_planned_lists,
     test_shared_services,
+    test_waiting_pods,
 )
 from tests.netns import test_joined_clusters, test_parts
-from tests.node import test_pods
+from tests.node import test_offload, test_pods, test_podstreams
 from tests.node.peered import test_near, test_network
 from tests.simulated.clusterset import test_sharing
 from tests.simulated.handshake import test_invitations, test_written_beforehand
@@ -40,6 +42,11 @@ ROOMS = {
     tiers.KUBERNETES: ("liqod.kube", "liqod.resources", "tests.contract"),
     tiers.CLUSTERSET: ("liqod.clusterset", "liqod.model.clusterset"),
     tiers.HANDSHAKE: ("liqod.handshake.protocol", "liqod.handshake.transport", "liqod.identity"),
+    tiers.PODS: ("liqod.consumer.nodes", "liqod.plugins.reflectors", "liqod.provider.workloads"),
+    tiers.PLACEMENT: (
+        *("liqod.consumer.slices", "liqod.provider.slices", "liqod.model.peering"),
+        *("liqod.procedures.explaining", "liqod.procedures.nodeexplaining"),
+    ),
     tiers.STATEFUL: ("liqod.model.view", "liqod.plugins.checks", "liqod.plugins.diagnosis"),
 }
 """Packages of what a tier tries. Those of joined networks are the machine's side, the daemon's, and
@@ -70,6 +77,13 @@ EVERY_RUN = (
     (test_stateful, ""),
     (test_found, ""),
     (test_bad_answers, ""),
+    (test_pods, "test_nothing_is_left"),
+    (test_podstreams, "test_logs_have_all_their_options"),
+    (test_podstreams, "test_exec_has_exit_codes_input_and_a_terminal"),
+    (test_offload, "test_a_stock_deployment_is_ready_on_a_real_kubelet"),
+    (test_offload, "test_a_volume_keeps_its_pod_at_the_peer_and_its_data"),
+    (test_waiting_pods, ""),
+    (test_explained, "test_a_stock_scheduler_does_what_was_explained"),
 )
 """Of networks a join by WireGuard, one in a websocket, a fault of each part, one in pods, and one
 on kubelets; ranges overlap in each. Where no test is named, all of a file."""
