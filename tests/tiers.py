@@ -40,7 +40,8 @@ daemons of their tests makes none of them due; tests of every run observe it.
 real API servers, and runs benchmarks at the smallest sizes. In every run:
 
 - `contract`: the same contract on embedded clusters;
-- `cluster/test_control_plane.py`, `cluster/test_planned_lists.py` and all of whole daemons there:
+- `cluster/test_control_plane.py`: real API servers are of the wanted version, sign and count;
+- `cluster/test_planned_lists.py` and all of whole daemons there:
   real API servers, by the client and the definitions;
 - `simulated/simulator/test_benchmarks.py`: one benchmark.
 
@@ -66,6 +67,7 @@ daemons that lack a safeguard break an invariant. New things that are shown need
 tests. In every run:
 
 - `stateful/test_truth.py`: for each side and each layer of `doctor` that fails first, one fault;
+- `cluster/test_lost_peers.py`: a real API server is stopped, frozen, gone, and from a backup;
 - `stateful/test_stateful.py`, `stateful/test_found.py` and `stateful/test_bad_answers.py`: random
   scripts, those that once found something, and wrong answers of API servers.
 
@@ -318,6 +320,7 @@ NETWORK = Tier(
         "tests/node/peered/__init__.py",
         "tests/node/peered/conftest.py",
         "tests/node/peered/second.py",
+        "tests/node/peered/test_network.py",
         "tests/node/peered/test_takeover.py",
         "tests/node/peered/test_worker.py",
         "tests/node/replicas.py",

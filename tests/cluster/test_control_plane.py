@@ -50,6 +50,7 @@ def sign(plane: ControlPlane, name: str, seconds: int) -> x509.Certificate:
     return x509.load_pem_x509_certificate(base64.b64decode(text))
 
 
+@pytest.mark.kubernetes
 def test_starts_in_seconds_and_keeps_its_state(
     new_control_plane: Callable[..., ControlPlane],
 ) -> None:
@@ -66,6 +67,7 @@ def test_starts_in_seconds_and_keeps_its_state(
     assert '"kept"' in (plane.folder / "audit.log").read_text()
 
 
+@pytest.mark.kubernetes
 def test_a_frozen_api_server_accepts_and_answers_nothing(
     new_control_plane: Callable[..., ControlPlane],
 ) -> None:
@@ -136,6 +138,7 @@ def test_counts_requests_by_verb_and_resource(control_plane: ControlPlane, names
     assert (control_plane.requests() - before)["GET", "configmaps"] >= 3
 
 
+@pytest.mark.kubernetes
 def test_two_run_beside_each_other(control_planes: ControlPlanes) -> None:
     planes = control_planes.take(2)
     assert len({plane.server for plane in planes}) == 2

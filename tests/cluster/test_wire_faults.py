@@ -25,7 +25,7 @@ from tests.testbed.relays import Relay
 from tests.testbed.troubled import BAD, GOOD, NAMESPACE, Troubled
 from tests.testbed.wirefaults import Trouble
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.stateful]
 
 THERE = f"{NAMESPACE}-rome"
 GONE = ("delete", "pod", "--namespace", NAMESPACE, "--ignore-not-found", "--wait=false")

@@ -66,6 +66,7 @@ def test_it_calls_a_webhook_on_this_host(real_node_cluster: NodeCluster) -> None
         server.communicate()
 
 
+@pytest.mark.pods
 def test_two_run_beside_each_other_and_leave_nothing(real_node_cluster: NodeCluster) -> None:
     second = NodeCluster("naples")
     interface = Path(f"/sys/class/net/{second.machine.interface}")

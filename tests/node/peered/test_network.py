@@ -198,6 +198,7 @@ def test_a_host_outside_is_lent_and_behind_a_service(shop: Shop, outside: str) -
         lend(shop, "nonsense", "fd00::203::9")
 
 
+@pytest.mark.network
 def test_a_daemon_that_is_killed_loses_no_packet(clusters: Joined, shop: Shop) -> None:
     here, there = shop.one("rome"), shop.one("milan")
     pinged = "/tmp/pinged"
@@ -224,6 +225,7 @@ def pinging(shop: Shop, pod: str, address: str, said: str) -> Iterator[None]:
     shop.say(pod, "sh", "-c", f"kill -INT $(cat {said}.pid); busybox sleep 0.3")
 
 
+@pytest.mark.network
 def test_a_download_outlives_a_restart_of_everything(clusters: Joined, shop: Shop) -> None:
     here, there = shop.one("rome"), shop.one("milan")
     block = 64 * 1024
