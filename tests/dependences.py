@@ -84,6 +84,7 @@ CLUSTERSET = (
     "tests/cluster/conftest.py",
     "tests/cluster/test_clusterset.py",
     "tests/cluster/test_service_names.py",
+    "tests/cluster/test_set_names.py",
     "tests/cluster/test_shared_services.py",
     "tests/node/__init__.py",
     "tests/node/peered/__init__.py",

@@ -8,16 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import dns.exception
-import dns.message
-import dns.query
 import pytest
-import trio
-from dns.rdatatype import RdataType
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES
 from liqod.kube.selection import Selection
@@ -29,24 +23,18 @@ from tests.netns.test_joined_clusters import Site
 from tests.netns.test_transit import PORT, reached
 from tests.netns.test_transit_services import ALLOWED, ask_for_direct_ones, cable, offloaded
 from tests.simulated.borrower import eventually
-from tests.testbed.processes import GO, Child, free_ports, plain_environment
+from tests.testbed.nameservers import asked, naming
+from tests.testbed.processes import GO, Child, plain_environment
 
 pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
-
-COREFILE = """
-.:{port} {{
-    bind 127.0.0.1
-    kubernetes cluster.local {{
-        kubeconfig {kubeconfig}
-    }}
-}}
-"""
 
 
 @contextmanager
 def running(site: Site, name: str, folder: Path, *words: str) -> Iterator[None]:
     """A program that works for a cluster, with an administrator's kubeconfig."""
-    environment = {**plain_environment(), **GO, "KUBECONFIG": str(kubeconfig(site, folder))}
+    kubeconfig = folder / f"{site.member.id}.kubeconfig"
+    kubeconfig.write_text(site.member.cluster.kubeconfig)
+    environment = {**plain_environment(), **GO, "KUBECONFIG": str(kubeconfig)}
     log = folder / f"{name}-{site.member.id}.log"
     child = Child(f"{site.member.id}/{name}", words, log, environment=environment)
     try:
@@ -56,35 +44,11 @@ def running(site: Site, name: str, folder: Path, *words: str) -> Iterator[None]:
         child.kill()
 
 
-def kubeconfig(site: Site, folder: Path) -> Path:
-    """A file with the administrator's kubeconfig of a cluster."""
-    made = folder / f"{site.member.id}.kubeconfig"
-    made.write_text(site.member.cluster.kubeconfig)
-    return made
-
-
-@contextmanager
-def naming(site: Site, program: str, folder: Path) -> Iterator[int]:
-    """A cluster's DNS server; its port."""
-    [port] = free_ports(1)
-    corefile = folder / f"Corefile-{site.member.id}"
-    corefile.write_text(COREFILE.format(port=port, kubeconfig=kubeconfig(site, folder)))
-    with running(site, "coredns", folder, program, "-conf", str(corefile)):
-        yield port
-
-
 async def finds(port: int, name: str, wanted: str) -> None:
     """Waits until a DNS server gives a name this address, and no other."""
-    query = dns.message.make_query(f"{name}.svc.cluster.local", RdataType.A)
-    ask = partial(dns.query.udp, query, "127.0.0.1", timeout=2, port=port)
 
     async def look() -> bool:
-        try:
-            answer = await trio.to_thread.run_sync(ask)
-        except (dns.exception.DNSException, OSError):
-            return False
-        found = {item.address for each in answer.answer for item in each}
-        return found == {wanted}
+        return await asked(port, f"{name}.svc.cluster.local") == ("NOERROR", {wanted})
 
     await eventually(look)
 
@@ -157,7 +121,9 @@ async def test_each_member_finds_all_by_name_and_calls_them(
                 programs.enter_context(echo(site.pod.namespace, PORT))
             for caller, found in addresses.items():
                 here = sites[caller]
-                port = programs.enter_context(naming(here, coredns, tmp_path))
+                kubeconfig = here.member.cluster.kubeconfig
+                served = naming(here.member.id, kubeconfig, coredns, tmp_path)
+                port = programs.enter_context(served)
                 place = "shop" if here is three.hub else str(there.namespace)
                 for name, address in zip(sites, found, strict=True):
                     await finds(port, f"{name}.db.{place}", address)

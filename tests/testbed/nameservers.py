@@ -1,0 +1,67 @@
+"""CoreDNS for an embedded cluster, and questions to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import dns.exception
+import dns.message
+import dns.query
+import dns.rcode
+import trio
+from dns.rdatatype import RdataType
+
+from tests.testbed.processes import GO, Child, free_ports, plain_environment
+
+COREFILE = """
+.:{port} {{
+    bind 127.0.0.1
+    kubernetes cluster.local {zone} {{
+        kubeconfig {kubeconfig}
+        {option}
+    }}
+}}
+"""
+ZONE = "clusterset.local"
+
+
+@contextmanager
+def naming(
+    owner: str, kubeconfig: str, program: str, folder: Path, *, of_set: bool = False
+) -> Iterator[int]:
+    """A cluster's DNS server, for the length of the block; its port.
+
+    Args:
+        kubeconfig: an administrator's, as text.
+        program: CoreDNS.
+        of_set: whether it answers names of the set, for which the cluster has to have the kinds.
+    """
+    [port] = free_ports(1)
+    place = folder / f"{owner}-coredns.kubeconfig"
+    place.write_text(kubeconfig)
+    zone, option = (ZONE, f"multicluster {ZONE}") if of_set else ("", "")
+    corefile = folder / f"Corefile-{owner}"
+    corefile.write_text(COREFILE.format(port=port, zone=zone, option=option, kubeconfig=place))
+    log, surroundings = folder / f"coredns-{owner}.log", {**plain_environment(), **GO}
+    words = (program, "-conf", str(corefile))
+    child = Child(f"{owner}/coredns", words, log, environment=surroundings)
+    try:
+        yield port
+        child.check()
+    finally:
+        child.kill()
+
+
+async def asked(port: int, name: str, kind: RdataType = RdataType.A) -> tuple[str, set[str]]:
+    """The code of a DNS server's answer, and the records; nothing where there is no answer."""
+    query = dns.message.make_query(name, kind)
+    ask = partial(dns.query.udp, query, "127.0.0.1", timeout=2, port=port)
+    try:
+        answer = await trio.to_thread.run_sync(ask)
+    except (dns.exception.DNSException, OSError):
+        return "", set()
+    found = {str(item) for each in answer.answer for item in each if item.rdtype == kind}
+    return dns.rcode.to_text(answer.rcode()), found
