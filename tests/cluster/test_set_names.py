@@ -19,7 +19,7 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.clusterset.sets import EXPORTS, IMPORTS, SHARING, both, imported
 from tests.simulated.members import Member, members
-from tests.testbed.nameservers import asked, naming
+from tests.testbed.nameservers import asked, naming, targets
 
 pytestmark = [pytest.mark.cluster, pytest.mark.clusterset]
 
@@ -45,7 +45,7 @@ async def named(program: str, folder: Path) -> AsyncIterator[tuple[Member, Membe
             yield rome, milan, port
 
 
-async def export(who: Member, name: str, every: dict[str, str], *ports: Json, **spec: Json) -> None:
+async def export(who: Member, name: str, every: dict[str, str], *ports: Json, **spec: str) -> None:
     """A Service without a selector, which a cluster exports.
 
     Args:
@@ -120,27 +120,13 @@ async def test_members_without_hostnames_are_found_by_srv_in_both_families(
         await answers(port, "db", A, four)
         await answers(port, "db", AAAA, six)
         hosts = {address: address.replace(".", "-").replace(":", "-") for address in own}
-        await srv_leads_to(port, "_http._tcp.db", {h: a for a, h in hosts.items()}, "rome.db", 8080)
-
+        wanted = {(f"{host}.rome", 8080): {address} for address, host in hosts.items()}
+        assert await targets(port, f"_http._tcp.db.{SHOP}") == wanted
         await export(milan, "db", {"10.72.0.1": "", "fd00:72::1": ""}, HTTP, clusterIP="None")
         await answers(port, "db", A, four | {"10.72.0.1"})
         await answers(port, "db", AAAA, six | {"fd00:72::1"})
         await answers(port, "10-72-0-1.milan.db", A, {"10.72.0.1"})
         assert await asked(port, f"10-72-0-1.rome.db.{SHOP}") == NOBODY
-
-
-async def srv_leads_to(
-    port: int, name: str, hosts: dict[str, str], below: str, number: int
-) -> None:
-    """One record for each endpoint, whose target has its address alone."""
-    targets = {f"{host}.{below}.{SHOP}." for host in hosts}
-    code, found = await asked(port, f"{name}.{SHOP}", SRV)
-    assert code == "NOERROR"
-    assert {each.split()[-1] for each in found} == targets
-    assert {int(each.split()[-2]) for each in found} == {number}
-    for host, address in hosts.items():
-        kind = AAAA if ":" in address else A
-        assert await asked(port, f"{host}.{below}.{SHOP}", kind) == ("NOERROR", {address})
 
 
 async def test_hosts_of_one_name_are_found_by_their_cluster_in_both_families(
@@ -155,10 +141,10 @@ async def test_hosts_of_one_name_are_found_by_their_cluster_in_both_families(
         for cluster, number in (("rome", 71), ("milan", 72)):
             await answers(port, f"db-0.{cluster}.db", A, {f"10.{number}.0.1"})
             await answers(port, f"db-0.{cluster}.db", AAAA, {f"fd00:{number}::1"})
-        code, found = await asked(port, f"_http._tcp.db.{SHOP}", SRV)
-        assert code == "NOERROR"
-        targets = {each.split()[-1] for each in found}
-        assert targets == {f"db-0.{cluster}.db.{SHOP}." for cluster in ("rome", "milan")}
+        assert await targets(port, f"_http._tcp.db.{SHOP}") == {
+            (f"db-0.{cluster}", 8080): {f"10.{number}.0.1", f"fd00:{number}::1"}
+            for cluster, number in (("rome", 71), ("milan", 72))
+        }
         for nobody in ("rome.db", "milan.db", "db-0.turin.db", "db-0.db"):
             assert await asked(port, f"{nobody}.{SHOP}") == NOBODY
         for who in (rome, milan):

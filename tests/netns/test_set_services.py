@@ -36,6 +36,7 @@ from tests.simulated.clusterset.sets import IMPORTS, backends, export, imported,
 from tests.simulated.clusterset.test_shared_on import agree, key
 from tests.simulated.members import Member
 from tests.testbed.api import BUSY
+from tests.testbed.nameservers import naming, targets
 from tests.testbed.netns import nft
 from tests.testbed.processes import Child
 
@@ -182,14 +183,14 @@ async def address_of(who: Member, name: str, *clusters: str) -> str:
 
 
 async def counted(
-    place: str, address: str, count: int = FEW, until: float = float("inf")
+    place: str, address: str, count: int = FEW, until: float = float("inf"), port: int = ITS_PORT
 ) -> dict[str, int]:
     """How many new connections from a namespace to an address each endpoint answers.
 
     Args:
         until: when no more are begun.
     """
-    command = inside(place, CLIENT, address, ITS_PORT, count, until)
+    command = inside(place, CLIENT, address, port, count, until)
     done = await trio.run_process(command, capture_stdout=True)
     found: dict[str, int] = json.loads(done.stdout)
     found.pop("late", None)
@@ -224,12 +225,13 @@ def named(*every: tuple[int, ...]) -> set[str]:
 
 
 async def test_connections_get_shares_and_the_last_endpoints_and_pass_by_the_hub(
-    wireguard: str, kubectl: str, tmp_path: Path
+    wireguard: str, kubectl: str, coredns: str, tmp_path: Path
 ) -> None:
     async with star(wireguard, kubectl, tmp_path) as hub:
         await shares_are_what_connections_get(hub)
         await the_last_ones_answer_until_they_are_cut(hub)
         await pods_of_one_leaf_call_those_of_the_other(hub)
+        await members_without_names_are_called_by_srv(hub, coredns, tmp_path)
         await by_a_dead_hub_nobody_answers(hub)
 
 
@@ -337,6 +339,29 @@ async def pods_of_one_leaf_call_those_of_the_other(hub: Hub) -> None:
         await eventually(cut_off)
     await agree(milan, f"{own}/{rome.member.id}={await key(rome.member)}")
     await leads(place, await address_of(rome.member, "db", milan.id), named(AT_MILAN))
+
+
+async def members_without_names_are_called_by_srv(hub: Hub, coredns: str, folder: Path) -> None:
+    """The hub's by a tunnel, the other leaf's by way of the hub; each cluster finds its own."""
+    rome, milan, own = hub.three.rome, hub.three.milan.member, hub.three.hub.member
+    for who, ends in ((own, AT_HUB), (milan, AT_MILAN)):
+        await export(who, f"10.244.0.{ends[0]}", "sql", clusterIP="None")
+        await endpoints(who, "sql", ends)
+    found: dict[tuple[str, int], set[str]] = {}
+    kubeconfig = rome.member.cluster.kubeconfig
+    with naming(rome.member.id, kubeconfig, coredns, folder, of_set=True) as port:
+
+        async def all_found() -> bool:
+            found.clear()
+            found.update(await targets(port, "_http._tcp.sql.shop.svc.clusterset.local"))
+            return len(found) == len(AT_HUB) + len(AT_MILAN)
+
+        await eventually(all_found)
+    heard: set[str] = set()
+    for (_, number), [address] in found.items():
+        heard |= (await counted(rome.pod.namespace, address, 1, port=number)).keys()
+    assert heard == named(AT_HUB, AT_MILAN)
+    assert (await backends(own, "sql"))[own.id].keys() == named(AT_HUB)
 
 
 async def by_a_dead_hub_nobody_answers(hub: Hub) -> None:

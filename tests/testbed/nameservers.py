@@ -65,3 +65,18 @@ async def asked(port: int, name: str, kind: RdataType = RdataType.A) -> tuple[st
         return "", set()
     found = {str(item) for each in answer.answer for item in each if item.rdtype == kind}
     return dns.rcode.to_text(answer.rcode()), found
+
+
+async def targets(port: int, name: str) -> dict[tuple[str, int], set[str]]:
+    """The addresses of both families of each target, and its port, that a service's name leads to.
+
+    The target is without the end of the name, from the Service on.
+    """
+    service = name.split(".", 2)[-1]
+    _, records = await asked(port, name, RdataType.SRV)
+    found: dict[tuple[str, int], set[str]] = {}
+    for _, _, number, target in map(str.split, records):
+        host = found.setdefault((target.partition(f".{service}")[0], int(number)), set())
+        for kind in (RdataType.A, RdataType.AAAA):
+            host |= (await asked(port, target, kind))[1]
+    return found

@@ -135,6 +135,39 @@ async def test_a_service_that_is_deleted_and_made_again_is_exported_again(killed
         assert (await conditions(rome))["Valid"] == ("True", "Valid")
 
 
+async def test_of_endpoints_that_are_replaced_twice_in_a_moment_the_last_alone_is_told():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await until_backends(milan, FROM_ROME)
+        for last in (2, 3):
+            moved = {"endpoints": [{"addresses": [f"10.71.0.{last}"]}]}
+            await rome.admin.patch(ENDPOINT_SLICES, "web-1", moved, "shop")
+            await trio.sleep(0.2)
+        for who in (rome, milan):
+            await until_backends(who, {"rome": {"10.71.0.3": True}})
+        await trio.sleep(10)
+        for who in (rome, milan):
+            assert await backends(who) == {"rome": {"10.71.0.3": True}}
+
+
+async def test_an_imports_service_that_is_deleted_twice_in_a_moment_is_back_with_its_address():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        await export(rome, "10.71.0.1")
+        await until_backends(milan, FROM_ROME)
+        spec = (await imported(milan, "rome"))["spec"]
+        (name,) = await services(milan)
+        for _ in range(2):
+            await milan.admin.delete(SERVICES, name, "shop")
+            await milan.until(SERVICES, name, "shop", bool)
+        await trio.sleep(5)
+        assert await services(milan) == [name]
+        assert (await milan.admin.get(SERVICES, name, "shop"))["spec"]["clusterIPs"] == spec["ips"]
+        assert (await imported(milan, "rome"))["spec"] == spec
+        assert await backends(milan) == FROM_ROME
+
+
 @asynccontextmanager
 async def restored(who: Member, saved: State) -> AsyncIterator[None]:
     """A cluster is what it was when a backup was made; its daemon was stopped meanwhile."""
