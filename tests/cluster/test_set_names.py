@@ -6,6 +6,7 @@ of both families, hosts of one name in both, ports that differ.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
@@ -17,9 +18,11 @@ from dns.rdatatype import RdataType
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, SERVICES
 from tests.simulated.borrower import Json, eventually
-from tests.simulated.clusterset.sets import EXPORTS, IMPORTS, SHARING, both, imported
+from tests.simulated.clusterset.sets import EXPORTS, IMPORTS, SHARING, both, imported, services
+from tests.simulated.clusterset.test_diagnosis import CACHED
 from tests.simulated.members import Member, members
-from tests.testbed.nameservers import asked, naming, targets
+from tests.testbed.nameservers import asked, naming, running, targets
+from tests.unit.model.test_corefile import page_blocks
 
 pytestmark = [pytest.mark.cluster, pytest.mark.clusterset]
 
@@ -196,3 +199,32 @@ async def test_ports_of_both_clusters_are_found_and_of_those_that_differ_the_old
             await who.admin.delete(EXPORTS, "web", "shop")
         await milan.gone(IMPORTS, "web", "shop")
         await is_nobodys(port, "web")
+
+
+async def test_a_cache_on_the_nodes_answers_them_by_the_server_of_its_page(
+    coredns: str, tmp_path: Path
+) -> None:
+    (server,) = (each for each in page_blocks() if "force_tcp" in each)
+    async with named(coredns, tmp_path) as (rome, milan, port):
+        await export(rome, "web", {"10.71.0.1": ""}, HTTP)
+        found = await imported(milan, "rome")
+        ips = {address for address in found["spec"]["ips"] if ":" not in address}
+        await answers(port, "web", A, ips)
+        (derived,) = await services(milan)
+        for text, wanted in ((CACHED, NOBODY), (server + CACHED, ("NOERROR", ips))):
+            with running("cache", cache(text, port), coredns, tmp_path) as asks:
+
+                async def answered(asks: int = asks) -> bool:
+                    own = await asked(asks, f"{derived}.shop.svc.cluster.local")
+                    return own == ("NOERROR", ips)
+
+                await eventually(answered)
+                assert await asked(asks, f"web.{SHOP}") == wanted
+
+
+def cache(text: str, port: int) -> str:
+    """The Corefile of a cache for a DNS server of this machine; elsewhere nobody knows a name."""
+    text = text.replace("__PILLAR__CLUSTER__DNS__", f"127.0.0.1:{port}")
+    elsewhere = "template IN ANY . {\n        rcode NXDOMAIN\n    }"
+    text = text.replace("forward . __PILLAR__UPSTREAM__SERVERS__", elsewhere)
+    return re.sub(r"^( +bind) .+$", r"\1 127.0.0.1", text, flags=re.MULTILINE)

@@ -17,7 +17,7 @@ from dns.rdatatype import RdataType
 from tests.testbed.processes import GO, Child, free_ports, plain_environment
 
 COREFILE = """
-.:{port} {{
+.:53 {{
     bind 127.0.0.1
     kubernetes cluster.local {zone} {{
         kubeconfig {kubeconfig}
@@ -39,14 +39,22 @@ def naming(
         program: CoreDNS.
         of_set: whether it answers names of the set, for which the cluster has to have the kinds.
     """
-    [port] = free_ports(1)
     place = folder / f"{owner}-coredns.kubeconfig"
     place.write_text(kubeconfig)
     zone, option = (ZONE, f"multicluster {ZONE}") if of_set else ("", "")
-    corefile = folder / f"Corefile-{owner}"
-    corefile.write_text(COREFILE.format(port=port, zone=zone, option=option, kubeconfig=place))
+    corefile = COREFILE.format(zone=zone, option=option, kubeconfig=place)
+    with running(owner, corefile, program, folder) as port:
+        yield port
+
+
+@contextmanager
+def running(owner: str, corefile: str, program: str, folder: Path) -> Iterator[int]:
+    """CoreDNS with a Corefile, with a port of this machine in the place of 53; that port."""
+    [port] = free_ports(1)
+    place = folder / f"Corefile-{owner}"
+    place.write_text(corefile.replace(":53 {", f":{port} {{"))
     log, surroundings = folder / f"coredns-{owner}.log", {**plain_environment(), **GO}
-    words = (program, "-conf", str(corefile))
+    words = (program, "-conf", str(place))
     child = Child(f"{owner}/coredns", words, log, environment=surroundings)
     try:
         yield port
