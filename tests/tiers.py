@@ -32,7 +32,7 @@ always be due with them. A change of theirs that breaks networks is observed by 
 - `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
 - `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.
 
-Six more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
+Nine more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
 it imports, what its tests import, and what these stand on. As for networks, what else is in the
 daemons of their tests makes none of them due; tests of every run observe it.
 
@@ -48,7 +48,7 @@ real API servers, and runs benchmarks at the smallest sizes. In every run:
 `CLUSTERSET`, tests marked `clusterset`, tries the Services of the set: under faults, by their
 names, at their bounds, and with DNS servers as these are installed. In every run:
 
-- `simulated/clusterset/test_sharing.py`: exports, imports and their ends between daemons;
+- some of `simulated/clusterset/test_sharing.py`: exports, imports and their ends between daemons;
 - `cluster/test_shared_services.py`: a Service of two daemons on real API servers;
 - `node/peered/test_near.py`: pods call each other by its names, through CoreDNS and a tunnel.
 
@@ -83,6 +83,28 @@ and unlike machines, zones, and a virtual node for each machine. In every run:
 
 - `cluster/test_waiting_pods.py`: pods that find no place leave it to smaller ones;
 - `cluster/test_explained.py`: the stock scheduler does what was explained.
+
+`TOP`, tests marked `top`, tries `liqod top` in a real terminal and in a browser. In every run:
+
+- `viewer/test_terminal.py`: peers that come, die and come back are seen in a terminal;
+- `simulated/inspect/test_inspector.py`: what it is told, by the daemon's socket;
+- the fast tests of `tui`, which compare what each screen shows.
+
+`PLUGINS`, tests marked `plugins`, builds examples and follows the page on writing a plugin, and
+tries plugins in daemons that are programs, which these have to end. In every run:
+
+- `simulated/plugins/test_example_plugins.py`: one example;
+- `simulated/plugins/test_plugins_in_daemons.py`: a plugin that is not let in;
+- `simulated/plugins/test_thirdparty.py` and `simulated/plugins/test_plugin_walls.py`: a plugin of
+  each kind in a daemon of the test's own process, and each way in which one breaks.
+
+`INSTALL`, tests marked `install`, tries installations that are refused, broken off, repeated, moved
+from Liqo and back, and which rights they need. In every run:
+
+- `cluster/test_install.py`: on a real API server, all of it can be taken out again;
+- `simulated/install/test_install.py`, `simulated/install/test_refusals.py`,
+  `simulated/install/test_departure.py` and `simulated/install/test_migration.py`: some of each;
+- `cluster/test_rights.py`: what daemons ask is what they are allowed.
 
 This module is not below `tests/testbed`, all of which `NETWORK` depends on: a change of one tier's
 list makes no other one due.
@@ -368,4 +390,8 @@ HANDSHAKE = Tier("handshake", dependences.HANDSHAKE)
 STATEFUL = Tier("stateful", dependences.STATEFUL)
 PODS = Tier("pods", dependences.PODS)
 PLACEMENT = Tier("placement", dependences.PLACEMENT)
-ALL = (RELEASE, NETWORK, KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL, PODS, PLACEMENT)
+TOP = Tier("top", dependences.TOP)
+PLUGINS = Tier("plugins", dependences.PLUGINS)
+INSTALL = Tier("install", dependences.INSTALL)
+ROOMS = (KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL, PODS, PLACEMENT, TOP, PLUGINS, INSTALL)
+ALL = (RELEASE, NETWORK, *ROOMS)

@@ -95,6 +95,7 @@ def test_all_of_it_can_be_taken_out_again(member: Member) -> None:
     inventory.wait_for(member.api, before, 60)
 
 
+@pytest.mark.install
 def test_dry_run_prints_what_kubectl_can_apply(member: Member) -> None:
     before = member.inventory()
     printed = member.liqod("install", "--cluster-id", "genoa", "--dry-run", "-o", "yaml").stdout
@@ -173,6 +174,7 @@ def stricter(template: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.install
 def test_pods_beside_the_daemon_have_of_their_node_the_sockets_folder_and_no_more(
     member: Member,
 ) -> None:
@@ -220,6 +222,7 @@ def test_pods_beside_the_daemon_have_of_their_node_the_sockets_folder_and_no_mor
         member.plane.kubectl("delete", each.lower(), name)
 
 
+@pytest.mark.install
 def test_again_it_upgrades_and_writes_only_what_differs(member: Member) -> None:
     member.install()
     installed = member.inventory()
@@ -238,6 +241,7 @@ def test_again_it_upgrades_and_writes_only_what_differs(member: Member) -> None:
     assert member.api.exists("/apis/node.k8s.io/v1/runtimeclasses/liqo")
 
 
+@pytest.mark.install
 def test_another_cluster_id_is_refused(member: Member) -> None:
     member.install()
     refused = member.liqod("install", "--cluster-id", "elsewhere", check=False)
@@ -246,6 +250,7 @@ def test_another_cluster_id_is_refused(member: Member) -> None:
     assert "Traceback" not in refused.stderr
 
 
+@pytest.mark.install
 def test_beside_liqo_itself_nothing_is_touched(another: Member) -> None:
     member = another
     labels = {
@@ -305,6 +310,7 @@ def give(member: Member, rights: set[InstallerRight]) -> None:
     member.create(f"{RBAC}/clusterrolebindings", {**named, "roleRef": ref, "subjects": [who]})
 
 
+@pytest.mark.install
 def test_the_rights_that_are_missing_are_named_and_those_that_are_named_are_enough(
     another: Member,
 ) -> None:

@@ -19,22 +19,33 @@ from tests.cluster import (
     test_lost_peers,
     test_meeting,
     test_planned_lists,
+    test_rights,
     test_shared_services,
     test_waiting_pods,
 )
+from tests.cluster import test_install as test_cluster_install
 from tests.netns import test_joined_clusters, test_parts
 from tests.node import test_offload, test_pods, test_podstreams
 from tests.node.peered import test_near, test_network
 from tests.simulated.clusterset import test_sharing
 from tests.simulated.handshake import test_invitations, test_written_beforehand
 from tests.simulated.identity import test_revoking, test_rotation, test_secrets, test_signing
+from tests.simulated.inspect import test_inspector
+from tests.simulated.install import test_departure, test_install, test_migration, test_refusals
 from tests.simulated.network import test_networking
+from tests.simulated.plugins import (
+    test_example_plugins,
+    test_plugin_walls,
+    test_plugins_in_daemons,
+    test_thirdparty,
+)
 from tests.simulated.simulator import test_benchmarks
 from tests.stateful import test_bad_answers, test_found, test_stateful, test_truth
 from tests.stateful.cases import CASES
 from tests.testbed import beforehand, fixtures, programs, suite
 from tests.testbed.errors import Unavailable
 from tests.tiers import ROOT, Tier
+from tests.viewer import test_terminal
 
 TESTS = ROOT / "tests"
 EACH = pytest.mark.parametrize("tier", tiers.ALL, ids=lambda tier: tier.name)
@@ -49,6 +60,9 @@ ROOMS = {
         *("liqod.procedures.explaining", "liqod.procedures.nodeexplaining"),
     ),
     tiers.STATEFUL: ("liqod.model.view", "liqod.plugins.checks", "liqod.plugins.diagnosis"),
+    tiers.TOP: ("tui",),
+    tiers.PLUGINS: ("liqod.plugins",),
+    tiers.INSTALL: ("liqod.install",),
 }
 """Packages of what a tier tries. Those of joined networks are the machine's side, the daemon's, and
 the module that starts both, which can start everything else."""
@@ -66,7 +80,14 @@ EVERY_RUN = (
     (test_control_plane, "test_is_of_the_wanted_version_and_kubectl_works"),
     (test_control_plane, "test_serves_no_field_that_nobody_has_decided_about"),
     (test_planned_lists, ""),
-    (test_sharing, ""),
+    (
+        test_sharing,
+        "test_both_clusters_import_what_either_exports_and_nothing_is_left_when_it_ends",
+    ),
+    (test_sharing, "test_nobody_sees_an_export_unless_both_clusters_share_its_namespace"),
+    (test_sharing, "test_unpeering_withdraws_what_the_peer_exports_and_nothing_else"),
+    (test_sharing, "test_endpoints_of_a_silent_provider_are_not_ready_until_it_is_back"),
+    (test_sharing, "test_a_consumer_speaks_for_itself_alone_and_a_lie_takes_nothing_away"),
     (test_shared_services, ""),
     (test_near, "test_pods_of_both_clusters_call_each_other_by_the_names_of_the_set"),
     (test_meeting, ""),
@@ -87,6 +108,18 @@ EVERY_RUN = (
     (test_offload, "test_a_volume_keeps_its_pod_at_the_peer_and_its_data"),
     (test_waiting_pods, ""),
     (test_explained, "test_a_stock_scheduler_does_what_was_explained"),
+    (test_terminal, "test_the_view_follows_peers_that_come_die_and_come_back"),
+    (test_inspector, ""),
+    (test_plugins_in_daemons, "test_a_task_that_no_wall_holds_is_not_let_in"),
+    (test_plugin_walls, ""),
+    (test_thirdparty, ""),
+    (test_cluster_install, "test_all_of_it_can_be_taken_out_again"),
+    (test_rights, ""),
+    (test_install, "test_nothing_remains_after_purging"),
+    (test_install, "test_a_second_installation_writes_nothing"),
+    (test_refusals, "test_a_second_installation_in_another_namespace_is_refused"),
+    (test_departure, "test_every_peer_is_left_and_namespaces_come_back"),
+    (test_migration, "test_liqos_programs_go_and_what_they_made_stays"),
 )
 """Of networks a join by WireGuard, one in a websocket, a fault of each part, one in pods, and one
 on kubelets; ranges overlap in each. Where no test is named, all of a file."""
@@ -139,7 +172,7 @@ def test_all_that_it_depends_on_is_there_and_its_own_tests_are_among_it(tier: Ti
 @cache
 def graph() -> grimp.ImportGraph:
     """Who imports whom, also for types and within functions."""
-    return grimp.build_graph("liqod", "tests", "simulator", "benchmarks", cache_dir=None)
+    return grimp.build_graph("liqod", "tui", "tests", "simulator", "benchmarks", cache_dir=None)
 
 
 def modules(files: Iterable[Path]) -> set[str]:
@@ -213,6 +246,10 @@ def test_of_cases_one_of_each_kind_is_in_every_run() -> None:
     assert [each.id for each in cases(test_parts, FAULTS) if not each.marks] == ["each part once"]
     measures = cases(test_benchmarks, "test_a_benchmark_measures")
     assert [each.values for each in measures if not each.marks] == [(test_benchmarks.EVERY_RUN,)]
+    examples = cases(test_example_plugins, "test_an_example_is_built_loaded_and_keeps_its_contract")
+    assert [each for each in examples if isinstance(each, str)] == ["lamps"]
+    ended = cases(test_sharing, "test_what_ended_while_the_daemons_were_away_is_withdrawn")
+    assert [each.id for each in ended if not each.marks] == ["the-export"]
     every = {(case.at, case.own, case.peer) for case in CASES}
     all_ = cases(test_truth, "test_what_is_said_is_true")
     kept = [each.values[0] for each in all_ if not each.marks]

@@ -16,7 +16,7 @@ from tests.viewer.browser import Browser
 from tests.viewer.scenes import federation, peer
 from tests.viewer.terminal import top
 
-pytestmark = [pytest.mark.viewer, pytest.mark.usefixtures("viewers")]
+pytestmark = [pytest.mark.viewer, pytest.mark.top, pytest.mark.usefixtures("viewers")]
 
 
 def look(browser: Browser, wanted: str) -> str:

@@ -50,6 +50,7 @@ async def test_the_view_follows_peers_that_come_die_and_come_back(tmp_path: Path
             screen.close()
 
 
+@pytest.mark.top
 async def test_the_view_outlives_the_daemon_and_says_so(tmp_path: Path) -> None:
     async with federation(tmp_path) as (rome, milan, _):
         await peer(rome, milan)
@@ -65,6 +66,7 @@ async def test_the_view_outlives_the_daemon_and_says_so(tmp_path: Path) -> None:
             screen.close()
 
 
+@pytest.mark.top
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -49,6 +49,7 @@ async def test_every_peer_is_left_and_namespaces_come_back():
             assert await rome.admin.list(kind) == [], kind
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_a_dead_peer_is_left_and_named_and_given_up_on_request(tmp_path: Path):
     async with members("rome", "milan", leads=True) as [rome, milan]:
@@ -67,6 +68,7 @@ async def test_a_dead_peer_is_left_and_named_and_given_up_on_request(tmp_path: P
         assert await rome.admin.list(FOREIGN_CLUSTERS) == []
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_without_a_daemon_nothing_is_begun():
     async with members("rome", "milan", leads=True) as [rome, milan]:
@@ -78,6 +80,7 @@ async def test_without_a_daemon_nothing_is_begun():
         assert "deletionTimestamp" not in node["metadata"]
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_what_does_not_end_is_named_in_time():
     async with members("rome", "milan", leads=True) as [rome, milan]:
@@ -87,6 +90,7 @@ async def test_what_does_not_end_is_named_in_time():
         assert await departed(rome, within=2.0) == ["the peering with milan has not ended in time"]
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_what_is_not_defined_any_more_is_not_missed():
     async with members("rome") as [rome]:
@@ -95,6 +99,7 @@ async def test_what_is_not_defined_any_more_is_not_missed():
         assert await departed(rome) == []
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_peers_whose_objects_went_with_their_definitions_are_named(tmp_path: Path):
     async with members("rome", "milan", leads=True) as [rome, milan]:
@@ -108,6 +113,7 @@ async def test_peers_whose_objects_went_with_their_definitions_are_named(tmp_pat
         assert ended.status == 0, ended.err
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_it_does_nothing_while_helm_does_not_uninstall():
     async with members("rome", "milan") as [rome, milan]:

@@ -79,6 +79,7 @@ async def test_nothing_remains_after_purging(admin):
     await install.uninstall(admin, "liqo", purge=True, progress=quiet)
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_definitions_stay_unless_purged_and_nothing_else_does(admin):
     before = await everything(admin)
@@ -126,6 +127,7 @@ async def test_it_refuses_beside_liqo(admin):
         await install.install(admin, OPTIONS, quiet)
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_one_deployment_tells_liqoctl_of_the_daemon(admin):
     async def found() -> dict[str, int]:
@@ -180,6 +182,7 @@ async def test_an_upgrade_takes_away_what_it_no_longer_has_and_mends_what_was_ch
     assert (await admin.get(CLUSTER_ROLES, "liqod-trust"))["rules"]
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_the_daemons_configuration_is_the_operators(admin):
     options = install.Options(cluster_id="milan", in_cluster=True)
@@ -194,6 +197,7 @@ def configuration(secret):
     return {key: base64.b64decode(value).decode() for key, value in secret["data"].items()}
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_who_reads_the_id_of_the_cluster_does_not_read_its_configuration(admin):
     """Peering users may list ConfigMaps there; of an installation before it was one."""
@@ -235,6 +239,7 @@ async def test_it_is_not_uninstalled_while_peered(admin):
     assert await admin.list(FOREIGN_CLUSTERS) == []
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_a_role_that_the_cluster_has_summed_up_once_more_goes_too(admin):
     before = await everything(admin)
@@ -246,6 +251,7 @@ async def test_a_role_that_the_cluster_has_summed_up_once_more_goes_too(admin):
     assert await everything(admin) == before
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_what_a_killed_daemon_left_goes_too(admin):
     before = await everything(admin)
@@ -286,6 +292,7 @@ async def test_the_daemon_gets_a_token_of_its_own(admin, cluster):
     assert (made.server, made.token, made.ca) == (found.server, token, found.ca)
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
     async with sites(tmp_path, "milan") as (milan,):
@@ -313,6 +320,7 @@ async def test_in_the_cluster_nobody_is_told_to_start_it_by_hand(tmp_path):
             assert "rollout status" in (await milan.liqod(*words, check=False)).err
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_rights_for_cluster_profiles_outlast_an_upgrade_and_go_with_it_all(admin):
     name = "liqod-clusterprofiles"
@@ -330,6 +338,7 @@ async def test_rights_for_cluster_profiles_outlast_an_upgrade_and_go_with_it_all
     assert await admin.find(CLUSTER_ROLES, name) is None
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_what_was_granted_to_a_plugin_outlasts_an_upgrade_and_goes_with_it_all(admin):
     before = await everything(admin)

@@ -31,6 +31,7 @@ async def admin() -> AsyncIterator[Client]:
         yield client
 
 
+@pytest.mark.install
 @pytest.mark.long
 @pytest.mark.parametrize("whose", ["ours", "somebody else's"])
 async def test_the_way_back_to_liqo_takes_the_namespace_of_liqod_node_where_it_is_ours(

@@ -247,6 +247,7 @@ async def test_liqos_programs_go_and_what_they_made_stays(admin):
         assert "finalizers" not in (await admin.get(kind, name, namespace))["metadata"]
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_what_makes_programs_ends_before_they_go(admin):
     """Liqo's controller-manager makes the Deployments of virtual kubelets anew while it runs."""
@@ -275,6 +276,7 @@ async def test_what_makes_programs_ends_before_they_go(admin):
     assert (await migration.survey(admin, "liqo")).doomed == ()
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_a_network_that_goes_on_is_named_and_one_that_cannot(admin):
     await have_liqo(admin)
@@ -296,6 +298,7 @@ async def test_a_network_that_goes_on_is_named_and_one_that_cannot(admin):
     )
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_the_way_back_hands_over_a_joined_network(admin):
     """Liqo's gateway reads its key where it left it, and makes of its own what stood for it."""
@@ -334,6 +337,7 @@ async def test_the_way_back_hands_over_a_joined_network(admin):
     assert found["spec"]["interface"] == INTERFACE
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_the_way_back_leaves_what_liqo_goes_on_with(admin):
     await have_liqo(admin)

@@ -68,6 +68,7 @@ async def test_an_upgrade_moves_liqod_node_to_its_namespace_with_its_configurati
     assert marks["pod-security.kubernetes.io/enforce"] == "restricted"
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_pods_of_the_former_namespace_end_before_the_next_begin(admin, autojump_clock):
     """Two on one node would want one socket."""
@@ -84,6 +85,7 @@ async def test_pods_of_the_former_namespace_end_before_the_next_begin(admin, aut
     assert await of_nodes(admin) == [PLACE]
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_a_daemon_set_of_somebody_else_is_left(admin):
     theirs = {"metadata": {"name": "liqod-node", "labels": {"mine": "true"}}, "spec": POD}
@@ -93,6 +95,7 @@ async def test_a_daemon_set_of_somebody_else_is_left(admin):
     assert sorted(await of_nodes(admin)) == ["liqo", PLACE]
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_a_namespace_of_liqod_node_that_has_others_pods_is_refused(admin):
     await admin.create(NAMESPACES, {"metadata": {"name": PLACE}})
@@ -102,6 +105,7 @@ async def test_a_namespace_of_liqod_node_that_has_others_pods_is_refused(admin):
     assert await admin.find(NAMESPACES, "liqo") is None
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_the_namespace_of_liqod_node_goes_with_the_installation(admin):
     before = await everything(admin)

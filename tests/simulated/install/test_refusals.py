@@ -75,6 +75,7 @@ def all_rights(options: install.Options) -> set[InstallerRight]:
     return installerrights.needed(install.manifests(options, []), options)
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_the_rights_that_are_asked_for_are_enough(admin, cluster):
     """For an installation, its repetition and an upgrade that repairs and takes away."""
@@ -120,6 +121,7 @@ async def test_all_rights_that_are_missing_are_named_at_once(admin, cluster):
     assert str(found).startswith("the user of the kubeconfig may not bind clusterroles.rbac")
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_a_namespace_that_something_else_lives_in_is_not_taken(admin):
     await admin.create(NAMESPACES, {"metadata": {"name": "shop"}})
@@ -181,6 +183,7 @@ def an_hour_ahead(**_: object) -> str:
     return formatdate(time.time() + 3600.0, usegmt=True)
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_all_reasons_are_told_and_nothing_is_changed(
     tmp_path: Path, cluster, admin, old, monkeypatch

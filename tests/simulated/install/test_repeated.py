@@ -95,6 +95,7 @@ async def take_out(client: Client) -> None:
     await install.uninstall(client, "liqo", purge=True, progress=quiet)
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_what_is_broken_off_and_done_again_comes_to_the_same(cluster, admin):
     await put_in(admin)
@@ -116,6 +117,7 @@ async def test_what_is_broken_off_and_done_again_comes_to_the_same(cluster, admi
             assert await content(client) == whole
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_an_uninstallation_that_is_broken_off_is_continued(cluster, admin):
     before = await everything(admin)
@@ -141,6 +143,7 @@ async def newer(admin: Client) -> None:
     )
 
 
+@pytest.mark.install
 @pytest.mark.long
 async def test_an_older_version_puts_its_own_in_place_and_keeps_what_definitions_gained(admin):
     await install.install(admin, OPTIONS, quiet)

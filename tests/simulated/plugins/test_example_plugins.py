@@ -57,13 +57,23 @@ def passes_its_tests(folder: Path) -> bool:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["lamps", "hosts", "kubernetes-version"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lamps",
+        *(
+            pytest.param(name, marks=pytest.mark.plugins)
+            for name in ("hosts", "kubernetes-version")
+        ),
+    ],
+)
 def test_an_example_is_built_loaded_and_keeps_its_contract(name: str, tmp_path: Path) -> None:
     installed(name, tmp_path)
     assert is_active(name, tmp_path)
     assert passes_its_tests(tmp_path)
 
 
+@pytest.mark.plugins
 @pytest.mark.netns
 @pytest.mark.usefixtures("networks")
 def test_the_tunnel_is_built_loaded_and_keeps_its_contract(tmp_path: Path) -> None:
@@ -81,6 +91,7 @@ def test_no_example_is_left_out() -> None:
     }
 
 
+@pytest.mark.plugins
 @pytest.mark.long
 def test_the_page_on_writing_one_works_as_it_stands(tmp_path: Path) -> None:
     # The suites are not installed in an environment that is made for liqod's own tests.

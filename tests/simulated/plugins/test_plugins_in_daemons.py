@@ -127,6 +127,7 @@ async def logged(site: Site, *texts: str) -> None:
     await eventually(all_there, seconds=60)
 
 
+@pytest.mark.plugins
 @pytest.mark.long
 async def test_those_that_do_not_end_are_named_and_hold_neither_the_lease_nor_the_end(
     tmp_path: Path,
@@ -159,6 +160,7 @@ async def test_a_task_that_no_wall_holds_is_not_let_in(tmp_path: Path):
         assert await rome.stop() < 10
 
 
+@pytest.mark.plugins
 @pytest.mark.long
 async def test_one_that_holds_the_event_loop_is_named_and_holds_up_no_end(tmp_path: Path):
     async with rome_with(tmp_path, blocks=BLOCKS) as rome:
