@@ -245,7 +245,8 @@ def members_are_found_by_host_and_cluster(rome: Member, port: int) -> None:
     name = "db.shop.svc.clusterset.local"
     sql = {"name": "sql", "port": 5432, "protocol": "TCP"}
     headless = {"metadata": {"name": "db"}, "spec": {"clusterIP": "None", "ports": [sql]}}
-    rome.create(core("shop", "services"), headless)
+    created = rome.create(core("shop", "services"), headless)
+    assert created["spec"]["ipFamilies"] == ["IPv4", "IPv6"]  # in a cluster of one family
     marks = {"name": "db-1", "labels": {"kubernetes.io/service-name": "db"}}
     rome.create(
         slices("shop"),

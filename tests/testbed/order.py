@@ -57,6 +57,7 @@ LONGEST = (
     "cluster/test_peering.py",
     "cluster/test_killed_daemons.py",
     "netns/test_hub.py",
+    "netns/test_offloaded_services.py",
     "netns/test_set_services.py",
     "node/test_podstreams.py",
     "netns/test_joined_clusters.py",

@@ -205,6 +205,7 @@ class ServiceSpec(msgspec.Struct, frozen=True, rename="camel"):
     type: str = "ClusterIP"
     cluster_ip: str = msgspec.field(name="clusterIP", default="")
     ip_families: tuple[str, ...] | None = None
+    selector: dict[str, str] | None = None
     ports: tuple[ServicePort, ...] | None = None
     session_affinity: str | None = None
     session_affinity_config: AffinityConfig | None = None
@@ -287,7 +288,7 @@ def own_export(
         created=export.metadata.creation_timestamp or "",
         type=HEADLESS if spec.cluster_ip == "None" else CLUSTER_SET_IP,
         ports=tuple(_port(each.port, each) for each in spec.ports or ()),
-        families=spec.ip_families or ("IPv4",),
+        families=_families(spec, slices),
         session_affinity=affinity,
         affinity_timeout=(timeout or DEFAULT_TIMEOUT) if affinity == CLIENT_IP else 0,
         internal_traffic_policy=spec.internal_traffic_policy or "Cluster",
@@ -317,6 +318,19 @@ def sent(export: Export, virtual: Collection[str] = frozenset()) -> Export:
         for each in export.slices
     )
     return msgspec.structs.replace(export, slices=tuple(slices))
+
+
+def _families(spec: ServiceSpec, slices: Collection[Slice]) -> tuple[str, ...]:
+    """The families that a Service has.
+
+    A headless one without a selector gets both, also in a cluster that has one alone
+    (``ipFamilyPolicy: RequireDualStack``); it is reached by those that its endpoints have.
+    """
+    named = spec.ip_families or ("IPv4",)
+    if spec.cluster_ip != "None" or spec.selector:
+        return named
+    there = {each.family for each in slices}
+    return tuple(each for each in named if each in there) or named[:1]
 
 
 def is_reflected(meta: ObjectMeta) -> bool:

@@ -115,6 +115,18 @@ def test_a_service_without_an_address_is_headless():
     assert made(spec={"clusterIP": "None"}).type == "Headless"
 
 
+def test_a_headless_service_without_a_selector_has_the_families_of_its_endpoints():
+    """Kubernetes gives it both in every cluster: no conflict with others comes of that."""
+    four, six = found(POD), found({"addresses": ["fd00:71::1"]}, address_type="IPv6")
+    spec = {"clusterIP": "None", "ipFamilies": ["IPv4", "IPv6"]}
+    assert made(four, spec=spec).families == made(spec=spec).families == ("IPv4",)
+    assert made(six, spec=spec).families == ("IPv6",)
+    assert made(six, four, spec=spec).families == ("IPv4", "IPv6")
+    chosen = {**spec, "selector": {"app": "web"}}
+    assert made(four, spec=chosen).families == ("IPv4", "IPv6")
+    assert made(four, spec={**spec, "clusterIP": "10.96.0.7"}).families == ("IPv4", "IPv6")
+
+
 def test_what_the_metadata_has_is_not_exported():
     said = wish(metadata={**META, "labels": {"a": "1"}, "annotations": {"b": "2"}})
     result = own_export(said, service(labels={"c": "3"}, annotations={"d": "4"}), (), "rome")
