@@ -49,11 +49,11 @@ ALONE = {
 """Where a command that wants more is named alone: the sentence says what it wants, or who knows."""
 
 
-def trees(folder: str, word: str) -> Iterator[ast.Module]:
-    """The modules below a folder in which a word stands."""
+def trees(folder: str, pattern: str) -> Iterator[ast.Module]:
+    """The modules below a folder in which a pattern is found."""
     for path in sorted((ROOT / folder).rglob("*.py")):
         text = path.read_text()
-        if word in text:
+        if re.search(pattern, text):
             yield ast.parse(text)
 
 
@@ -96,7 +96,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
 def run_by_tests() -> set[str]:
     """The forms that tests take from what is printed, and run."""
     found = set()
-    for tree in trees("tests", "taken("):
+    for tree in trees("tests", r"\btaken\("):
         for node in ast.walk(tree):
             named = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "taken"
             if isinstance(node, ast.Call) and named and isinstance(node.args[1], ast.Constant):
