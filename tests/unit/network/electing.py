@@ -54,17 +54,23 @@ class World:
             self.later(late, arrive)
 
     def live(self, seconds: float, step: float = 0.005) -> None:
-        end = self.now + seconds
+        """Time passes. Candidates are asked after each event, and when they say that they are due:
+        as by the program, which sleeps until then."""
+        end, due = self.now + seconds, -inf
+        at_work: list[str] = []
         while self.now < end:
             until = min(end, self.now + step)
             while self._events and self._events[0][0] <= until:
                 at, _, what = heapq.heappop(self._events)
                 self.now = max(self.now, at)
                 what()
+                due = -inf
             self.now = until
-            for each in self.all.values():
-                each.step()
-            at_work = [name for name, each in self.all.items() if each.works]
+            if self.now >= due:
+                for each in self.all.values():
+                    each.step()
+                at_work = [name for name, each in self.all.items() if each.works]
+                due = min(each.due for each in self.all.values())
             if len(at_work) > 1:
                 self.overlaps += step
             elif not at_work:
@@ -113,6 +119,11 @@ class Candidate:
     @property
     def works(self) -> bool:
         return not self.dead and self.election.at_work(self.world.now)
+
+    @property
+    def due(self) -> float:
+        """When it may do something, or no longer work, though nothing happens."""
+        return inf if self.dead else min(self.election.due(self.world.now), self.synced + 1)
 
     def watched(self, lease: Claim) -> Callable[[], None]:
         def told() -> None:
