@@ -138,8 +138,12 @@ class PeerProber:
                 await either(receive, self._ping_kernel, send)
 
     async def _open(self) -> trio.socket.SocketType:
+        began = trio.current_time()
+        opened = await self._sockets.probes()
         self._opened = trio.current_time()
-        return trio.socket.from_stdlib_socket(await self._sockets.probes())
+        # Nothing was sent meanwhile: on a busy machine its silence is not the other side's.
+        self._liveness.stalled(self._opened - began)
+        return trio.socket.from_stdlib_socket(opened)
 
     async def _send(self, sock: trio.socket.SocketType) -> None:
         """Send the due messages, until the socket is to be made anew."""

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 import trio
 
+from liqod.model.network.liveness import DEADLINE
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.tunnel.probes import prober
 from liqod.tunnel.probes.messages import (
@@ -90,12 +91,14 @@ class Kernel:
 
 
 class Loopback:
-    """Opens sockets on this machine's loopback."""
+    """Opens sockets on this machine's loopback, after some seconds."""
 
-    def __init__(self, own: str, port: int, kernel: Kernel) -> None:
+    def __init__(self, own: str, port: int, kernel: Kernel, seconds: float) -> None:
         self._own, self._port, self._kernel = own, port, kernel
+        self._seconds = seconds
 
     async def probes(self) -> socket.socket:
+        await trio.sleep(self._seconds)
         made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         made.bind((self._own, self._port))
         return made
@@ -109,18 +112,32 @@ async def probing(
     heard: Callable[[ProbeResult], None],
     tells: PeerHello = NOTHING,
     kernel: Kernel | None = None,
+    opens: float = 0.0,
 ) -> AsyncIterator[Other]:
-    """A prober, and what is at the other end."""
+    """A prober, whose parent opens sockets after some seconds, and what is at the other end."""
     own, other = "127.0.0.61", "127.0.0.62"
     with trio.socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         await sock.bind((other, 0))
         port = sock.getsockname()[1]
-        sockets = Loopback(own, port, kernel or Kernel(answers=False))
+        sockets = Loopback(own, port, kernel or Kernel(answers=False), opens)
         async with trio.open_nursery() as nursery:
             prober = PeerProber("milan", own, other, port, sockets, heard, lambda: tells)
             nursery.start_soon(prober.run)
             yield Other(sock, (own, port))
             nursery.cancel_scope.cancel()
+
+
+async def test_the_time_in_which_a_socket_is_opened_is_no_silence():
+    """Of a process that is begun on a busy machine."""
+    verdicts: list[bool] = []
+    async with (
+        probing(lambda said: verdicts.append(said.alive), opens=DEADLINE + 0.1) as other,
+        trio.open_nursery() as nursery,
+    ):
+        nursery.start_soon(other.answer)
+        await until(lambda: bool(verdicts), 20.0)
+        nursery.cancel_scope.cancel()
+    assert verdicts == [True]
 
 
 async def test_the_other_side_is_asked_and_heard():
