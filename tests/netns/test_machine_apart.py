@@ -18,6 +18,7 @@ from tests.netns.nodeprogram import NodeProgram
 from tests.netns.test_joined_clusters import Site, known_path, two
 from tests.simulated.borrower import eventually
 from tests.simulated.network.test_networking import join
+from tests.testbed.api import BUSY
 
 pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
 
@@ -46,7 +47,7 @@ async def test_without_a_daemon_it_heals_what_others_take_away(wireguard: str, t
         await eventually(lambda: rome.reaches(6, times=1), lambda found: found == 1, seconds=15)
 
 
-@pytest.mark.parametrize(("backend", "most"), [("wireguard", LATE), ("websocket", 13.0)])
+@pytest.mark.parametrize(("backend", "most"), [("wireguard", LATE), ("websocket", BUSY * 10.0)])
 async def test_a_process_of_the_tunnels_that_is_frozen_is_replaced_within_seconds(
     wireguard: str, tmp_path: Path, backend: str, most: float
 ):

@@ -26,6 +26,7 @@ from tests.simulated.borrower import eventually
 from tests.simulated.identity.test_secrets import Seen
 from tests.simulated.lendingpods import lending
 from tests.simulated.reflecting import SHOP, THERE, Pair, pair
+from tests.testbed.api import BUSY
 
 BY_NAME = """
 [api_server]
@@ -252,6 +253,8 @@ async def test_a_token_is_nowhere_but_in_its_secret(caplog):
 
 AT_ONCE = 500
 """Pods whose tokens are due within one minute."""
+BEGINS = 40.0
+"""Seconds before the first is due at which a daemon begins: a busy machine needs some for that."""
 
 
 @pytest.mark.long
@@ -265,16 +268,18 @@ async def test_500_renewals_in_a_minute_keep_no_pod_waiting():
         for number in range(AT_ONCE):
             await robot(both, f"web-{number}")
         await eventually(lambda: counts(asked, AT_ONCE), seconds=120)
+        issued = time.time()
         # Nobody need look on until the first is due; a daemon that begins then asks for none more.
         both.stop()
-        await trio.sleep(SHORT * 0.8 - 70 - (time.time() - began))
+        await trio.sleep(SHORT * 0.8 - 60 - BEGINS - (time.time() - began))
         engine = await both.start(nursery)
         await trio.sleep(5)
         assert asked[ASKED] == AT_ONCE
         busy, slowest = time.process_time(), 0.0
         number = 0
         while asked[ASKED] < 2 * AT_ONCE + number:
-            assert number < 12, f"{asked[ASKED] - AT_ONCE} renewals in two minutes"
+            late = time.time() - issued - SHORT * 0.8
+            assert late < BUSY * 30, f"{asked[ASKED] - AT_ONCE} renewals, the last due {late:.0f} s"
             number += 1
             at = time.time()
             await robot(both, f"new-{number}")
@@ -291,7 +296,7 @@ async def test_500_renewals_in_a_minute_keep_no_pod_waiting():
             f" {1000 * used / AT_ONCE:.1f} ms of processor each, with both API servers;"
             f" a new pod and its token {slowest:.2f} s; {kept} tokens in memory",
         )
-        assert slowest < 5
+        assert slowest < BUSY * 5
         nursery.cancel_scope.cancel()
 
 
