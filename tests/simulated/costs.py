@@ -41,21 +41,25 @@ async def share(site: Site, seconds: float = WINDOW) -> float:
     return (site.daemon.usage().cpu - before) / (time.monotonic() - began)
 
 
-async def lasting(site: Site) -> float:
+async def lasting(site: Site, quiet: float) -> float:
     """Measures the part of a core that a daemon uses once it is done with the first messages, or
     has had its time for that.
 
     The worse of two windows in a row: one alone may lie between two turns.
+
+    Args:
+        site: the daemon's.
+        quiet: the part that it uses at rest, more on a busy machine.
     """
     until = trio.current_time() + ALLOWANCE
     last = await share(site)
     while True:
         before, last = last, await share(site)
-        if max(before, last) <= SHARE or trio.current_time() > until:
+        if max(before, last) - quiet <= SHARE or trio.current_time() > until:
             return max(before, last)
 
 
-async def measured(site: Site, attack: Attack) -> tuple[float, float]:
+async def measured(site: Site, quiet: float, attack: Attack) -> tuple[float, float]:
     """Measures the memory that an attack adds, in MiB, and the part of a core while it goes on.
 
     Attacks of which nothing stays come first: one after a dearer one would be measured by less.
@@ -63,7 +67,7 @@ async def measured(site: Site, attack: Attack) -> tuple[float, float]:
     before = site.daemon.usage().peak
     async with trio.open_nursery() as nursery:
         await attack(nursery)
-        found = await lasting(site)
+        found = await lasting(site, quiet)
         nursery.cancel_scope.cancel()
     return (site.daemon.usage().peak - before) / MIB, found
 

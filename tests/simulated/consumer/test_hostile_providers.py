@@ -172,6 +172,6 @@ async def test_a_hostile_provider_takes_little_from_the_others(
             took.append(await delivered(rome, turin, name.replace(" ", "-")))
 
         for name in KINDS:
-            found[name] = await measured(rome, partial(attack, name))
+            found[name] = await measured(rome, quiet, partial(attack, name))
     print("to the good peer:", ", ".join(f"{seconds:.1f} s" for seconds in took))
     judge(quiet, found)

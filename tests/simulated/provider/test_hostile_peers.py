@@ -200,5 +200,7 @@ async def test_a_hostile_peer_takes_little_from_the_others(tmp_path: Path):
         await rome.stop()  # from now on it is the attacker who writes
         field = Field(milan, webhook, health)
         quiet = await share(milan)
-        found = {name: await measured(milan, partial(each, field)) for name, each in KINDS.items()}
+        found = {
+            name: await measured(milan, quiet, partial(each, field)) for name, each in KINDS.items()
+        }
     judge(quiet, found)
