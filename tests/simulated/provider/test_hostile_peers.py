@@ -186,6 +186,7 @@ KINDS: dict[str, Callable[[Field, trio.Nursery], Awaitable[None]]] = {
 }
 
 
+@pytest.mark.timeout(1800)  # each kind is given its allowance
 async def test_a_hostile_peer_takes_little_from_the_others(tmp_path: Path):
     async with sites(tmp_path, "rome", "milan") as (rome, milan):
         webhook, health = free_ports(2)
