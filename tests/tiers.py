@@ -79,8 +79,11 @@ changed and measured of them, and pages that are typed there. In every run:
 - `node/test_offload.py`: a Deployment with all it takes along, and a volume.
 
 `PLACEMENT`, tests marked `placement`, tries where pods are placed, by stock schedulers: fragmented
-and unlike machines, zones, and a virtual node for each machine. In every run:
+and unlike machines, zones, and a virtual node for each machine; and the cases of virtual nodes and
+of the webhook on a real API server. In every run:
 
+- `simulated/consumer/test_nodes.py`, `simulated/consumer/test_webhook.py` and others there: the
+  same cases on embedded clusters;
 - `cluster/test_waiting_pods.py`: pods that find no place leave it to smaller ones;
 - `cluster/test_explained.py`: the stock scheduler does what was explained.
 

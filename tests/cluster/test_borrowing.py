@@ -72,7 +72,7 @@ __all__ = [
     "test_webhook",
 ]
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.placement]
 
 OFFLOADING = "offloading.liqo.io/v1beta1"
 HELD = ("virtualnodes", "namespaceoffloadings", "namespacemaps")

@@ -28,6 +28,7 @@ from tests.netns import test_joined_clusters, test_parts
 from tests.node import test_offload, test_pods, test_podstreams
 from tests.node.peered import test_near, test_network
 from tests.simulated.clusterset import test_sharing
+from tests.simulated.consumer import test_nodes, test_webhook
 from tests.simulated.handshake import test_invitations, test_written_beforehand
 from tests.simulated.identity import test_revoking, test_rotation, test_secrets, test_signing
 from tests.simulated.inspect import test_inspector
@@ -56,7 +57,8 @@ ROOMS = {
     tiers.HANDSHAKE: ("liqod.handshake.protocol", "liqod.handshake.transport", "liqod.identity"),
     tiers.PODS: ("liqod.consumer.nodes", "liqod.plugins.reflectors", "liqod.provider.workloads"),
     tiers.PLACEMENT: (
-        *("liqod.consumer.slices", "liqod.provider.slices", "liqod.model.peering"),
+        *("liqod.consumer.namespaces", "liqod.consumer.nodes", "liqod.consumer.slices"),
+        *("liqod.consumer.webhook", "liqod.provider.slices", "liqod.model.peering"),
         *("liqod.procedures.explaining", "liqod.procedures.nodeexplaining"),
     ),
     tiers.STATEFUL: ("liqod.model.view", "liqod.plugins.checks", "liqod.plugins.diagnosis"),
@@ -106,6 +108,8 @@ EVERY_RUN = (
     (test_podstreams, "test_exec_has_exit_codes_input_and_a_terminal"),
     (test_offload, "test_a_stock_deployment_is_ready_on_a_real_kubelet"),
     (test_offload, "test_a_volume_keeps_its_pod_at_the_peer_and_its_data"),
+    (test_nodes, ""),
+    (test_webhook, ""),
     (test_waiting_pods, ""),
     (test_explained, "test_a_stock_scheduler_does_what_was_explained"),
     (test_terminal, "test_the_view_follows_peers_that_come_die_and_come_back"),
