@@ -149,6 +149,8 @@ class HeldExchanges:
         source = (SERVICE_EXCHANGES, meta["name"])
         following = self._peer.foretold.writing(source, spec, live.metadata)
         with following if foretold else nullcontext() as writing:
+            if writing is not None:
+                await writing.follower()
             change = {"metadata": {"uid": live.metadata.uid}, "spec": patch}
             written = await client.patch(SERVICE_EXCHANGES, meta["name"], change, meta["namespace"])
             if writing is not None:

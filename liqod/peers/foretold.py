@@ -7,8 +7,10 @@ source decides, and where it is not written, its replica is made as it is again.
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import trio
 
 from liqod.apimachinery.kinds import Kind
 from liqod.apimachinery.meta import ObjectMeta, Partial
@@ -16,6 +18,8 @@ from liqod.apimachinery.meta import ObjectMeta, Partial
 Json = Mapping[str, Any]
 Source = tuple[Kind, str]
 """Kind and name of an object that has a replica."""
+LONGEST: Final = 0.02
+"""Seconds that a write waits at most for the follower, which may be busy."""
 
 
 @dataclass
@@ -26,11 +30,19 @@ class Writing:
         spec: as it is to be.
         before: the source's metadata, by which the change was decided.
         generation: the source's once it is written; 0 before.
+        followed: set once the follower has read it, or where there is none.
     """
 
     spec: Json
     before: ObjectMeta
     generation: int = 0
+    followed: trio.Event = field(default_factory=trio.Event)
+
+    async def follower(self) -> None:
+        """Wait until the follower is at it: the replica's way to those who wait is longer, and each
+        request keeps the processor from the next."""
+        with trio.move_on_after(LONGEST):
+            await self.followed.wait()
 
     def done(self, written: Partial) -> None:
         """Take note of the answer."""
@@ -72,6 +84,8 @@ class Foretold:
         if self._follow is not None:
             self._writing[source] = writing
             self._follow(source)
+        else:
+            writing.followed.set()
         try:
             yield writing
         finally:
@@ -89,7 +103,10 @@ class Foretold:
             generation: its generation, likewise.
         """
         writing = self._writing.get(source)
-        if writing is None or writing.is_due(uid, generation):
-            return writing.spec if writing is not None else None
+        if writing is None:
+            return None
+        writing.followed.set()
+        if writing.is_due(uid, generation):
+            return writing.spec
         del self._writing[source]
         return None

@@ -1,9 +1,11 @@
 """Specs of sources that are being written, for their replicas at the same time."""
 
 import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
 
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.peers.foretold import Foretold, Source
+from liqod.peers.foretold import LONGEST, Foretold, Source
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 
 SHOP = (SERVICE_EXCHANGES, "shop.milan")
@@ -87,3 +89,26 @@ def test_without_a_follower_nothing_is_kept():
         writing.done(written(5))
     assert foretold.spec(SHOP, "u", 4) is None
     assert followed == [SHOP]
+
+
+async def test_a_write_begins_once_its_follower_has_read_it(told, autojump_clock):
+    foretold, _ = told
+    with foretold.writing(SHOP, SPEC, BEFORE) as writing:
+        assert not writing.followed.is_set()
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(writing.follower)
+            await wait_all_tasks_blocked()
+            assert foretold.spec(SHOP, "u", 4) == SPEC
+        assert trio.current_time() == began
+
+
+async def test_a_write_waits_for_no_follower_that_is_busy_or_absent(told, autojump_clock):
+    foretold, _ = told
+    began = trio.current_time()
+    with Foretold().writing(SHOP, SPEC, BEFORE) as writing:
+        await writing.follower()
+    assert trio.current_time() == began
+    with foretold.writing(SHOP, SPEC, BEFORE) as writing:
+        await writing.follower()
+    assert trio.current_time() == began + LONGEST
