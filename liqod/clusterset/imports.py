@@ -14,7 +14,7 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, SERVICES
-from liqod.apimachinery.meta import Partial
+from liqod.apimachinery.meta import ObjectMeta, Partial
 from liqod.cluster.context import ClusterContext
 from liqod.cluster.tenancy import tenant_of
 from liqod.clusterset import exportstatus
@@ -26,11 +26,11 @@ from liqod.clusterset.reach import BY_IMPORT, Reach, import_of, source_of
 from liqod.clusterset.sharing import MADE_HERE, Kinds, Sharing
 from liqod.clusterset.toldexports import INDEXES, Confirmations, Heard, ToldExports, news
 from liqod.clusterset.withdrawal import withdraw
-from liqod.errors import PermanentError
+from liqod.errors import AlreadyExists, PermanentError
 from liqod.kube.cache.store import Key, StoreChange
 from liqod.kube.controller import Controller
 from liqod.kube.deletion import delete_all
-from liqod.kube.ensure import ensure
+from liqod.kube.ensure import change, ensure, stamped
 from liqod.kube.http.cpubudget import Metered
 from liqod.kube.selection import Selection
 from liqod.kube.watched import DOUBT, Watched
@@ -43,6 +43,7 @@ from liqod.model.clusterset.importing import (
     import_manifest,
     owned_by,
     slice_manifests,
+    without_address,
 )
 from liqod.model.clusterset.merging import Merged, merge
 from liqod.resources.exchanges import SERVICE_EXCHANGES
@@ -50,9 +51,9 @@ from liqod.resources.multicluster import SERVICE_NAME, ServiceImport
 from liqod.telemetry.events import ServiceImported
 
 WORKERS: Final = 4
-PEERS_FIRST: Final = 0.01
+PEERS_FIRST: Final = 0.05
 """Seconds that this cluster's own import of a change waits: peers are told first, whose way is
-longer, and both take the one processor that a daemon uses."""
+longer, and all of it takes the same processors."""
 
 
 async def run(context: ClusterContext, sharing: Sharing | None) -> NoReturn:
@@ -87,7 +88,7 @@ class Imports(Controller[Key]):
         )
         self._imports = Watched(kinds.imports, self._on_import)
         self._echoes = Echoes()
-        """Writes of imports and their slices; what follows from a new import is not done yet."""
+        """Writes of imports and their slices."""
         self._exchanges = Watched(SERVICE_EXCHANGES, self._on_exchange, indexes=INDEXES)
         self._made = Watched(
             ENDPOINT_SLICES,
@@ -225,39 +226,49 @@ class Imports(Controller[Key]):
     ) -> tuple[float | None, PermanentError | None]:
         """Have the objects of an import; when to look again, and why its Service is refused."""
         families = self._families(key)
-        raw = self._imports.store.get(key)
         live = self._imports.store.decode(key, ServiceImport)
+        meta = live.metadata if live is not None else None
         ips = self._ips(key, merged) or (live.spec.ips if live is not None else ())
         noted = since.noted(known.exports, _since(live), self._context.cluster_id)
         kept = since.render(noted)
         notes = {labels.EXPORTED_SINCE: kept, labels.BY_WAY: byway.render(known.by_way)}
         wanted = import_manifest(merged, families, ips, notes=notes)
-        written = await ensure(self._client, self._kinds.imports, wanted, live=raw)
-        meta = live.metadata if live is not None else None
-        if written.partial is not None:
-            if meta is not None:
-                self._echoes.note(meta.resource_version, written.partial)
-            meta = written.partial.metadata
-        if meta is None or written.outcome == "terminating":
+        meta = await self._write(wanted, self._imports.store.get(key), meta)
+        if meta is None:
             return DOUBT, None
         owner = owned_by(self._kinds.imports, meta)
         refused: PermanentError | None = None
         try:
-            await self._serve(key, merged, families, owner, ips)
+            given = await self._serve(key, merged, families, owner, ips)
         except PermanentError as error:
             refused = error  # clients of the address that there is still need its endpoints
+            given = self._ips(key, merged)
         choice = self._choose(key, merged, known)
         reached, last = self._reach.of(key, choice.exports, known.kept, known.by_way)
         count, again = await self._place(key, merged, known, choice, reached, families, owner)
+        if given and not ips:  # its Service is new: one look is enough for all of an import
+            made = msgspec.json.encode(stamped(self._kinds.imports, wanted))
+            wanted = import_manifest(merged, families, given, notes=notes)
+            meta = await self._write(wanted, made, meta) or meta
         said = str(refused) if refused is not None else ""
         asked = choice.verdict.condition() if choice.verdict is not None else None
         also = [each for each in (asked, last) if each is not None]
-        ips = self._ips(key, merged)
-        status = verdicts.import_status(merged, families, ips, count, said, also)
-        if live is not None:
-            told = await write_status(self._client, self._kinds.imports, key, live, status)
+        status = verdicts.import_status(merged, families, given, count, said, also)
+        before = live or ServiceImport(metadata=meta)
+        if not isinstance(refused, AlreadyExists):  # one that its watch has yet to show is no fault
+            told = await write_status(self._client, self._kinds.imports, key, before, status)
             self._echoes.note(meta.resource_version, told)
         return again, refused
+
+    async def _write(
+        self, wanted: dict[str, Any], live: bytes | None, meta: ObjectMeta | None
+    ) -> ObjectMeta | None:
+        """Have the ServiceImport as wanted; its metadata then, or None where it is to go first."""
+        written = await ensure(self._client, self._kinds.imports, wanted, live=live)
+        self._echoes.note(meta.resource_version if meta is not None else "", written.partial)
+        if written.outcome == "terminating":
+            return None
+        return written.partial.metadata if written.partial is not None else meta
 
     def _ips(self, key: Key, merged: Merged) -> tuple[str, ...]:
         """The addresses of the derived Service; none where there is none."""
@@ -274,14 +285,22 @@ class Imports(Controller[Key]):
         families: list[str],
         owner: dict[str, Any],
         ips: tuple[str, ...],
-    ) -> None:
-        """Have the Service that has the import's address, or none where it has no address."""
+    ) -> tuple[str, ...]:
+        """Have the Service that has the import's address, or none where it has no address; returns
+        the addresses."""
         raw = self._own.service((key[0], derived_name(key)))
         wanted = derived_service(merged, families, owner, ips)
-        if wanted is not None:
+        if wanted is None:
+            if raw is not None:
+                await self._delete_service(raw)
+            return ()
+        if raw is None:
+            made = await self._client.create_full(SERVICES, stamped(SERVICES, wanted))
+            return self._own.made(made)
+        # The address that the server has given it since it was made so is no change.
+        if change(SERVICES, without_address(wanted), msgspec.json.decode(raw)) is not None:
             await ensure(self._client, SERVICES, wanted, live=raw, recreate=True)
-        elif raw is not None:
-            await self._delete_service(raw)
+        return self._ips(key, merged)
 
     async def _delete_service(self, raw: bytes) -> None:
         found = msgspec.json.decode(raw, type=Partial)

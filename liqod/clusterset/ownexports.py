@@ -31,6 +31,8 @@ APART: Final = 0.1
 """Seconds between two reconciliations for changes of this cluster's exports."""
 _BY_SERVICE: Final = "service"
 
+Json = dict[str, Any]
+
 
 def _service_of(found: Partial) -> Iterable[str]:
     yield _index(found.metadata.namespace, found.metadata.labels.get(labels.SERVICE_NAME, ""))
@@ -53,7 +55,8 @@ class OwnExports(Generic[K]):
 
     Attributes:
         exports: the watch of ServiceExports.
-        echoes: the writes of their status, which do not count either.
+        echoes: the writes of their status, which do not count either, and the Services that are
+            made of imports.
     """
 
     def __init__(
@@ -139,8 +142,12 @@ class OwnExports(Generic[K]):
     def addresses(self, key: Key) -> tuple[str, ...]:
         """The cluster IPs of a Service; none where there is no such Service, or it is headless."""
         raw = self.service(key)
-        spec = msgspec.json.decode(raw, type=_Addressed).spec if raw is not None else _Addresses()
-        return tuple(each for each in spec.cluster_ips if each != "None")
+        return _addresses(msgspec.json.decode(raw, type=_Addressed)) if raw is not None else ()
+
+    def made(self, answer: Json) -> tuple[str, ...]:
+        """The cluster IPs of a Service, by the answer to its creation: nothing follows from it."""
+        self.echoes.note("", msgspec.convert(answer, Partial))
+        return _addresses(msgspec.convert(answer, _Addressed))
 
     def service(self, key: Key) -> bytes | None:
         """A Service, as it was read."""
@@ -160,6 +167,8 @@ class OwnExports(Generic[K]):
             yield self._keys(change.key)
 
     def _on_service(self, change: StoreChange) -> Iterable[K]:
+        if self.echoes.has(change):
+            return
         yield from self._concerned(change.key)
         name = _label(change, SERVICE_NAME)
         if name and not self._told:
@@ -182,6 +191,10 @@ class _Addresses(msgspec.Struct):
 
 class _Addressed(msgspec.Struct):
     spec: _Addresses = msgspec.field(default_factory=_Addresses)
+
+
+def _addresses(found: _Addressed) -> tuple[str, ...]:
+    return tuple(each for each in found.spec.cluster_ips if each != "None")
 
 
 def _without_status(body: bytes | None) -> tuple[Any, ...] | None:

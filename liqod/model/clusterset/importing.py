@@ -32,6 +32,7 @@ Json = dict[str, Any]
 NOTHING: Final[Mapping[str, str]] = {}
 DERIVED: Final = "derived-"
 """The beginning of the names of derived Services."""
+_ADDRESS: Final = ("clusterIP", "clusterIPs")
 _SAME_NODE: Final = "PreferSameNode"
 _DIGITS: Final = 10
 _RESERVED: Final = ("liqo.io", "liqod.io", "multicluster.kubernetes.io")
@@ -141,6 +142,12 @@ def derived_service(
         "ownerReferences": [owner],
     }
     return {"metadata": metadata, "spec": spec}
+
+
+def without_address(service: Json) -> Json:
+    """A derived Service without its addresses, as it is made where it has none yet."""
+    spec = service["spec"]
+    return {**service, "spec": {name: spec[name] for name in spec if name not in _ADDRESS}}
 
 
 def usable(merged: Merged, families: Collection[str]) -> list[str]:

@@ -1,5 +1,7 @@
 """The pace at which changes of exports are told, and at whose expense."""
 
+from collections import Counter
+
 import pytest
 import trio
 
@@ -226,3 +228,31 @@ async def test_what_no_peer_is_told_has_no_exchange_looked_at(monkeypatch):
             return set(looks) == {"milan", "rome"}
 
         await eventually(both_have)
+
+
+def writes(who):
+    """The writes of a daemon so far, of an import and what it owns."""
+    kinds = ("serviceimports", "serviceimports/status", "services", "endpointslices")
+    found = Counter()
+    for (verb, kind), number in who.context.client.stats.requests.items():
+        if kind in kinds and verb not in ("get", "list", "watch"):
+            found[verb, kind] = number
+    return found
+
+
+async def test_all_of_an_import_is_made_at_once_and_its_address_and_its_state_written_once():
+    async with sharing("rome", "milan") as [rome, milan]:
+        await both(rome, milan)
+        before = [writes(who) for who in (rome, milan)]
+        await export(rome, "10.71.0.1")
+        for who in (rome, milan):
+            await imported(who, "rome")
+        await trio.sleep(2 * PACE)
+        for who, since in zip((rome, milan), before, strict=True):
+            assert writes(who) - since == {
+                ("create", "serviceimports"): 1,
+                ("create", "services"): 1,
+                ("create", "endpointslices"): 1,
+                ("patch", "serviceimports"): 1,
+                ("patch", "serviceimports/status"): 1,
+            }

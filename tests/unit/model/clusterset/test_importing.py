@@ -16,6 +16,7 @@ from liqod.model.clusterset.importing import (
     owned_by,
     slice_manifests,
     slice_name,
+    without_address,
 )
 from liqod.model.ids import is_dns_label, is_dns_subdomain
 from liqod.resources.multicluster import (
@@ -97,6 +98,13 @@ def test_an_early_schema_takes_one_address():
     ips = ["10.96.0.9", "fd00::9"]
     assert import_manifest(made, BOTH, ips)["spec"]["ips"] == ips
     assert import_manifest(made, BOTH, ips, most_ips=1)["spec"]["ips"] == ["10.96.0.9"]
+
+
+def test_a_service_with_the_address_that_it_was_given_is_as_it_was_made():
+    made = merged(export(families=("IPv4", "IPv6")))
+    placed = derived_service(made, BOTH, OWNER, ["10.96.0.9", "fd00::9"])
+    assert placed["spec"]["clusterIPs"] == ["10.96.0.9", "fd00::9"]
+    assert without_address(placed) == derived_service(made, BOTH, OWNER)
 
 
 def test_a_headless_import_has_no_address_no_affinity_and_no_derived_service():
