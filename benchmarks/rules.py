@@ -29,6 +29,7 @@ from liqod.apimachinery.kinds import ENDPOINT_SLICES, PODS
 from liqod.resources.exchanges import SERVICE_EXCHANGES
 from liqod.resources.multicluster import SOURCE_CLUSTER
 from tests.testbed.api import wait_until
+from tests.testbed.errors import TestbedError
 from tests.testbed.joined import SETTINGS, Joined
 from tests.testbed.node import NodeCluster, node_pod
 from tests.testbed.workloads import core, group, is_ready, service
@@ -48,41 +49,59 @@ Json = dict[str, Any]
 
 
 class Monitor(Changes):
-    """The text of each change of a machine's nftables, for those who wait."""
+    """The text of each change of a machine's nftables, for those who wait.
 
-    def __init__(self) -> None:
+    Args:
+        cluster: the machine's.
+    """
+
+    def __init__(self, cluster: NodeCluster) -> None:
         super().__init__()
+        self._cluster = cluster
         self._lines: list[str] = []
+        self._rest = ""
 
     def forget(self) -> None:
         """Forget what has come so far."""
         self._lines.clear()
 
     def take(self, text: str) -> None:
-        """Keep what has come, by lines."""
-        self._lines += text.splitlines()
+        """Keep what has come, by lines; raises where some has been lost."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        if any(each.startswith("# ERROR") for each in lines):
+            raise TestbedError(f"nft monitor: {lines}")
+        self._lines += lines
         self.notify()
 
     async def until_added(self, address: str) -> float:
-        """The time at which a rule was added that leads to an address; raises if it is late."""
+        """The time at which a rule was added that leads to an address; raises if it is late, with
+        what the kernel has."""
+        words = f"dnat to {address}:"
 
         def is_added() -> bool:
-            words = f"dnat to {address}:"
             return any(each.startswith("add ") and words in each for each in self._lines)
 
-        return await self.until(f"a rule for {address}", is_added, DEADLINE)
+        try:
+            return await self.until(f"a rule for {address}", is_added, DEADLINE)
+        except TestbedError as error:
+            rules = self._cluster.machine.run("nft", "list", "ruleset").splitlines()
+            there = [each.strip() for each in rules if "dnat to" in each]
+            seen = "\n".join(self._lines)
+            logs = self._cluster.logs(40)
+            raise TestbedError(f"{error}\nthe kernel has {there}\nseen:\n{seen}\n{logs}") from error
 
 
 @asynccontextmanager
 async def monitoring(cluster: NodeCluster) -> AsyncIterator[Monitor]:
     """Follow the changes of nftables in a cluster's machine."""
-    made = Monitor()
+    made = Monitor(cluster)
     words = [*cluster.machine.inside, "stdbuf", "-oL", "nft", "-n", "monitor", "new", "rules"]
 
     async def read(process: trio.Process) -> None:
         assert process.stdout is not None
         async for data in process.stdout:
             made.take(data.decode(errors="replace"))
+        raise TestbedError(f"nft monitor of {cluster.name} has ended")
 
     async with trio.open_nursery() as nursery:
         start = functools.partial(trio.run_process, words, capture_stdout=False, stdout=-1)
