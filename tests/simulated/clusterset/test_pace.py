@@ -233,7 +233,7 @@ async def test_what_no_peer_is_told_has_no_exchange_looked_at(monkeypatch):
 def writes(who):
     """The writes of a daemon so far, of an import and what it owns."""
     kinds = ("serviceimports", "serviceimports/status", "services", "endpointslices")
-    found = Counter()
+    found = Counter[tuple[str, str]]()
     for (verb, kind), number in who.context.client.stats.requests.items():
         if kind in kinds and verb not in ("get", "list", "watch"):
             found[verb, kind] = number

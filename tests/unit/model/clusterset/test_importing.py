@@ -103,6 +103,7 @@ def test_an_early_schema_takes_one_address():
 def test_a_service_with_the_address_that_it_was_given_is_as_it_was_made():
     made = merged(export(families=("IPv4", "IPv6")))
     placed = derived_service(made, BOTH, OWNER, ["10.96.0.9", "fd00::9"])
+    assert placed is not None
     assert placed["spec"]["clusterIPs"] == ["10.96.0.9", "fd00::9"]
     assert without_address(placed) == derived_service(made, BOTH, OWNER)
 
