@@ -94,11 +94,6 @@ class Components:
         """The reason that this machine can join no networks of peers; empty otherwise."""
         return "" if self.machine is None else self.machine.facts.now.problem
 
-    @property
-    def closed(self) -> bool:
-        """True if this machine is the gateway, and opens no endpoints for transit."""
-        return self.machine is not None and self.machine.closed
-
     def apart(self, named: Iterable[str]) -> tuple[str, ...]:
         """Those of some ids that are of no peer whose network is joined, or not looked at yet."""
         joined = {

@@ -230,7 +230,6 @@ class FactsInMemory:
             unmet=components.unheard,
             unjoined=components.unjoined if context.config.network.enabled else None,
             apart=components.apart(context.transit.named),
-            closed=bool(context.transit.named) and components.closed,
             serving=self._serving(),
         )
 

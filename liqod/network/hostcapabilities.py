@@ -126,7 +126,6 @@ class HostCapabilities:
             backends={each.name: listening(each) for each in usable},
             stands_by=frozenset(each.name for each in usable if each.stands_by),
             undecided=undecided,
-            transit=True,
         )
         return GatewayHost(
             facts=facts,

@@ -17,7 +17,6 @@ from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import PodsTrip, TunnelFigures
 
 NOT_YET: Final = "there is no gateway of this cluster's for it yet"
-OLDER: Final = "liqod node on the gateway's machine is older than transit: upgrade it"
 
 
 def facts(
@@ -107,7 +106,7 @@ def relayed(found: NetworkFacts, whose: Callable[[str], str]) -> NetworkFacts:
 
 
 def transiting(
-    found: NetworkFacts, ranges: PeerRanges | None, others: Iterable[str], *, opens: bool = True
+    found: NetworkFacts, ranges: PeerRanges | None, others: Iterable[str]
 ) -> NetworkFacts:
     """The same, with the number of endpoints at each other peer that are opened to this one.
 
@@ -115,16 +114,11 @@ def transiting(
         found: the known facts, with what has passed.
         ranges: of both clusters.
         others: ids of the peers that the configuration allows.
-        opens: whether the gateway's machine opens any.
     """
     opened = Counter(each.owner for each in ranges.transit) if ranges is not None else Counter()
     passed = {each.owner: each for each in found.transit}
     transit = tuple(
-        msgspec.structs.replace(
-            passed.get(owner, TransitFacts(owner)),
-            addresses=opened[owner],
-            problem="" if opens or not opened[owner] else OLDER,
-        )
+        msgspec.structs.replace(passed.get(owner, TransitFacts(owner)), addresses=opened[owner])
         for owner in sorted({*others, *passed})
     )
     return msgspec.structs.replace(found, transit=transit)

@@ -140,13 +140,6 @@ class RemoteMachine:
         """True while they are to be asked for again: there is no answer yet, or not of everything,
         or networks cannot be joined. It says nothing of the facts, which stay until then."""
 
-    @property
-    def closed(self) -> bool:
-        """True if it is the gateway, and passes over the endpoints at other peers of an order."""
-        found = self.facts.now
-        joins = not (found.problem or found.unknown)
-        return bool(self.role.now.active) and joins and not found.transit
-
     def receive(self, report: TunnelNews) -> None:
         """Take a report of the machine; one of a peer that nobody follows counts for nothing."""
         if isinstance(report, TunnelReport):

@@ -241,8 +241,7 @@ class TunnelController:
             api=self._api(),
         )
         others = self._peer.context.transit.partners(self._peer.id)
-        opens = not self._machine.closed
-        found = peernetworkfacts.transiting(found, network.ranges, others, opens=opens)
+        found = peernetworkfacts.transiting(found, network.ranges, others)
         return peernetworkfacts.relayed(found, network.whose)
 
     # The end.

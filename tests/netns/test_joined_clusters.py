@@ -137,7 +137,7 @@ def machine_of(
         "websocket": Listening(transport="TCP", port=WEBSOCKET.port, shared=True),
     }
     return GatewayHost(
-        facts=MachineFacts(addresses=(address,), backends=backends, transit=True),
+        facts=MachineFacts(addresses=(address,), backends=backends),
         providers=PLUGINS.network,
         tunnels={
             "wireguard": partial(build, WIREGUARD, settings),

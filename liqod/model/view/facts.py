@@ -105,7 +105,6 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
             None where it is not to.
         apart: ids that the configuration names for transit and whose networks are not joined;
             this cluster's own is never one of its peers.
-        closed: the gateway's machine is this one, and opens no endpoints for transit.
         serving: the reason why the cluster has not signed the certificate of virtual nodes; empty
             where it has, None without a request.
         incoming: the requests to borrow from this cluster.
@@ -155,7 +154,6 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     unmet: str = ""
     unjoined: str | None = None
     apart: tuple[str, ...] = ()
-    closed: bool = False
     serving: str | None = None
     incoming: tuple[RequestRow, ...] = ()
     outgoing: tuple[RequestRow, ...] = ()

@@ -67,19 +67,15 @@ class TransitFacts(msgspec.Struct, frozen=True, omit_defaults=True):
         addresses: number of endpoints that are opened.
         packets: number of packets that passed, there and back.
         bytes: number of bytes of these.
-        problem: the reason why none is reached, and how that is mended; empty for none.
     """
 
     owner: str
     addresses: int = 0
     packets: int = 0
     bytes: int = 0
-    problem: str = ""
 
     def __str__(self) -> str:
         endpoints = counted(self.addresses, "endpoint")
-        if self.problem:
-            return f"none of {endpoints} at {self.owner}: {self.problem}"
         passed = f"{counted(self.packets, 'packet')}, {measured(self.bytes, 'bytes')}"
         return f"{endpoints} at {self.owner} ({passed})"
 

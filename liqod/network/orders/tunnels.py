@@ -199,8 +199,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
         stands_by: the backends whose tunnels can be quiet on a standby.
         undecided: the backends that could not be asked now, and why, a clause. One of these is
             among ``backends`` where it worked before.
-        transit: whether it opens the endpoints at other peers that an order has; one of a version
-            before that passes over them.
     """
 
     problem: str = ""
@@ -209,7 +207,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     backends: Mapping[str, Listening] = {}
     stands_by: frozenset[str] = frozenset()
     undecided: Mapping[str, str] = {}
-    transit: bool = False
 
 
 DISABLED: Final = MachineFacts(problem="the configuration says so ([network] enabled)")

@@ -1,12 +1,8 @@
 """A peer's network is not shown as one that works while the machine's side does not report it."""
 
-import msgspec
 import pytest
 
-from liqod.cluster.transitaddresses import TransitAddresses
-from liqod.model.network.ranges import TransitEntrance
 from liqod.network import tunnelcontroller
-from liqod.network.peernetworkfacts import OLDER
 from liqod.tunnel.probes.messages import ProbeResult
 from tests.simulated.borrower import eventually
 from tests.simulated.network.noting import joined, stand
@@ -33,22 +29,3 @@ async def test_a_report_counts_no_more_once_none_follows_it(monkeypatch: pytest.
         shown = network.facts()
         assert shown is not None
         assert (shown.stands, shown.device) == (True, "")
-
-
-async def test_a_machine_that_is_older_than_transit_is_not_shown_to_open_endpoints(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    async with joined(monkeypatch) as site:
-        await stand(site)
-        peer = site.lender.peer
-        network, machine = peer.network, site.local.remote
-        vars(peer.context)["transit"] = TransitAddresses([(peer.id, "turin")])
-        assert network.ranges is not None
-        way = TransitEntrance("turin", "10.99.0.5", "10.60.0.5")
-        network.set_ranges(msgspec.structs.replace(network.ranges, transit=(way,)))
-        for opens, problem in ((False, OLDER), (True, "")):
-            machine.facts.set(msgspec.structs.replace(machine.facts.now, transit=opens))
-            shown = network.facts()
-            assert shown is not None
-            [found] = shown.transit
-            assert (found.addresses, found.problem) == (1, problem)

@@ -18,7 +18,6 @@ from liqod.inspect.summary import EventSummary
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.headline import first_failing
 from liqod.model.view.state import LiveState
-from liqod.network.orders.candidacy import GatewayState
 from liqod.network.orders.tunnels import BackendTrouble, MachineFacts, MachineRead
 from liqod.network.remotemachine import RemoteMachine
 from liqod.peers.peernetwork import PeerNetwork
@@ -219,21 +218,6 @@ def test_what_the_machine_lacks_is_known_to_the_doctor():
     assert running.unjoined == "missing: nft"
     running.machine.receive(MachineRead(2, MachineFacts()))
     assert running.unjoined == ""
-
-
-def test_a_machine_that_passes_over_endpoints_at_other_peers_is_known_to_the_doctor():
-    running = components.Components()
-    assert not running.closed
-    running.machine = RemoteMachine(lambda order: None)
-    running.machine.receive(MachineRead(1, MachineFacts(problem="missing: nft")))
-    assert not running.closed  # it has no network of anybody's
-    running.machine.receive(MachineRead(2, MachineFacts()))
-    assert running.closed
-    running.machine.role.set(GatewayState(active=False))
-    assert not running.closed  # the gateway's may be another one
-    running.machine.role.set(GatewayState())
-    running.machine.receive(MachineRead(3, MachineFacts(transit=True)))
-    assert not running.closed
 
 
 def test_peers_without_a_joined_network_are_known_to_the_doctor():

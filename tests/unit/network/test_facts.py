@@ -7,7 +7,7 @@ from liqod.model.network.ranges import ClusterCidrs, PeerRanges, TransitEntrance
 from liqod.model.view.networkfacts import NetworkFacts, TransitFacts
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import Gateway, PodsTrip, TransitFigures, TunnelFigures
-from liqod.network.peernetworkfacts import OLDER, facts, measured, relayed, transiting
+from liqod.network.peernetworkfacts import facts, measured, relayed, transiting
 
 GATEWAY = Gateway(
     side="client", backend="wireguard", name="g", uid="u", mtu=1340, endpoints=("192.0.2.1:51840",)
@@ -95,10 +95,6 @@ def test_endpoints_at_other_peers_are_counted_with_what_passed():
     found = transiting(of(TunnelFigures(transit=(passed,))), ranges, ["turin", "oslo"])
     assert found.transit == (TransitFacts("oslo"), TransitFacts("turin", 2, 10, 1200))
     assert str(found.transit[1]) == "2 endpoints at turin (10 packets, 1.2 kB)"
-    # A machine of an older version passes over all of them, and the figures alone would not tell.
-    older = transiting(of(TunnelFigures()), ranges, ["turin", "oslo"], opens=False)
-    assert older.transit[0] == TransitFacts("oslo")
-    assert str(older.transit[1]) == f"none of 2 endpoints at turin: {OLDER}"
     # One that is allowed no more is shown with what it had.
     late = transiting(of(TunnelFigures(transit=(passed,))), RANGES, [])
     assert late.transit == (TransitFacts("turin", 0, 10, 1200),)

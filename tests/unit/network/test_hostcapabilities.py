@@ -109,7 +109,6 @@ async def test_they_come_from_its_own_configuration_and_from_what_the_daemon_add
     assert found.facts.addresses == ("192.0.2.5",)
     assert found.facts.backends["rope"].port == 7
     assert found.facts.problem == ""
-    assert found.facts.transit
     assert found.proxy is not None
     assert found.watch is not None
     told = HostSettings(advertise=("198.51.100.1",), backends=("wireguard",))

@@ -168,8 +168,6 @@ def test_layers_of_a_peering(look: Any, changes: Any, expected: str):
         (cluster.transit, {"apart": ("turin",)}, ""),
         (cluster.transit, {"apart": ("turin",), "unjoined": "", "leading": False}, ""),
         (cluster.transit, {"apart": ("turin",), "unjoined": ""}, "failing"),
-        (cluster.transit, {"closed": True, "unjoined": ""}, "failing"),
-        (cluster.transit, {"closed": True, "unjoined": "", "leading": False}, ""),
         (cluster.serving, {}, ""),
         (cluster.serving, {"serving": "signers is forbidden"}, "unknown"),
         (cluster.serving, {"serving": "", "leading": False}, ""),
