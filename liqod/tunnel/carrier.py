@@ -33,13 +33,12 @@ class Carrier:
 
     Attributes:
         newest: the session that packets are sent on; None while there is none.
-        dropped: packets to the other end that did not go.
         refused: what came of the other end and was no packet.
     """
 
     def __init__(self, device: Tun) -> None:
         self.newest: TunnelSession | None = None
-        self.dropped = self.refused = 0
+        self.refused = 0
         self._device = device
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._bytes = 0
@@ -124,7 +123,6 @@ class Carrier:
             self._choose()
         session, waiting = self.newest, self._waiting
         if session is None:
-            self.dropped += len(waiting)
             waiting.clear()
             self._bytes = 0
             return
@@ -134,15 +132,12 @@ class Carrier:
             while waiting and size < BATCH:
                 came, piece = waiting.popleft()
                 self._bytes -= len(piece)
-                if came < oldest and waiting:
-                    self.dropped += 1
-                    continue
-                batch.append(piece)
-                size += len(piece)
+                if came >= oldest or not waiting:
+                    batch.append(piece)
+                    size += len(piece)
             session.send(batch)
         while self._bytes > MOST_WAITING:
             self._bytes -= len(waiting.popleft()[1])
-            self.dropped += 1
 
     def _came(self, piece: bytes) -> None:
         if not self._device.write(piece):

@@ -25,11 +25,8 @@ _CAPABILITIES_3: Final = 0x20080522
 """``_LINUX_CAPABILITY_VERSION_3``."""
 
 
-def confine(user: int = USER) -> None:
+def confine() -> None:
     """Give up every right of this process for good; called in its one thread.
-
-    Args:
-        user: id that it takes, where it is root.
 
     Raises:
         OSError: the kernel does not let it.
@@ -41,8 +38,8 @@ def confine(user: int = USER) -> None:
             with suppress(OSError):
                 _prctl(_BOUNDING_DROP, capability)
         os.setgroups([])
-        os.setresgid(user, user, user)
-        os.setresuid(user, user, user)
+        os.setresgid(USER, USER, USER)
+        os.setresuid(USER, USER, USER)
     _prctl(_AMBIENT, _AMBIENT_CLEAR)
     _drop_capabilities()
     _prctl(_SET_DUMPABLE, 0)

@@ -89,7 +89,6 @@ class CarriedTunnel:
             endpoint=newest.where if newest is not None else "",
             age=trio.current_time() - newest.opened if newest is not None else None,
             why=why or ("" if newest is not None else "no connection stands yet"),
-            dropped=self._carrier.dropped,
             refused=self._carrier.refused,
         )
 

@@ -165,7 +165,6 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
         endpoint: ``address:port`` of the other end, or the proxy's; empty without a connection.
         age: seconds since both ends of that had proved themselves.
         why: why there is no connection.
-        dropped: packets to the other end that did not go.
         refused: what came of the other end and was no packet.
         error: why the request was not done.
     """
@@ -181,7 +180,6 @@ class TunnelReport(msgspec.Struct, frozen=True, omit_defaults=True):
     endpoint: str = ""
     age: float | None = None
     why: str = ""
-    dropped: int = 0
     refused: int = 0
     error: str = ""
 

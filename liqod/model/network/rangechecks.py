@@ -77,7 +77,7 @@ def refuse_ranges(
     return ""
 
 
-def refuse_range(text: str, nodes: Collection[str] = frozenset(), api_server: str = "") -> str:
+def refuse_range(text: str, nodes: Collection[str] = frozenset(), *api_servers: str) -> str:
     """The reason to refuse one range; empty where it is valid. As :func:`refuse_ranges`."""
     network, problem = _parsed(text)
     if network is None:
@@ -87,8 +87,9 @@ def refuse_range(text: str, nodes: Collection[str] = frozenset(), api_server: st
     for never, what in _NEVER:
         if addresses.overlap(never, network):
             return f"{text} has {what} in it"
-    if _in(api_server, network):
-        return f"{text} has this cluster's API server in it ({api_server})"
+    for server in api_servers:
+        if _in(server, network):
+            return f"{text} has this cluster's API server in it ({server})"
     for node in sorted(nodes):
         if _in(node, network):
             return f"{text} has one of this cluster's nodes in it ({node})"

@@ -166,11 +166,17 @@ def _said(export: ExportFacts | None, import_: ImportFacts | None) -> Iterable[s
         yield f"ServiceImport: {KEPT} is {kept.status}: {kept.reason}: {kept.message}"
 
 
+def _part(cluster: str, import_: ImportFacts | None) -> tuple[Endpoints, bool]:
+    """The endpoints of a cluster in the import, and whether it is an exporter."""
+    if import_ is None:
+        return Endpoints(), False
+    return import_.endpoints.get(cluster, Endpoints()), cluster in import_.clusters
+
+
 def _own(
     own: str, key: Key, export: ExportFacts | None, import_: ImportFacts | None
 ) -> ClusterAnswer:
-    here = import_.endpoints.get(own, Endpoints()) if import_ is not None else Endpoints()
-    exports = import_ is not None and own in import_.clusters
+    here, exports = _part(own, import_)
     if here.ready:
         return ClusterAnswer(own, exports, *here)
     namespace, name = key
@@ -197,8 +203,7 @@ def _peer(
     exchanges: list[ExchangeFacts],
     sight: PeerSight | None,
 ) -> ClusterAnswer:
-    here = import_.endpoints.get(peer, Endpoints()) if import_ is not None else Endpoints()
-    exports = import_ is not None and peer in import_.clusters
+    here, exports = _part(peer, import_)
     if here.ready:
         kept = import_ is not None and import_.kept is not None
         why = f"nothing gets through to it: {sight.down}" if kept and sight and sight.down else ""
@@ -236,8 +241,7 @@ def _third(
     sight: PeerSight | None,
 ) -> ClusterAnswer:
     """The part of a cluster that is reached by way of a peer."""
-    here = import_.endpoints.get(cluster, Endpoints()) if import_ is not None else Endpoints()
-    exports = import_ is not None and cluster in import_.clusters
+    here, exports = _part(cluster, import_)
     name = byway.told_name(key[1], cluster)
     heard = [each.heard[name] for each in exchanges if name in each.heard]
     why, remedy = f"by way of {hub}", ""

@@ -83,9 +83,8 @@ def _problems(order: TunnelOrder, reserved: ReservedAddresses) -> Iterator[str]:
     yield from _of_gateway(order.gateway)
     yield from _of_ranges(order.ranges)
     for each in (*order.ranges.seen.pod, *order.ranges.seen.external):
-        for server in reserved.api_servers or ("",):
-            if found := rangechecks.refuse_range(each, reserved.own, server):
-                yield found
+        if found := rangechecks.refuse_range(each, reserved.own, *reserved.api_servers):
+            yield found
         if found := rangechecks.refuse_overlap(each, reserved.ranges):
             yield found
 

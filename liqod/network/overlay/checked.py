@@ -107,10 +107,8 @@ def _aliases(
 
 
 def _problem(cidr: str, nodes: tuple[str, ...], api_servers: tuple[str, ...]) -> str:
-    for server in api_servers or ("",):
-        problem = rangechecks.refuse_range(cidr, nodes, server)
-        if problem:
-            return problem
+    if problem := rangechecks.refuse_range(cidr, nodes, *api_servers):
+        return problem
     if overlap(ip_network(cidr), ip_network(names.OVERLAY_NETWORK6)):
         return f"{cidr} has addresses of the overlay itself in it"
     return ""

@@ -11,10 +11,11 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.crossing.addresses import overlap, parse, within
+from liqod.model.crossing.addresses import IPNetwork, overlap, parse, within
 from liqod.model.network import rangechecks
 from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.model.objects.partial import Node
+from liqod.network.dataplane import overlaychecks
 from liqod.network.dataplane.families import Family, family_of
 from liqod.network.dataplane.overlayplan import (
     OVERHEAD,
@@ -147,8 +148,7 @@ def address(me: str, members: Iterable[Member]) -> str:
     if found is None:
         raise ValueError(f"there is no Node {me} with an address, which the gateway is to be on")
     for each in found.addresses:
-        parsed = parse(each)
-        if parsed is not None and _usable(each, parsed.version):
+        if _is_usable(each):
             return each
     raise ValueError(f"the Node {me} has no InternalIP that other nodes can use")
 
@@ -238,11 +238,12 @@ def _nodes(
 ) -> dict[str, OverlayNode]:
     numbers = numbered({name: spec.index for name, spec in known.items()}, members)
     addresses: dict[str, str] = {}
-    ranges: list[tuple[str, str]] = []
+    ranges: list[tuple[str, IPNetwork]] = []
+    within_these = [ip_network(text) for text in every]
     found: dict[str, OverlayNode] = {}
     # The gateway first, then the known nodes: a newcomer can take nothing from them.
     for name in sorted(members, key=lambda one: (one != me, one not in known, one)):
-        at = next((each for each in members[name].addresses if _usable(each, family)), "")
+        at = next((each for each in members[name].addresses if _is_usable(each, family)), "")
         if not at:
             refused[name] = f"it has no InternalIP that nodes can use for IPv{family}"
             continue
@@ -250,7 +251,7 @@ def _nodes(
             refused[name] = f"{at} is the address of the node {addresses[at]}"
             continue
         addresses[at] = name
-        pods = _ranges(name, members[name].pods, every, ranges, refused)
+        pods = _ranges(name, members[name].pods, within_these, ranges, refused)
         found[name] = OverlayNode(name=name, address=at, index=numbers[name], pods=pods)
     return found
 
@@ -258,36 +259,31 @@ def _nodes(
 def _ranges(
     name: str,
     claimed: tuple[str, ...],
-    every: tuple[str, ...],
-    taken: list[tuple[str, str]],
+    every: Iterable[IPNetwork],
+    taken: list[tuple[str, IPNetwork]],
     refused: dict[str, str],
 ) -> tuple[str, ...]:
     """Those ranges of a node that are the cluster's, and no other node's."""
     kept = []
     for text in claimed:
-        problem = rangechecks.malformed(text)
-        if not problem and not any(within(ip_network(text), ip_network(each)) for each in every):
-            problem = f"{text} is not in this cluster's ranges of pods"
-        if not problem:
-            owner = next(
-                (who for who, other in taken if overlap(ip_network(text), ip_network(other))), ""
-            )
-            problem = f"{text} overlaps pods of the node {owner}" if owner else ""
-        if problem:
+        if problem := rangechecks.malformed(text):
             refused[name] = problem
             continue
-        taken.append((name, text))
-        kept.append(text)
+        claim = ip_network(text)
+        owner = next((who for who, other in taken if overlap(claim, other)), "")
+        if not any(within(claim, each) for each in every):
+            refused[name] = f"{text} is not in this cluster's ranges of pods"
+        elif owner:
+            refused[name] = f"{text} overlaps pods of the node {owner}"
+        else:
+            taken.append((name, claim))
+            kept.append(text)
     return tuple(kept)
 
 
-def _usable(text: str, family: int) -> bool:
-    parsed = parse(text)
-    return (
-        parsed is not None
-        and parsed.version == family
-        and str(parsed) == text
-        and "%" not in text  # a zone is any text
-        and not (parsed.is_loopback or parsed.is_unspecified)
-        and not (parsed.is_multicast or parsed.is_link_local)
-    )
+def _is_usable(text: str, family: Family | None = None) -> bool:
+    """True if nodes take it for the address of another, as it is written, of a family or of any."""
+    try:
+        return overlaychecks.address(text) == text and family in (None, family_of(text))
+    except ValueError:
+        return False

@@ -55,11 +55,10 @@ class SocketsInside:
     Args:
         namespace: its name.
         own: this side's address on the tunnel.
-        port: UDP port of both sides.
     """
 
-    def __init__(self, namespace: str, own: str, port: int) -> None:
-        self._namespace, self._own, self._port = namespace, own, port
+    def __init__(self, namespace: str, own: str) -> None:
+        self._namespace, self._own = namespace, own
 
     async def open(self, kind: SocketKind) -> socket.socket:
         """A socket of a kind. Raises LiqodError, OSError: there can be none."""
@@ -73,7 +72,7 @@ class SocketsInside:
             # The address may come, and come again, after the socket.
             made.setsockopt(socket.IPPROTO_IP, IP_FREEBIND, 1)
             made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER)
-            made.bind((self._own, self._port))
+            made.bind((self._own, PROBE_PORT))
         except BaseException:
             made.close()
             raise
@@ -90,7 +89,6 @@ class Prober:
         on_result: notified of every verdict, and of the latency now and then.
         own_hello: gives the facts to report to the other side.
         addresses: of both sides.
-        port: UDP port of both.
     """
 
     def __init__(
@@ -102,12 +100,11 @@ class Prober:
         own_hello: Callable[[], PeerHello] = PeerHello,
         *,
         addresses: Mapping[Side, str] = TUNNEL_ADDRESSES,
-        port: int = PROBE_PORT,
     ) -> None:
         own, other = addresses[side], addresses["client" if side == "server" else "server"]
         self._process, self._on_result, self._own_hello = process, on_result, own_hello
-        self._order = ProbeOrder(names.peer_id, own, other, port)
-        self._sockets = SocketsInside(names.namespace, own, port)
+        self._order = ProbeOrder(names.peer_id, own, other, PROBE_PORT)
+        self._sockets = SocketsInside(names.namespace, own)
         self._seldom, self._sending = Seldom(), trio.Lock()
         self._failures = 0
 
