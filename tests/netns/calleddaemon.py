@@ -18,12 +18,10 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.network import machinesocketdial
-from liqod.network.framestream import FrameStream
-from liqod.network.orders import messages
-from liqod.network.orders.greeting import ANSWERS, Denied, Generation, Greeting
 from liqod.network.orders.tunnels import MachineRead, ReadMachine, Surroundings
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.sharedport import be_handed
+from tests.unit.network.ordering import admitted, hello, reply
 
 AROUND = Surroundings(address="192.0.2.5")
 AGAIN = 0.2
@@ -41,16 +39,12 @@ async def order(folder: Path, cluster: str) -> None:
     while True:
         try:
             async with await machinesocketdial.dial(folder) as stream:
-                connection = FrameStream(stream)
-                greets = Greeting(1, 1, cluster, Generation(started=5))
-                if isinstance(messages.read(ANSWERS, await connection.greet(greets)), Denied):
-                    raise NetworkError("it is denied")
-                connection.admit()
+                connection = await admitted(stream, hello(5, of=cluster))
                 await connection.deliver(ReadMachine(1, AROUND))
                 while True:
-                    found = messages.REPLIES.decode(await connection.receive())
-                    if isinstance(found, MachineRead) and found.facts.problem:
-                        print(found.facts.problem, flush=True)
+                    facts = (await reply(connection, MachineRead)).facts
+                    if facts.problem:
+                        print(facts.problem, flush=True)
         except NetworkError as error:
             print(f"no orders: {error}", flush=True)
             await trio.sleep(AGAIN)

@@ -17,11 +17,12 @@ from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.framestream import FrameStream
 from liqod.network.machine.machinesocket import DaemonAccount
 from liqod.network.orders import messages
-from liqod.network.orders.greeting import ANSWERS, Denied, Generation, Greeting
+from liqod.network.orders.greeting import Generation, Greeting
 from liqod.network.orders.overlay import LeadOverlay, OverlayState
 from tests.netns.machineprogram import CLUSTER
 from tests.testbed.netns import Networks, inside
 from tests.testbed.processes import usage
+from tests.unit.network.ordering import admitted
 
 DAEMON = DaemonAccount(64711, 64712)
 ONE = OverlayNode(name="one", address="192.168.7.10", index=1, pods=("10.244.0.0/24",))
@@ -66,13 +67,7 @@ class Machine:
     async def daemon(self, generation: Generation) -> AsyncIterator[FrameStream]:
         """The connection of a daemon that may order."""
         async with await machinesocketdial.dial(self.folder) as stream:
-            connection = FrameStream(stream)
-            greets = Greeting(1, 1, CLUSTER, generation)
-            answer = messages.read(ANSWERS, await connection.greet(greets))
-            if isinstance(answer, Denied):
-                raise NetworkError(answer.problem)
-            connection.admit()
-            yield connection
+            yield await admitted(stream, Greeting(1, 1, CLUSTER, generation))
 
     async def denies(self, generation: Generation) -> None:
         with pytest.raises(NetworkError, match="a daemon that leads"):

@@ -21,7 +21,7 @@ from liqod.network.framestream import FrameStream
 from liqod.network.machine import tunnelservice
 from liqod.network.orders import messages
 from liqod.network.orders.framing import frame
-from liqod.network.orders.greeting import ANSWERS, TELL_EVERY, Denied, Generation, Greeting
+from liqod.network.orders.greeting import TELL_EVERY, Generation
 from liqod.network.orders.tunnels import (
     EndTunnel,
     FindUnknown,
@@ -37,6 +37,7 @@ from tests.netns.nodeprogram import NodeProgram
 from tests.simulated.borrower import eventually
 from tests.testbed.netns import Networks, inside, state
 from tests.testbed.processes import usage
+from tests.unit.network.ordering import admitted, hello
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
 pytestmark = [pytest.mark.netns, pytest.mark.network]
@@ -122,12 +123,8 @@ class Orderer:
 async def daemon(program: NodeProgram, started: int) -> AsyncIterator[Orderer]:
     """One that was started then. Raises NetworkError: it is denied."""
     async with await program.dial() as stream:
-        connection = FrameStream(stream)
-        greets = Greeting(1, 1, CLUSTER, Generation(started=started))
-        answer = messages.read(ANSWERS, await connection.greet(greets))
-        if isinstance(answer, Denied):
-            raise NetworkError(answer.problem)
-        connection.admit()
+        greets = hello(started, of=CLUSTER)
+        connection = await admitted(stream, greets)
         async with trio.open_nursery() as nursery:
             made = Orderer(stream, connection)
             nursery.start_soon(made.listen)

@@ -16,8 +16,6 @@ from liqod.identity import tunnelkeys
 from liqod.network.dataplane.names import Side
 from liqod.network.framestream import FrameStream
 from liqod.network.hostcapabilities import FOLDER
-from liqod.network.orders import messages
-from liqod.network.orders.greeting import ANSWERS, Admitted, Generation, Greeting
 from liqod.network.orders.tunnels import ReadMachine, Surroundings, TunnelOrder, TunnelReport
 from liqod.plugins.network import uapi
 from tests.netns.grounds import ground
@@ -25,6 +23,7 @@ from tests.netns.lab import set_up, wire
 from tests.netns.nodeprogram import NodeProgram
 from tests.simulated.borrower import eventually
 from tests.testbed.netns import Networks
+from tests.unit.network.ordering import admitted, hello, reply
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
 pytestmark = [pytest.mark.netns, pytest.mark.network]
@@ -51,20 +50,16 @@ class Ordered:
         while True:
             try:
                 async with await self.program.dial() as stream:
-                    await self._orders(FrameStream(stream))
+                    await self._orders(await admitted(stream, hello(5, of=self.cluster)))
             except* Exception:
                 await trio.sleep(0.2)
 
     async def _orders(self, connection: FrameStream) -> None:
-        greets = Greeting(1, 1, self.cluster, Generation(started=5))
-        assert isinstance(messages.read(ANSWERS, await connection.greet(greets)), Admitted)
-        connection.admit()
         await connection.deliver(ReadMachine(1, Surroundings(address=SERVER)))
         await connection.deliver(self._order)
         while True:
-            found = messages.REPLIES.decode(await connection.receive())
-            if isinstance(found, TunnelReport):
-                self.states.append(f"{found.state.state} {found.state.why}".strip())
+            state = (await reply(connection, TunnelReport)).state
+            self.states.append(f"{state.state} {state.why}".strip())
 
     async def connects(self) -> None:
         """Waits for a report from now on that packets pass."""

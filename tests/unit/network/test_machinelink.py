@@ -30,10 +30,7 @@ from liqod.network.orders.messages import Order, OrderRefused, Report
 from liqod.network.orders.overlay import OverlayState, ReadUplink, RemoveOverlay, Uplink
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.runtime.observable import Observable
-
-
-def hello(generation: int = 1, *, oldest: int = 1, newest: int = 1, of: str = "rome") -> Greeting:
-    return Greeting(oldest, newest, of, Generation(started=generation))
+from tests.unit.network.ordering import admitted, hello
 
 
 @dataclass
@@ -61,17 +58,13 @@ class Machine:
 
     async def admitted(self, greeting: Greeting) -> FrameStream:
         """A connection that may order."""
-        connection = FrameStream(await self.connect())
-        answer = messages.read(ANSWERS, await connection.greet(greeting))
-        assert answer == Admitted(1)
-        connection.admit()
-        return connection
+        return await admitted(await self.connect(), greeting)
 
     async def admitted_at_last(self, greeting: Greeting) -> FrameStream:
         """The same, of one that is denied until a later generation counts no more."""
         with trio.fail_after(20):
             while True:
-                with suppress(AssertionError):
+                with suppress(NetworkError):
                     return await self.admitted(greeting)
                 await trio.sleep(0.02)
 
@@ -191,9 +184,7 @@ async def test_an_order_without_sense_ends_the_connection_and_another_takes_its_
 async def test_an_order_of_a_later_version_is_refused_by_name_and_others_go_on():
     async with machine() as made:
         stream = await made.connect()
-        orders = FrameStream(stream)
-        await orders.greet(hello())
-        orders.admit()
+        orders = await admitted(stream, hello())
         await stream.send_all(frame(b'{"type":"Levitate","how":"high"}'))
         answer = messages.REPLIES.decode(await orders.receive())
         assert answer == OrderRefused("Levitate")

@@ -17,8 +17,6 @@ from liqod.network import machineprogram, machinesocketdial
 from liqod.network.dataplane.kernel import capabilities
 from liqod.network.framestream import FrameStream
 from liqod.network.machineprogram import MachineProgram, account_of
-from liqod.network.orders import messages
-from liqod.network.orders.greeting import ANSWERS, Admitted, Generation, Greeting
 from liqod.network.orders.tunnels import (
     DISABLED,
     MachineFacts,
@@ -29,6 +27,7 @@ from liqod.network.orders.tunnels import (
 )
 from liqod.runtime.account import NODE_SHARES, Account
 from tests.testbed.daemon import toml
+from tests.unit.network.ordering import admitted, hello, reply
 from tests.unit.network.tunnels import ORDER
 
 Lacks = Callable[[str | None], None]
@@ -71,11 +70,7 @@ async def ordered(made: MachineProgram, folder: Path) -> AsyncIterator[FrameStre
             while await machinesocketdial.problem(folder):  # noqa: ASYNC110
                 await trio.sleep(0.01)
         async with await machinesocketdial.dial(folder) as stream:
-            connection = FrameStream(stream)
-            answer = await connection.greet(Greeting(1, 1, "rome", Generation(started=1)))
-            assert messages.read(ANSWERS, answer) == Admitted(1)
-            connection.admit()
-            yield connection
+            yield await admitted(stream, hello())
         nursery.cancel_scope.cancel()
 
 
@@ -85,10 +80,7 @@ async def found(daemon: FrameStream) -> MachineFacts:
     around = Surroundings(address="192.0.2.5", server=server, reached=server)
     await daemon.deliver(ReadMachine(7, around))
     with trio.fail_after(10):
-        while True:
-            reply = messages.REPLIES.decode(await daemon.receive())
-            if isinstance(reply, MachineRead):
-                return reply.facts
+        return (await reply(daemon, MachineRead)).facts
 
 
 async def test_what_it_lacks_is_told_to_the_daemon_each_time_that_it_asks(
@@ -137,9 +129,8 @@ async def test_a_tunnel_that_would_take_what_its_configuration_reserves_is_refus
             made.reserve(now)
             await daemon.deliver(ORDER)
             with trio.fail_after(10):
-                reply = messages.REPLIES.decode(await daemon.receive())
-            assert isinstance(reply, TunnelReport)
-            assert f"overlaps {alias}, which [network] reserved keeps" in reply.state.why
+                report = await reply(daemon, TunnelReport)
+            assert f"overlaps {alias}, which [network] reserved keeps" in report.state.why
 
 
 async def test_a_configuration_without_sense_is_told(tmp_path: Path, lacks: Lacks):

@@ -8,6 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from liqod.errors import NetworkError
 from liqod.network.failover.role import UNKNOWN, Role
 from liqod.network.framestream import FrameStream
 from liqod.network.gatewayhost import Look
@@ -15,7 +16,6 @@ from liqod.network.machine import machineside
 from liqod.network.machine.machineside import MachineSide
 from liqod.network.orders import messages
 from liqod.network.orders.candidacy import GatewayState
-from liqod.network.orders.greeting import ANSWERS, Admitted, Denied, Generation, Greeting
 from liqod.network.orders.messages import Order
 from liqod.network.orders.tunnels import (
     BackendTrouble,
@@ -25,6 +25,7 @@ from liqod.network.orders.tunnels import (
     Surroundings,
     TunnelReport,
 )
+from tests.unit.network.ordering import admitted, hello, reply
 from tests.unit.network.test_tunnelservice import Machine as Kernel
 from tests.unit.network.tunnels import ORDER
 
@@ -47,14 +48,7 @@ class Host:
         own, other = (trio.SocketStream(each) for each in trio.socket.socketpair())
         self.nursery.start_soon(self.side.serve, other)
         async with own:
-            made = FrameStream(own)
-            greets = Greeting(1, 1, cluster, Generation(started=generation))
-            answer = messages.read(ANSWERS, await made.greet(greets))
-            if isinstance(answer, Denied):
-                raise PermissionError(answer.problem)
-            assert answer == Admitted(1)
-            made.admit()
-            yield made
+            yield await admitted(own, hello(generation, of=cluster))
 
     async def order(self, daemon: FrameStream, *orders: Order) -> None:
         for each in orders:
@@ -84,14 +78,14 @@ async def machine(
 async def test_it_is_of_the_cluster_whose_daemon_greets_first():
     async with machine() as made:
         for wrong in ("", "Rome", "a/b", "x" * 200):
-            with pytest.raises(PermissionError, match="a cluster id"):
+            with pytest.raises(NetworkError, match="a cluster id"):
                 async with made.daemon(cluster=wrong):
                     pass
         assert made.side.cluster == ""
         async with made.daemon() as one:
             await made.order(one, ReadMachine(1))
         assert (made.side.cluster, made.equipped) == ("rome", ["rome"])
-        with pytest.raises(PermissionError, match="is of the cluster rome"):
+        with pytest.raises(NetworkError, match="is of the cluster rome"):
             async with made.daemon(9, "milan"):
                 pass
         async with made.daemon(2) as two:
@@ -179,7 +173,4 @@ async def test_a_backends_fault_is_told_to_each_daemon_until_there_is_none(
 async def told(daemon: FrameStream) -> Mapping[str, BackendTrouble]:
     """The next faults of backends that are told."""
     with trio.fail_after(5):
-        while True:
-            found = messages.REPLIES.decode(await daemon.receive())
-            if isinstance(found, BackendTroubles):
-                return found.troubles
+        return (await reply(daemon, BackendTroubles)).troubles

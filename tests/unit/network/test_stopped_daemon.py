@@ -8,7 +8,8 @@ from liqod.network.orders import greeting
 from liqod.network.orders.greeting import Generation
 from liqod.network.orders.overlay import RemoveOverlay
 from liqod.runtime.observable import Observable
-from tests.unit.network.test_machinelink import ended, hello, linked, machine
+from tests.unit.network.ordering import hello
+from tests.unit.network.test_machinelink import ended, linked, machine
 
 
 async def test_a_daemon_that_is_frozen_is_connected_no_more(monkeypatch: pytest.MonkeyPatch):
