@@ -28,8 +28,9 @@ SLOWEST = "--durations=25"
 """Names the slowest tests, since the whole is to stay short."""
 ELSEWHERE = ("cluster", "netns", "node", "viewer")
 """Folders without a fast test: each worker would import them for nothing."""
-FAST_WORKERS = (os.cpu_count() or 1) + 2
-"""Two more than there are cores: a quarter of the time goes by waiting for programs and clocks."""
+FAST_WORKERS = (os.cpu_count() or 1) + 1
+"""One more than there are cores: some time goes by waiting for programs and clocks, and each takes
+ten seconds of the processor to import and collect the tests."""
 ONCE = ("-p", "no:rerunfailures")
 """A fast test that fails has failed."""
 AGAIN = ("--reruns", "1")

@@ -195,6 +195,7 @@ async def test_a_cluster_without_liqod_is_told_so(tmp_path: Path):
         assert f"the installation fails: {named}" in ended.out
 
 
+@pytest.mark.long
 async def test_why_the_daemons_pod_does_not_run_is_said_with_what_starts_it(tmp_path: Path):
     """Also where Helm has installed it, and nobody waits for it."""
     path = tmp_path / "oslo.kubeconfig"

@@ -318,6 +318,7 @@ async def test_words_of_before_the_connection_broke_are_no_alarm():
             await peeringrequest.confirm(rome.admin, "liqo", "milan", before)
 
 
+@pytest.mark.long
 async def test_who_is_seen_by_nobody_is_not_waited_for_and_nothing_is_left(
     tmp_path: Path, nursery: trio.Nursery
 ):
@@ -329,6 +330,7 @@ async def test_who_is_seen_by_nobody_is_not_waited_for_and_nothing_is_left(
         assert await rome.admin.list(OUTGOING_PEERINGS) == []
 
 
+@pytest.mark.long
 async def test_who_stops_waiting_is_told_that_the_daemon_goes_on(
     tmp_path: Path, nursery: trio.Nursery
 ):

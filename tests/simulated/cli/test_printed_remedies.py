@@ -69,6 +69,7 @@ async def test_of_two_that_meet(tmp_path: Path, nursery: trio.Nursery):
         assert not await entries(milan)
 
 
+@pytest.mark.long
 async def test_of_a_peer_that_shows_another_key(tmp_path: Path, nursery: trio.Nursery):
     async with meeting("rome", "milan") as [rome, milan]:
         await nursery.start(lead, rome)

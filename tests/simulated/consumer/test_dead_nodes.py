@@ -55,9 +55,12 @@ async def test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back
 @pytest.mark.parametrize(
     ("said", "marks", "most", "autoscales"),
     [
-        ("autoscales = false", {labels.KARPENTER_POOL: "general"}, 0, False),
+        pytest.param(
+            *("autoscales = false", {labels.KARPENTER_POOL: "general"}, 0, False),
+            marks=pytest.mark.long,
+        ),
         ("", {}, 0, False),
-        ("autoscales = true", {}, 0, True),
+        pytest.param("autoscales = true", {}, 0, True, marks=pytest.mark.long),
         ("", {labels.KARPENTER_POOL: "general"}, 0, True),
         pytest.param("show_free = true", {}, 2, False, marks=pytest.mark.long),
         pytest.param("show_free = true", {}, 3, True, marks=pytest.mark.long),

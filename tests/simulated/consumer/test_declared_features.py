@@ -1,5 +1,7 @@
 """Features that a provider's nodes declare: virtual nodes declare those that all of them do."""
 
+import pytest
+
 from liqod.apimachinery.kinds import NODES
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.consumer.test_node_parts import ask, pools, virtual
@@ -26,6 +28,7 @@ async def come_to(rome: Member, wanted: dict[str, list[str] | None]) -> None:
     await eventually(declared, seconds=60)
 
 
+@pytest.mark.long
 async def test_a_virtual_node_declares_what_pods_have_on_all_nodes_that_it_stands_for() -> None:
     async with pools() as (rome, milan, own):
         for name in own[:2]:

@@ -181,6 +181,7 @@ async def test_who_returns_to_a_namespace_full_of_marks_is_evicted_all_the_same(
         await next_of(rome, first)
 
 
+@pytest.mark.long
 async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
     monkeypatch.setattr(returns, "PACE", 1.0)
     async with shops("milan", settings=f"{QUICK}[provider]\nshow_free = true\n") as [rome, milan]:
@@ -208,6 +209,7 @@ async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
         await eventually(ended, seconds=20)
 
 
+@pytest.mark.long
 async def test_a_mark_that_cannot_be_written_is_tried_again_with_pauses_that_double():
     async with shop("milan") as [rome, milan]:
         fault = Fault(verb="patch", path="namespaceoffloadings/offloading$", status=409)

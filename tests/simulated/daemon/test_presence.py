@@ -63,6 +63,7 @@ async def test_a_daemon_that_died_with_its_clock_ahead_does_not_run(tmp_path: Pa
         assert verdict == "failing"
 
 
+@pytest.mark.long
 async def test_a_daemon_whose_socket_refuses_is_dead_at_once_unless_another_leads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -142,7 +142,8 @@ async def is_as_before(both: tuple[Member, ...], before: tuple[Any, ...]) -> boo
     return tuple(each.everything() for each in both) == before
 
 
-FAST = (("done", "unread"),)
+EVERY_RUN = (("done", "unread"),)
+"""Moments that are tried also where nothing of the handshake has changed."""
 LONG = [pytest.mark.long, pytest.mark.handshake]
 SOON = 20.0
 """Seconds, of virtual time, for a peering and one daemon's second start."""
@@ -159,7 +160,10 @@ waits for what the daemon does that is killed."""
 
 @pytest.mark.parametrize(
     ("message", "how"),
-    [pytest.param(*each, marks=[] if each in FAST else LONG) for each in MOMENTS],
+    [
+        pytest.param(*each, marks=pytest.mark.long if each in EVERY_RUN else LONG)
+        for each in MOMENTS
+    ],
 )
 async def test_killed_at_a_message_it_comes_to_one_peering(
     message: str, how: str, monkeypatch: pytest.MonkeyPatch

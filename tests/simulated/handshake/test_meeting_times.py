@@ -114,9 +114,8 @@ async def test_clocks_that_differ_by_an_hour_do_no_harm(seconds: float):
         assert (await milan.unpeer(rome)).complete
 
 
-@pytest.mark.parametrize(
-    "seconds", [HOUR, pytest.param(-HOUR, marks=[pytest.mark.long, pytest.mark.handshake])]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("seconds", [HOUR, pytest.param(-HOUR, marks=pytest.mark.handshake)])
 async def test_an_invitation_lasts_by_the_clusters_clock_whatever_that_of_its_operator(
     seconds: float,
 ):

@@ -176,6 +176,7 @@ async def _pair(rome: Member, port: int, nursery: trio.Nursery) -> Pair:
     return Pair(rome, one, two, nursery)
 
 
+@pytest.mark.long
 async def test_a_cordoned_node_gives_the_gateway_up_and_does_not_get_it_back():
     async with pair() as nodes:
         await nodes.begin()
@@ -272,6 +273,7 @@ async def test_a_machine_that_begins_anew_gets_all_from_the_same_daemon():
         assert sent == [Candidacy(me, True, frozenset({"one"})), LeaseFound(None)]
 
 
+@pytest.mark.long
 async def test_a_gateway_whose_machine_begins_anew_is_the_gateway_again():
     async with pair() as nodes:
         await nodes.begin()

@@ -12,6 +12,7 @@ from liqod.tunnel.probes.messages import ProbeResult
 from tests.simulated.network.noting import joined, stand
 
 
+@pytest.mark.long
 async def test_connections_are_cut_and_let_be_while_the_tunnel_cannot_be_brought_up(
     monkeypatch: pytest.MonkeyPatch,
 ):

@@ -294,6 +294,7 @@ async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(mo
             assert await objects(milan, AT_MILAN) == set()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["rome", pytest.param("milan", marks=SLOW)])
 @pytest.mark.parametrize("known", ["nothing", pytest.param("all but the backend", marks=SLOW)])
 async def test_of_a_machine_of_which_not_all_is_known_yet_it_is_named_and_nothing_is_left(
@@ -329,7 +330,7 @@ def making(*backends: str) -> GatewayHost:
         pytest.param(("wireguard", "websocket"), ("wireguard",), "wireguard", marks=SLOW),
         (("websocket",), ("wireguard",), ""),
         pytest.param(("rope", "wireguard"), ("rope",), "", marks=SLOW),
-        ((), ("wireguard",), ""),
+        pytest.param((), ("wireguard",), "", marks=pytest.mark.long),
     ],
 )
 async def test_a_tunnel_that_both_make_is_taken_else_none(monkeypatch, rome, milan, taken: str):

@@ -30,7 +30,8 @@ def is_free(found: Json) -> bool:
     return set(LEFT.values()).isdisjoint(found["metadata"].get("finalizers", []))
 
 
-@pytest.mark.parametrize("answers", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.long
+@pytest.mark.parametrize("answers", [True, False])
 async def test_unpeering_ends_though_liqo_left_its_finalizers(answers: bool):
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)

@@ -3,6 +3,7 @@
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
+import pytest
 import trio
 
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NAMESPACES, NODES, PODS, SERVICES
@@ -73,6 +74,7 @@ async def finds(where: Member, wanted: dict[str, str], namespace: str = "shop-ro
     await eventually(look)
 
 
+@pytest.mark.long
 async def test_members_of_a_set_at_two_peers_find_all_of_it_by_name():
     async with clusters() as [rome, milan, turin]:
         for provider in (milan, turin):

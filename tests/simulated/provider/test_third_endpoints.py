@@ -248,6 +248,7 @@ async def test_a_daemon_that_starts_leaves_what_there_is_until_it_knows_its_peer
         await milan.has()  # it does not begin
 
 
+@pytest.mark.long
 async def test_ranges_that_do_not_come_keep_endpoints_for_minutes_and_not_for_good(cluster):
     async with lending(cluster) as milan:
         milan.begin()

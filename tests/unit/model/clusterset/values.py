@@ -1,5 +1,6 @@
 """Exports for the tests of Services of the set, and strategies that make them."""
 
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -59,13 +60,28 @@ def cross(address: str) -> Remapped:
 SCOPE = Scope("rome", frozenset({"shop"}), cross)
 
 CLUSTERS = ("athens", "berlin", "milan", "rome")
-PORTS = st.builds(
-    Port,
-    port=st.sampled_from((80, 81, 82)),
-    name=st.sampled_from(("a", "b", "c")),
-    protocol=st.sampled_from(("TCP", "UDP")),
-    app_protocol=st.sampled_from(("", "http")),
+# Strategies that are made anew for each value take most of the time of a test.
+PORTS = st.lists(
+    st.sampled_from(
+        [
+            Port(port, name, protocol, application)
+            for port, name, protocol, application in product(
+                (80, 81, 82), ("a", "b", "c"), ("TCP", "UDP"), ("", "http")
+            )
+        ]
+    ),
+    min_size=1,
+    max_size=4,
 )
+SECONDS = st.integers(0, 2)
+KINDS = st.sampled_from(TYPES)
+FAMILIES = st.sampled_from((("IPv4",), ("IPv6",), BOTH, BOTH[::-1]))
+CHOSEN_AFFINITIES = st.sampled_from(AFFINITIES)
+TIMEOUTS = st.sampled_from((60, 10800))
+INTERNAL_POLICIES = st.sampled_from(("Cluster", "Local"))
+DISTRIBUTIONS = st.sampled_from(("", "PreferClose"))
+NOTES = st.sampled_from([{}, {"a": "1"}, {"b": "1"}, {"a": "1", "b": "1"}, {"b": "1", "a": "1"}])
+"""Labels, or annotations."""
 
 
 def _sound(found: list[Port]) -> tuple[Port, ...]:
@@ -83,27 +99,34 @@ def _sound(found: list[Port]) -> tuple[Port, ...]:
 @st.composite
 def exports(draw: st.DrawFn, cluster: str) -> Export:
     """Any export of ``shop/web`` of a cluster."""
-    affinity = draw(st.sampled_from(AFFINITIES))
-    ports = _sound(draw(st.lists(PORTS, min_size=1, max_size=4)))
+    affinity = draw(CHOSEN_AFFINITIES)
+    ports = _sound(draw(PORTS))
     targets = tuple(msgspec.structs.replace(port, port=port.port + 8000) for port in ports)
     return export(
         cluster,
-        draw(st.integers(0, 2)),
-        type=draw(st.sampled_from(TYPES)),
+        draw(SECONDS),
+        type=draw(KINDS),
         ports=ports,
-        families=draw(st.sampled_from((("IPv4",), ("IPv6",), BOTH, BOTH[::-1]))),
+        families=draw(FAMILIES),
         session_affinity=affinity,
-        affinity_timeout=draw(st.sampled_from((60, 10800))) if affinity == CLIENT_IP else 0,
-        internal_traffic_policy=draw(st.sampled_from(("Cluster", "Local"))),
-        traffic_distribution=draw(st.sampled_from(("", "PreferClose"))),
-        labels=draw(st.dictionaries(st.sampled_from(("a", "b")), st.just("1"))),
-        annotations=draw(st.dictionaries(st.sampled_from(("a", "b")), st.just("1"))),
+        affinity_timeout=draw(TIMEOUTS) if affinity == CLIENT_IP else 0,
+        internal_traffic_policy=draw(INTERNAL_POLICIES),
+        traffic_distribution=draw(DISTRIBUTIONS),
+        labels=draw(NOTES),
+        annotations=draw(NOTES),
         slices=(endpoints("10.71.0.1", ports=targets),),
     )
 
 
-@st.composite
-def sets(draw: st.DrawFn, least: int = 1) -> list[Export]:
+EXPORTS = {cluster: exports(cluster) for cluster in CLUSTERS}
+
+
+def sets(least: int = 1) -> st.SearchStrategy[list[Export]]:
     """The exports of some clusters, in any order."""
-    clusters = draw(st.lists(st.sampled_from(CLUSTERS), min_size=least, unique=True))
-    return [draw(exports(cluster)) for cluster in clusters]
+    clusters = st.lists(st.sampled_from(CLUSTERS), min_size=least, unique=True)
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> list[Export]:
+        return [draw(EXPORTS[cluster]) for cluster in draw(clusters)]
+
+    return drawn()
