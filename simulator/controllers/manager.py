@@ -92,10 +92,12 @@ class Manager:
                 except Exception:  # a wall: an object that one controller chokes on stops no other
                     log.exception("controller failed", extra={"key": str(key)})
                     continue
+                if result is None:
+                    continue
                 if isinstance(result, Awaitable):
                     self._busy.add(entry)
                     nursery.start_soon(self._finish, entry, result)
-                elif result is not None:
+                else:
                     self.add(controller, key, result)
 
     async def _next(self) -> Entry:

@@ -32,12 +32,7 @@ from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.timings import ORDINARY, PeeringTimings
 from liqod.resources import CONFIGURATIONS, FOREIGN_CLUSTERS, NETWORKS, IncomingPeering
-from liqod.resources.networking import (
-    CONNECTIONS,
-    GATEWAY_CLIENTS,
-    GATEWAY_SERVERS,
-    PUBLIC_KEYS,
-)
+from liqod.resources.networking import CONNECTIONS, GATEWAY_CLIENTS, GATEWAY_SERVERS, PUBLIC_KEYS
 from liqod.tunnel.probes.messages import ProbeResult
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.meeting import ALONE, by_token, entries, invite, lead, peered, run
