@@ -15,11 +15,13 @@ import msgspec
 import pytest
 import trio
 
+from liqod import reachability
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import ENDPOINT_SLICES, NODES, SERVICES
 from liqod.kube.selection import Selection
 from liqod.network.machine.tunnelcontrol import CUT
 from liqod.plugins import loader
+from liqod.provider.workloads import endpointcrossing
 from tests.netns.kubeproxy import NODE, proxying
 from tests.netns.lab import run
 from tests.netns.natted import AT_HOME, natted
@@ -48,6 +50,7 @@ from tests.netns.test_set_services import (
 from tests.netns.test_transit_services import offloaded
 from tests.simulated.borrower import Json, eventually
 from tests.simulated.members import Member
+from tests.testbed.api import BUSY
 from tests.testbed.netns import nft
 
 pytestmark = [pytest.mark.netns, pytest.mark.network, pytest.mark.usefixtures("networks")]
@@ -175,8 +178,11 @@ async def spread(wireguard: str, kubectl: str, folder: Path) -> AsyncIterator[Sp
 
 
 async def test_clients_at_a_provider_use_what_the_service_asks_for(
-    wireguard: str, kubectl: str, tmp_path: Path
+    wireguard: str, kubectl: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A busy machine may need longer to start a daemon.
+    for each in (reachability, endpointcrossing):
+        monkeypatch.setattr(each, "SETTLE", BUSY * each.SETTLE)
     async with spread(wireguard, kubectl, tmp_path) as found:
         await found.leads(AT_HUB, AT_ROME, AT_MILAN)
         await its_own_pods_come_first(found)
@@ -237,8 +243,8 @@ async def its_own_pods_answer_alone(found: Spread) -> None:
 
 
 async def loss_and_a_restart_take_nothing_away(found: Spread) -> None:
-    """A tenth of the packets lost each way, and each daemon away meanwhile: all stay ready."""
-    hub, own = found.hub, found.hub.three.hub.member
+    """A tenth of the packets lost each way; then rome's daemon is away, and comes back."""
+    hub, all_ends = found.hub, named(AT_HUB, AT_ROME, AT_MILAN)
     every = len(AT_HUB) + len(AT_MILAN)
     wrong: list[list[Json]] = []
 
@@ -258,12 +264,13 @@ async def loss_and_a_restart_take_nothing_away(found: Spread) -> None:
         hub.loses(LOSES)
         await trio.sleep(LOSSY)
         hub.loses("")
-        for who in (found.rome, own):
-            await who.stop()
-            found_by = await counted(found.place, found.address)
-            assert found_by.keys() <= named(AT_HUB, AT_ROME, AT_MILAN)
-            await who.start()
+        await found.rome.stop()
+        # Its probes have ended with it, as the machine's side is in the same process here.
+        assert (await counted(found.place, found.address)).keys() <= all_ends
+        began = time.monotonic()
+        await found.rome.start()
         await eventually(stands)
+        print(f"the tunnels are known again {time.monotonic() - began:.1f} s after a start")
         await trio.sleep(LOSSY)
         nursery.cancel_scope.cancel()
     assert not wrong, wrong[0]

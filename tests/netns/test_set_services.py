@@ -354,13 +354,18 @@ async def members_without_names_are_called_by_srv(hub: Hub, coredns: str, folder
         async def all_found() -> bool:
             found.clear()
             found.update(await targets(port, "_http._tcp.sql.shop.svc.clusterset.local"))
-            return len(found) == len(AT_HUB) + len(AT_MILAN)
+            known = len(found) == len(AT_HUB) + len(AT_MILAN)
+            return known and all(len(each) == 1 for each in found.values())
 
         await eventually(all_found)
-    heard: set[str] = set()
-    for (_, number), [address] in found.items():
-        heard |= (await counted(rome.pod.namespace, address, 1, port=number)).keys()
-    assert heard == named(AT_HUB, AT_MILAN)
+
+    async def all_answer() -> bool:
+        heard = set[str]()
+        for (_, number), [address] in found.items():
+            heard |= (await counted(rome.pod.namespace, address, 1, port=number)).keys()
+        return heard == named(AT_HUB, AT_MILAN)
+
+    await eventually(all_answer)
     assert (await backends(own, "sql"))[own.id].keys() == named(AT_HUB)
 
 

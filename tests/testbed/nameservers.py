@@ -65,7 +65,7 @@ def running(owner: str, corefile: str, program: str, folder: Path) -> Iterator[i
 
 async def asked(port: int, name: str, kind: RdataType = RdataType.A) -> tuple[str, set[str]]:
     """The code of a DNS server's answer, and the records; nothing where there is no answer."""
-    query = dns.message.make_query(name, kind)
+    query = dns.message.make_query(name, kind, use_edns=True, payload=4096)
     ask = partial(dns.query.udp, query, "127.0.0.1", timeout=2, port=port)
     try:
         answer = await trio.to_thread.run_sync(ask)
