@@ -23,6 +23,7 @@ from liqod.network.orders.tunnels import (
     FindUnknown,
     MachineFacts,
     MachineRead,
+    MachineRequest,
     MeasureTunnel,
     ReadMachine,
     ReleaseTunnels,
@@ -33,7 +34,6 @@ from liqod.network.orders.tunnels import (
     TunnelNews,
     TunnelOrder,
     TunnelReport,
-    TunnelRequest,
     UnknownFound,
     UnknownSwept,
 )
@@ -130,7 +130,7 @@ class RemoteMachine:
         self.nodes: tuple[NodeWay, ...] = ()
         self._send, self._why_silent, self._around = send, why_silent, around
         self._tunnels: dict[str, RemoteTunnel] = {}
-        self._requests: Requests[TunnelRequest] = Requests(send)
+        self._requests: Requests[MachineRequest] = Requests(send)
         self._released = False
         self._looks = False
         """True if the capabilities were ever asked for."""
@@ -250,7 +250,7 @@ class RemoteMachine:
     def _reading(self) -> ReadMachine:
         return ReadMachine(self._requests.number(), self._around)
 
-    async def _ask(self, order: TunnelRequest, kind: type[A], *waits: float) -> A:
+    async def _ask(self, order: MachineRequest, kind: type[A], *waits: float) -> A:
         """Request an answer.
 
         Args:

@@ -353,6 +353,6 @@ class TunnelReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 TunnelAnswer = MachineRead | TunnelEnded | UnknownFound | UnknownSwept
-TunnelRequest = ReadMachine | EndTunnel | FindUnknown | SweepUnknown
-TunnelMessage = TunnelRequest | TunnelOrder | MeasureTunnel | ReleaseTunnels
+MachineRequest = ReadMachine | EndTunnel | FindUnknown | SweepUnknown
+TunnelMessage = MachineRequest | TunnelOrder | MeasureTunnel | ReleaseTunnels
 TunnelNews = TunnelReport | TunnelAnswer | BackendTroubles
