@@ -13,6 +13,7 @@
 # make test-top  likewise those of `liqod top` in a terminal and a browser
 # make test-plugins  likewise those of plugins, as packages and in daemons
 # make test-install  likewise those of installations
+# make test-load  likewise those of what many objects and hostile peers cost
 # make fast   what needs neither root nor a real cluster; ARGS=--hypothesis-profile=random draws other
 #             values for the tests of properties
 # make soak   random scripts of failures on embedded clusters; SOAK=600 (seconds), ARGS="--seed 7"
@@ -36,7 +37,7 @@ SHELL := /bin/bash
 # Every worker and every program that a test starts would compile the modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test test-release test-network test-kubernetes test-clusterset test-handshake \
-	test-stateful test-pods test-placement test-top test-plugins test-install fast soak lint format \
+	test-stateful test-pods test-placement test-top test-plugins test-install test-load fast soak lint format \
 	bench wheels deb image release chart site screenshots clean programs
 
 # The first Python that is new enough; PYTHON=... chooses another.
@@ -64,7 +65,7 @@ demo: $(VENV)/.liqod
 test: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --versions "$(VERSIONS)" -- $(ARGS)
 
-test-release test-network test-kubernetes test-clusterset test-handshake test-stateful test-pods test-placement test-top test-plugins test-install: test-%: $(VENV)/.liqod-dev
+test-release test-network test-kubernetes test-clusterset test-handshake test-stateful test-pods test-placement test-top test-plugins test-install test-load: test-%: $(VENV)/.liqod-dev
 	@$(RUN) -m tests.testbed.suite --tier $* -- $(ARGS)
 
 fast: $(VENV)/.liqod-dev

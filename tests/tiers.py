@@ -32,7 +32,7 @@ always be due with them. A change of theirs that breaks networks is observed by 
 - `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
 - `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.
 
-Nine more have a room of the daemon each, by lists in `tests/dependences.py`: the room, all that
+Ten more have a room of the daemon each, nine by lists in `tests/dependences.py`: the room, all that
 it imports, what its tests import, and what these stand on. As for networks, what else is in the
 daemons of their tests makes none of them due; tests of every run observe it.
 
@@ -109,6 +109,14 @@ from Liqo and back, and which rights they need. In every run:
   `simulated/install/test_departure.py` and `simulated/install/test_migration.py`: some of each;
 - `cluster/test_rights.py`: what daemons ask is what they are allowed.
 
+`LOAD`, tests marked `load`, tries what very many objects, and peers that attack, cost a daemon and
+its other peers. It depends on all that lends, borrows and reflects. In every run:
+
+- `simulated/provider/test_hostile_consumer.py`, `simulated/provider/test_hostile_bounds.py` and
+  `simulated/consumer/test_hostile_provider.py`: what a hostile peer cannot do, and each bound;
+- `simulated/daemon/test_floods.py`: crowds at each port;
+- `simulated/reflection/test_pod_tokens.py`: tokens of some pods.
+
 This module is not below `tests/testbed`: a change of one tier's list makes no other one due.
 """
 
@@ -120,7 +128,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests import dependences
+from tests import dependences, networkdependences
 
 ROOT = Path(__file__).parents[1]
 LEFTOVERS = ("__pycache__", "*.egg-info", "build", "dist", ".*")
@@ -224,169 +232,7 @@ RELEASE = Tier(
         "tests/testbed/shownblocks.py",
     ),
 )
-NETWORK = Tier(
-    "network",
-    (
-        # All that the programs and the daemon's part of joined networks import.
-        "liqod/__init__.py",
-        "liqod/__main__.py",
-        "liqod/apimachinery",
-        "liqod/config.py",
-        "liqod/configsections.py",
-        "liqod/errors.py",
-        "liqod/healthz.py",
-        "liqod/identity",
-        "liqod/kube",
-        "liqod/model/__init__.py",
-        "liqod/model/clusterset/__init__.py",
-        "liqod/model/clusterset/admission.py",
-        "liqod/model/clusterset/byway.py",
-        "liqod/model/clusterset/choosing.py",
-        "liqod/model/clusterset/corefile.py",
-        "liqod/model/clusterset/corefiletext.py",
-        "liqod/model/clusterset/exports.py",
-        "liqod/model/clusterset/keeping.py",
-        "liqod/model/crossing",
-        "liqod/model/endpoints.py",
-        "liqod/model/ids.py",
-        "liqod/model/nearest.py",
-        "liqod/model/network",
-        "liqod/model/objects/__init__.py",
-        "liqod/model/objects/bounded.py",
-        "liqod/model/objects/conditions.py",
-        "liqod/model/objects/debuggers.py",
-        "liqod/model/objects/fieldpaths.py",
-        "liqod/model/objects/homeapi.py",
-        "liqod/model/objects/partial.py",
-        "liqod/model/objects/patches.py",
-        "liqod/model/objects/podends.py",
-        "liqod/model/objects/podready.py",
-        "liqod/model/objects/podreturns.py",
-        "liqod/model/objects/podstatus.py",
-        "liqod/model/objects/quantities.py",
-        "liqod/model/objects/restarts.py",
-        "liqod/model/objects/returnmarks.py",
-        "liqod/model/peering/__init__.py",
-        "liqod/model/peering/heartbeat.py",
-        "liqod/model/peering/intervals.py",
-        "liqod/model/text.py",
-        "liqod/model/view/__init__.py",
-        "liqod/model/view/daemonfacts.py",
-        "liqod/model/view/facts.py",
-        "liqod/model/view/figures.py",
-        "liqod/model/view/networkfacts.py",
-        "liqod/model/view/problems.py",
-        "liqod/model/view/redact.py",
-        "liqod/model/view/requests.py",
-        "liqod/model/view/rows.py",
-        "liqod/model/view/servicefacts.py",
-        "liqod/model/view/setfacts.py",
-        "liqod/model/view/snapshot.py",
-        "liqod/netlink.py",
-        "liqod/network",
-        "liqod/node.py",
-        "liqod/plugins/__init__.py",
-        "liqod/plugins/callguard.py",
-        "liqod/plugins/codescan.py",
-        "liqod/plugins/contracts.py",
-        "liqod/plugins/declared.py",
-        "liqod/plugins/diagnosis.py",
-        "liqod/plugins/exceptions.py",
-        "liqod/plugins/grants.py",
-        "liqod/plugins/hookspecs.py",
-        "liqod/plugins/host.py",
-        "liqod/plugins/loader.py",
-        "liqod/plugins/network",
-        "liqod/plugins/providers.py",
-        "liqod/plugins/reflectors/__init__.py",
-        "liqod/plugins/tunnelspec.py",
-        "liqod/plugins/typecheck.py",
-        "liqod/plugins/validation.py",
-        "liqod/resources",
-        "liqod/runtime",
-        "liqod/sharedport.py",
-        "liqod/telemetry",
-        "liqod/tunnel",
-        # How the daemon drives them.
-        "liqod/cluster",
-        "liqod/daemon.py",
-        "liqod/leader.py",
-        "liqod/peers",
-        "liqod/peertask.py",
-        "liqod/plugins/checks/network.py",
-        "liqod/procedures/networkjoin.py",
-        "liqod/procedures/networkleaving.py",
-        "liqod/procedures/networkobjects.py",
-        "liqod/procedures/networksites.py",
-        "liqod/procedures/networkstatus.py",
-        "liqod/shutdown.py",
-        # What they run as and in.
-        "deploy/packages.lock",
-        "deploy/requirements.lock",
-        "liqod/install/gateway.py",
-        "liqod/install/gatewaytemplates.py",
-        "liqod/install/manifests.py",
-        "liqod/install/noderights.py",
-        "liqod/install/probes.py",
-        "liqod/install/workload.py",
-        "pyproject.toml",
-        "systemd",
-        # Its tests and what these stand on.
-        "simulator",
-        "tests/__init__.py",
-        "tests/conftest.py",
-        "tests/kube_cases.py",
-        "tests/netns",
-        "tests/node/__init__.py",
-        "tests/node/asking.py",
-        "tests/node/echoes.py",
-        "tests/node/faults.py",
-        "tests/node/peered/__init__.py",
-        "tests/node/peered/conftest.py",
-        "tests/node/peered/second.py",
-        "tests/node/peered/test_network.py",
-        "tests/node/peered/test_takeover.py",
-        "tests/node/peered/test_worker.py",
-        "tests/node/replicas.py",
-        "tests/node/shop.py",
-        "tests/node/test_pods.py",
-        "tests/simulated/__init__.py",
-        "tests/simulated/addressed.py",
-        "tests/simulated/borrower.py",
-        "tests/simulated/clusterset/__init__.py",
-        "tests/simulated/clusterset/sets.py",
-        "tests/simulated/clusterset/test_shared_on.py",
-        "tests/simulated/daemon/__init__.py",
-        "tests/simulated/daemon/crowding.py",
-        "tests/simulated/inspect/__init__.py",
-        "tests/simulated/inspect/test_inspector.py",
-        "tests/simulated/install/__init__.py",
-        "tests/simulated/install/test_deb.py",
-        "tests/simulated/lender.py",
-        "tests/simulated/localmachine.py",
-        "tests/simulated/meeting.py",
-        "tests/simulated/members.py",
-        "tests/simulated/network/__init__.py",
-        "tests/simulated/network/noting.py",
-        "tests/simulated/network/test_gateways.py",
-        "tests/simulated/network/test_networking.py",
-        "tests/simulated/pairedmachine.py",
-        "tests/simulated/prepared.py",
-        "tests/simulated/processes.py",
-        "tests/testbed",
-        "tests/unit/__init__.py",
-        "tests/unit/handshake/__init__.py",
-        "tests/unit/handshake/listeners.py",
-        "tests/unit/network/__init__.py",
-        "tests/unit/network/ordering.py",
-        "tests/unit/network/tunnels.py",
-        "tests/unit/plugins/__init__.py",
-        "tests/unit/plugins/network/__init__.py",
-        "tests/unit/plugins/network/machines.py",
-        "tests/unit/plugins/test_network_checks.py",
-        "tests/unit/sharedports.py",
-    ),
-)
+NETWORK = Tier("network", networkdependences.NETWORK)
 KUBERNETES = Tier("kubernetes", dependences.KUBERNETES)
 CLUSTERSET = Tier("clusterset", dependences.CLUSTERSET)
 HANDSHAKE = Tier("handshake", dependences.HANDSHAKE)
@@ -396,5 +242,52 @@ PLACEMENT = Tier("placement", dependences.PLACEMENT)
 TOP = Tier("top", dependences.TOP)
 PLUGINS = Tier("plugins", dependences.PLUGINS)
 INSTALL = Tier("install", dependences.INSTALL)
-ROOMS = (KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL, PODS, PLACEMENT, TOP, PLUGINS, INSTALL)
+LOAD = Tier(
+    "load",
+    (
+        "liqod/__init__.py",
+        "liqod/apimachinery",
+        "liqod/cluster",
+        "liqod/config.py",
+        "liqod/configsections.py",
+        "liqod/consumer",
+        "liqod/daemon.py",
+        "liqod/errors.py",
+        "liqod/healthz.py",
+        "liqod/identity",
+        "liqod/install/__init__.py",
+        "liqod/kube",
+        "liqod/model",
+        "liqod/peers",
+        "liqod/peertask.py",
+        "liqod/plugins",
+        "liqod/provider",
+        "liqod/reflection",
+        "liqod/resources",
+        "liqod/runtime",
+        "liqod/telemetry",
+        "simulator",
+        "tests/__init__.py",
+        "tests/conftest.py",
+        "tests/simulated/__init__.py",
+        "tests/simulated/borrower.py",
+        "tests/simulated/consumer/__init__.py",
+        "tests/simulated/consumer/test_hostile_providers.py",
+        "tests/simulated/costs.py",
+        "tests/simulated/identity",
+        "tests/simulated/lender.py",
+        "tests/simulated/lendingpods.py",
+        "tests/simulated/localmachine.py",
+        "tests/simulated/meeting.py",
+        "tests/simulated/members.py",
+        "tests/simulated/prepared.py",
+        "tests/simulated/processes.py",
+        "tests/simulated/provider",
+        "tests/simulated/reflecting.py",
+        "tests/simulated/reflection",
+        "tests/simulated/relaying.py",
+        "tests/testbed",
+    ),
+)
+ROOMS = (KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL, PODS, PLACEMENT, TOP, PLUGINS, INSTALL, LOAD)
 ALL = (RELEASE, NETWORK, *ROOMS)

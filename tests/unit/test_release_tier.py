@@ -28,7 +28,8 @@ from tests.netns import test_joined_clusters, test_parts
 from tests.node import test_offload, test_pods, test_podstreams
 from tests.node.peered import test_near, test_network
 from tests.simulated.clusterset import test_sharing
-from tests.simulated.consumer import test_nodes, test_webhook
+from tests.simulated.consumer import test_hostile_provider, test_nodes, test_webhook
+from tests.simulated.daemon import test_floods
 from tests.simulated.handshake import test_invitations, test_written_beforehand
 from tests.simulated.identity import test_revoking, test_rotation, test_secrets, test_signing
 from tests.simulated.inspect import test_inspector
@@ -40,6 +41,8 @@ from tests.simulated.plugins import (
     test_plugins_in_daemons,
     test_thirdparty,
 )
+from tests.simulated.provider import test_hostile_bounds, test_hostile_consumer
+from tests.simulated.reflection import test_pod_tokens
 from tests.simulated.simulator import test_benchmarks
 from tests.stateful import test_bad_answers, test_found, test_stateful, test_truth
 from tests.stateful.cases import CASES
@@ -65,6 +68,7 @@ ROOMS = {
     tiers.TOP: ("tui",),
     tiers.PLUGINS: ("liqod.plugins",),
     tiers.INSTALL: ("liqod.install",),
+    tiers.LOAD: ("liqod.consumer", "liqod.provider", "liqod.reflection", "liqod.kube"),
 }
 """Packages of what a tier tries. Those of joined networks are the machine's side, the daemon's, and
 the module that starts both, which can start everything else."""
@@ -99,7 +103,7 @@ EVERY_RUN = (
     (test_signing, "test_what_a_killed_daemon_left_goes_with_the_next"),
     (test_rotation, "test_providers_follow_a_key_and_no_pod_ends_by_it"),
     (test_revoking, "test_a_revoked_consumer_has_nothing_at_once_and_gets_nothing_back"),
-    (test_stateful, ""),
+    (test_stateful, "test_no_script_breaks_an_invariant"),
     (test_found, ""),
     (test_lost_peers, ""),
     (test_bad_answers, ""),
@@ -124,6 +128,14 @@ EVERY_RUN = (
     (test_refusals, "test_a_second_installation_in_another_namespace_is_refused"),
     (test_departure, "test_every_peer_is_left_and_namespaces_come_back"),
     (test_migration, "test_liqos_programs_go_and_what_they_made_stays"),
+    (test_hostile_consumer, ""),
+    (test_hostile_bounds, ""),
+    (test_hostile_provider, ""),
+    (test_floods, ""),
+    (
+        test_pod_tokens,
+        "test_they_are_renewed_in_time_and_not_by_a_daemon_that_only_begins_again",
+    ),
 )
 """Of networks a join by WireGuard, one in a websocket, a fault of each part, one in pods, and one
 on kubelets; ranges overlap in each. Where no test is named, all of a file."""
@@ -224,7 +236,7 @@ def test_it_is_due_with_all_that_its_tests_stand_on(tier: Tier) -> None:
         named = {name for each in own for name in graph().find_modules_directly_imported_by(each)}
         found |= {place(each) for each in named}
     # The lists of all tiers, of which the hash tells.
-    found -= {TESTS / "tiers.py", TESTS / "dependences.py"}
+    found -= {TESTS / "tiers.py", TESTS / "dependences.py", TESTS / "networkdependences.py"}
     assert not sorted(str(each) for each in found - set(tier.files()))
 
 
@@ -254,6 +266,8 @@ def test_of_cases_one_of_each_kind_is_in_every_run() -> None:
     assert [each for each in examples if isinstance(each, str)] == ["lamps"]
     ended = cases(test_sharing, "test_what_ended_while_the_daemons_were_away_is_withdrawn")
     assert [each.id for each in ended if not each.marks] == ["the-export"]
+    scripts = cases(test_stateful, "test_no_script_breaks_an_invariant")
+    assert [each for each in scripts if isinstance(each, int)] == [test_stateful.EVERY_RUN]
     every = {(case.at, case.own, case.peer) for case in CASES}
     all_ = cases(test_truth, "test_what_is_said_is_true")
     kept = [each.values[0] for each in all_ if not each.marks]

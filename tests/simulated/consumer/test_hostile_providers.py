@@ -25,7 +25,7 @@ from tests.simulated.costs import Costs, flood, judge, measured, share
 from tests.simulated.lender import shadow_pod
 from tests.simulated.processes import Site, sites
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.load]
 
 SHOP = "shop-rome"
 TENANT = "liqo-tenant-rome"

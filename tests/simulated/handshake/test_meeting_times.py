@@ -81,6 +81,7 @@ async def are(host: Member, *phases: str) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.handshake
 async def test_an_operator_answers_after_an_hour():
     async with meeting("rome", "milan") as [rome, milan]:
         await ask(rome, milan, key=await key_of(milan), resources={"cpu": "2"})

@@ -33,7 +33,7 @@ from tests.simulated.processes import Site, sites
 from tests.simulated.provider.test_hostile_bounds import lift_bounds
 from tests.testbed.processes import free_ports
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.load]
 
 TENANT = "liqo-tenant-rome"
 SHOP = "shop-rome"

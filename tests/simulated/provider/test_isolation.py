@@ -13,7 +13,7 @@ import pytest
 from tests.simulated.provider.isolation import borrowing
 from tests.testbed.latency import LATEST, preferred, table
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.load]
 
 # The flood comes first: what it leaves is doubted for half a minute, which the others need anyway.
 WORST = ("flood of small events", "frozen", "500", "broken JSON")

@@ -16,7 +16,7 @@ from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually
 from tests.simulated.lender import CONSUMER, TENANT, lender
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.load]
 
 MANY = 500
 SETTINGS = f"[guests]\nmax_namespaces = {MANY}\n"

@@ -259,6 +259,7 @@ BEGINS = 40.0
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)  # a minute of a processor, and of that a busy machine gives a tenth
+@pytest.mark.load
 async def test_500_renewals_in_a_minute_keep_no_pod_waiting():
     assert homeapi.SPREAD * SHORT == 60
     async with pair(text=BY_NAME) as both, trio.open_nursery() as nursery:

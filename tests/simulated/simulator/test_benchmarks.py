@@ -26,7 +26,7 @@ TINY = {
     "services": ["--rounds", "2", "--exports", "3", "--seconds", "1", "--settle", "1"],
     "channel": ["--pods", "1", "--channels", "3", "--seconds", "0.2"],
 }
-EVERY_RUN = "offload"
+EVERY_RUN = "streams"
 """The benchmark that is tried in every run, not only where those have changed."""
 HOLDS = {
     "offload": lambda found: found["runs"][0]["offloaded"]["until_ready"]["peer_bytes_in"] > 1000,
