@@ -117,6 +117,10 @@ class TunnelProcess:
             NetworkError: it does not end.
         """
         await self._retire()
+        if self.machine.turn.locked() and await self.machine.process() is None:
+            # It is begun or ended just now, and has no such tunnel. That takes seconds on a busy
+            # machine, for which WireGuard's own tunnel would wait.
+            return
         async with self.machine.turn:
             left = await self._left()
             if left is None or not left.tunnels:
