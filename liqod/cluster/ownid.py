@@ -95,7 +95,8 @@ def id_problem(said: str, known: str, namespace: str) -> IdProblem | None:
     return IdProblem(
         f"this cluster is {known} to its peers, and cannot become {said}",
         f"set {namespace}/{labels.CLUSTER_ID_CONFIG_MAP} back with `liqod install --cluster-id"
-        f" {known}`; to start anew, uninstall first",
+        f" {known}`, or where Helm has installed liqod with `helm upgrade` and clusterID={known};"
+        " to start anew, uninstall first",
     )
 
 

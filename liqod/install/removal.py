@@ -112,11 +112,11 @@ async def uninstall(
         The names of nodes on which something may be left, since they did not answer.
 
     Raises:
-        ConfigError: Helm has installed it, the cluster is peered, CoreDNS would lose what it
-            reads, the daemon still runs, or something does not go.
+        ConfigError: Helm has installed it, it has another namespace, the cluster is peered,
+            CoreDNS would lose what it reads, the daemon still runs, or something does not go.
     """
     progress("looking for peers")
-    await refuse(client, forget=forget)
+    await refuse(client, namespace, forget=forget)
     await clustersetdns.take_back(client, progress, purge=purge)
     await clusterproperties.take_back(client)
     progress("stopping the daemon")
@@ -165,20 +165,30 @@ async def peers_left(client: Client, tenants: list[dict[str, Any]] | None = None
     return sorted(found)
 
 
-async def refuse(client: Client, *, forget: bool = False) -> None:
-    """Make sure that the installation is not Helm's, and that nothing is lent or borrowed any more.
+async def refuse(client: Client, namespace: str, *, forget: bool = False) -> None:
+    """Make sure that this is the installation, not Helm's, and that nothing is lent or borrowed.
 
     Args:
         client: an administrator's.
+        namespace: that of the installation.
         forget: go on although a peer has not confirmed that its peering has ended.
 
     Raises:
-        ConfigError: it is Helm's, or something is lent or borrowed, or a peer is still being left;
-            with whom.
+        ConfigError: it is Helm's, or in another namespace, or something is lent or borrowed, or a
+            peer is still being left; with whom.
     """
     helms = await refusals.by_helm(client)
     if helms is not None:
         raise ConfigError(str(helms))
+    # Else its roles would go, and its daemon would run on without them.
+    accounts = await client.list(SERVICE_ACCOUNTS, Selection(labels=SELECTOR), decode=Partial)
+    places = {x.metadata.namespace for x in accounts if x.metadata.name == rights.SERVICE_ACCOUNT}
+    if places and namespace not in places:
+        place = min(places)
+        raise ConfigError(
+            f"liqod is installed in the namespace {place}, and not in {namespace}: "
+            f"`liqod uninstall --liqo-namespace {place}` takes it out"
+        )
     peers = await peers_left(client)
     if peers:
         raise ConfigError(

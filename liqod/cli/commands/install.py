@@ -12,9 +12,10 @@ from liqod.cli import files, output, terminal
 from liqod.cli.clusters import AGENT
 from liqod.cli.frame import OUTPUTS, Frame, command
 from liqod.cli.options import LiqoNamespace
+from liqod.cluster.ownid import cluster_id as cluster_id_of
 from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
-from liqod.install import clustersetdns, dnsserver, plugingrants, rollout, verbs
+from liqod.install import clustersetdns, dnsserver, plugingrants, refusals, rollout, verbs
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, added_in_cluster, printable, render
 from liqod.install.refusals import InstallRefused
@@ -244,9 +245,7 @@ async def install(
     found = await credentials.load(frame.kubeconfig, frame.context or None)
     async with Client(found, user_agent=AGENT) as client:
         wanted = await _addressed(client, options, found.ca) if in_cluster else options
-        name = await _install(frame, client, wanted)
-        if restored:
-            await take_over(client, liqo_namespace)
+        name = await _install(frame, client, wanted, restored=restored)
         if in_cluster:
             await rollout.wait_rolled_out(client, liqo_namespace, frame.progress)
         if write_kubeconfig is not None:
@@ -294,18 +293,24 @@ async def _names(client: Client, cluster_id: str, namespace: str) -> str:
     return f"names of the set: {told}{forward}"
 
 
-async def _install(frame: Frame, client: Client, options: Options) -> str:
-    """Install; the cluster's id.
+async def _install(frame: Frame, client: Client, options: Options, *, restored: bool) -> str:
+    """Install; the cluster's id. The key of one that was restored is no object of a release.
 
     Raises:
         InstallRefused: the cluster cannot take it, which ``-o`` prints itself.
     """
+    if restored and await refusals.by_helm(client) is not None:
+        await take_over(client, options.namespace)
+        return await cluster_id_of(client, options.namespace)
     try:
-        return await verbs.install(client, options, frame.progress)
+        name = await verbs.install(client, options, frame.progress)
     except InstallRefused as error:
         if frame.show({"refused": error.refusals}):
             raise SystemExit(1) from None
         raise
+    if restored:
+        await take_over(client, options.namespace)
+    return name
 
 
 def _granted(here: Sequence[str], lent: Sequence[str]) -> tuple[Manifest, ...]:

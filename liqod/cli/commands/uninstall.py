@@ -40,7 +40,7 @@ async def uninstall(
       liqod uninstall --purge
     """
     async with frame.client() as client:
-        await removal.refuse(client, forget=forget)
+        await removal.refuse(client, liqo_namespace, forget=forget)
         mine = f"{labels.TENANT_NAMESPACE}={labels.TRUE}"
         found = await client.list(NAMESPACES, Selection(labels=mine), decode=Partial)
         own_id = await _own_id(client, liqo_namespace)

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from liqod import install
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -20,12 +21,16 @@ from liqod.apimachinery.kinds import (
     ROLE_BINDINGS,
     ROLES,
     RUNTIME_CLASSES,
+    SECRETS,
     SERVICE_ACCOUNTS,
 )
+from liqod.cluster.ownid import cluster_uid, notes
 from liqod.identity import certificates
 from liqod.install import installerrights, refusals
 from liqod.install.installerrights import InstallerRight
+from liqod.install.manifests import HELM
 from liqod.install.refusals import InstallRefused
+from liqod.install.rights import SERVICE_ACCOUNT
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from simulator import EmbeddedCluster
@@ -168,6 +173,41 @@ async def test_a_second_installation_in_another_namespace_is_refused(tmp_path: P
         assert found["reason"] == "installed"
         assert found["problem"] in refused.err
         assert found["remedy"] in refused.err
+
+
+@pytest.mark.install
+@pytest.mark.long
+async def test_one_in_another_namespace_keeps_all_that_it_has(admin, cluster, tmp_path: Path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(cluster.kubeconfig)
+    where = ("--yes", "--purge", "--kubeconfig", str(kubeconfig))
+    await install.install(admin, msgspec.structs.replace(OPTIONS, namespace="joined"), quiet)
+    before = await everything(admin)
+    refused = await command("uninstall", *where)
+    assert refused.status == 1
+    assert "liqod is installed in the namespace joined, and not in liqo" in refused.err
+    assert await everything(admin) == before
+    done = await command(*taken(refused.err, "uninstall --liqo-namespace x"), *where)
+    assert done.status == 0, done.err
+    assert await admin.find(NAMESPACES, "joined") is None
+
+
+@pytest.mark.install
+@pytest.mark.long
+async def test_a_restored_cluster_keeps_what_helm_has_installed(admin, cluster, tmp_path: Path):
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(cluster.kubeconfig)
+    await install.install(admin, OPTIONS, quiet)
+    of_helm = {"metadata": {"labels": {labels.APP_MANAGED_BY: HELM}}}
+    await admin.patch(SERVICE_ACCOUNTS, SERVICE_ACCOUNT, of_helm, "liqo")
+    note = {"name": labels.KEYS_SECRET, "annotations": {labels.KNOWN_IN: "of-another"}}
+    await admin.create(SECRETS, {"metadata": note}, "liqo")
+    before = await everything(admin)
+    done = await command("install", "--restored", "--any-clock", "--kubeconfig", str(kubeconfig))
+    assert done.status == 0, done.err
+    assert "liqod is installed in the cluster milan" in done.out
+    assert (await notes(admin, "liqo"))[labels.KNOWN_IN] == await cluster_uid(admin)
+    assert await everything(admin) == before
 
 
 @pytest.fixture
