@@ -16,6 +16,7 @@ Schema = dict[str, Any]
 _SWITCH: Final[Schema] = {"type": "boolean"}
 _TEXT: Final[Schema] = {"type": "string"}
 _SUBDOMAIN: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_URL: Final = r"https?://[^\s/?#@]+(/[^\s?#]*)?"
 _DEFINITIONS: Final = "$defs"
 _SAID: Final = frozenset({"title", "description", "default", "required"})
 """Keywords that say nothing of what is refused here: the daemon requires, and tells why."""
@@ -30,7 +31,7 @@ def schema() -> Schema:
             "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$",
             "maxLength": ids.ID_LIMIT,
         },
-        "apiServer": _table({"address": _TEXT, "ca": _TEXT}),
+        "apiServer": _table({"address": {**_TEXT, "pattern": f"^({_URL})?$"}, "ca": _TEXT}),
         "image": _TEXT,
         "nodeImage": _TEXT,
         "imagePullSecrets": _objects(),

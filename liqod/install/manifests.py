@@ -283,7 +283,9 @@ def nodes_image(options: Options) -> str:
             f"the image {options.image} is named by its digest: name that of liqod node, too, with "
             "--node-image"
         )
-    return f"{options.image}{workload.OF_NODES}"
+    # Container engines read a name without a tag so.
+    tag = "" if ":" in options.image.rpartition("/")[2] else ":latest"
+    return f"{options.image}{tag}{workload.OF_NODES}"
 
 
 def render(made: list[Manifest]) -> str:

@@ -26,6 +26,7 @@ from liqod.install.plugingrants import Declared, here
 from liqod.resources.crdmanifests import crd_manifests
 from tests.cluster.test_install import DEFINITIONS, fresh
 from tests.testbed import inventory, programs
+from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Member
 from tests.testbed.netns import Networks, doorway
@@ -164,6 +165,10 @@ CASES: dict[str, tuple[tuple[str, ...], Options]] = {
         ),
     ),
     "another namespace": ((), Options(namespace="joined")),
+    "an image without a tag": (
+        ("--set", "image=registry.example:5000/liqod"),
+        Options(image="registry.example:5000/liqod"),
+    ),
     "storage alone": (
         ("--set", "storage=true,networking.enabled=false"),
         Options(storage=True, network=False),
@@ -308,6 +313,7 @@ def test_rights_for_a_plugin_are_those_of_the_command(helm: Helm) -> None:
     [
         ("clusterId=rome", "clusterId"),
         ("clusterID=Rome_1", "clusterID"),
+        ("apiServer.address=rome.example:6443", "address"),
         ("monitoring.servicemonitor=true", "servicemonitor"),
         ("config.provider.pod_securty=restricted", "pod_securty"),
         ("config.provider.pod_security=tight", "pod_security"),
@@ -467,6 +473,56 @@ def test_where_a_command_has_installed_helm_says_so(helm: Helm, member: Member) 
     assert member.api.exists("/apis/apps/v1/namespaces/liqo/deployments/liqo-controller-manager")
     member.liqod("uninstall", "--yes", "--purge")
     assert not member.names(DEFINITIONS)
+
+
+def test_an_installation_that_is_broken_off_is_taken_out_and_done_again(
+    helm: Helm, member: Member
+) -> None:
+    before = member.inventory()
+    named = (str(CHART), "--set", "clusterID=genoa")
+    # No pod gets ready here, so it would wait.
+    started = helm.start(member, "install", "liqod", *named, "--create-namespace", "--wait")
+    wait_until("the daemon", lambda: member.api.exists(DEPLOYMENT), 60)
+    started.kill()
+    started.communicate()
+    refused = helm.at(member, "upgrade", "--install", "liqod", *named, check=False)
+    assert "another operation (install/upgrade/rollback) is in progress" in refused
+    helm.at(member, "uninstall", "liqod", "--no-hooks")
+    helm.at(member, "install", "liqod", *named)
+    assert "STATUS: deployed" in helm.at(member, "status", "liqod")
+    helm.at(member, "uninstall", "liqod", "--no-hooks")
+    member.liqod("uninstall", "--yes", "--purge")
+    member.plane.kubectl("delete", "namespace", "liqo")
+    inventory.wait_for(member.api, before, 60)
+
+
+def test_helm_takes_over_what_a_command_has_installed_and_gives_it_back(
+    helm: Helm, member: Member
+) -> None:
+    before = member.inventory()
+    command = ("install", "--in-cluster", "--cluster-id", "genoa", "--timeout", "20")
+
+    def is_installed() -> bool:
+        # No pod gets ready here, so it waits in the end.
+        member.liqod(*command, "--advertise", "https://genoa.example:6443", check=False)
+        return member.api.exists(DEPLOYMENT)
+
+    wait_until("an installation by the command", is_installed, 120)
+    definition = f"{DEFINITIONS}/tenants.authentication.liqo.io"
+    first = member.api.get(definition)["metadata"]["uid"]
+    forced = ("--force-conflicts",) * helm.run("version", "--short").stdout.startswith("v4")
+    named = (str(CHART), "--set", "clusterID=genoa,config.provider.pod_security=restricted")
+    helm.at(member, "install", "liqod", *named, "--take-ownership", *forced)
+    assert configuration(member) == '[provider]\npod_security = "restricted"\n'
+    helm.at(member, "upgrade", "liqod", *named, "--set", "replicas=2", *forced)
+    helm.at(member, "upgrade", "liqod", *named, "--set", "replicas=3")
+    assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 3
+
+    helm.at(member, "uninstall", "liqod", "--no-hooks")
+    member.liqod("install")
+    assert member.api.get(definition)["metadata"]["uid"] == first, "all objects would have gone"
+    member.liqod("uninstall", "--yes", "--purge")
+    inventory.wait_for(member.api, before, 60)
 
 
 def test_beside_liqo_the_chart_says_how_to_go_on(

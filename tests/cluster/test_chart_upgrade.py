@@ -99,6 +99,7 @@ def test_definitions_are_upgraded_and_liqod_node_goes_to_its_namespace_and_back(
     assert is_in_former_namespace(member)
     assert not member.api.exists(POLICY), "it would refuse the former pods"
     assert definitions(member).keys() == NOW.keys(), "with one of them all its objects would go"
+    assert former_ones.items() <= definitions(member).items()
 
     helm.at(member, *UPGRADE)
     assert definitions(member) == NOW

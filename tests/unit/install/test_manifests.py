@@ -89,6 +89,11 @@ def test_the_programs_of_joined_networks_are_in_another_image_than_the_daemon():
     by_digest = msgspec.structs.replace(options, image=f"registry.example/liqod@sha256:{'0' * 64}")
     with pytest.raises(ConfigError, match="--node-image"):
         made(by_digest)
+    untagged = msgspec.structs.replace(options, image="registry.example:5000/liqod")
+    [container] = named("DaemonSet", "liqod-node", untagged)["spec"]["template"]["spec"][
+        "containers"
+    ]
+    assert container["image"] == "registry.example:5000/liqod:latest-node"
     alone = msgspec.structs.replace(by_digest, network=False)
     assert not [each for each in made(alone) if each["kind"] == "DaemonSet"]
     both = msgspec.structs.replace(by_digest, node_image="registry.example/node:1")

@@ -44,7 +44,9 @@
 
 {{/* The image of `liqod node`, as `liqod install` names it. */}}
 {{- define "liqod.nodeImage" -}}
-{{- .Values.nodeImage | default (printf "%s-node" (.Values.image | default (printf "liqod:%s" .Chart.AppVersion))) -}}
+{{- $image := .Values.image | default (printf "liqod:%s" .Chart.AppVersion) -}}
+{{- if not (contains ":" (base $image)) }}{{ $image = printf "%s:latest" $image }}{{ end -}}
+{{- .Values.nodeImage | default (printf "%s-node" $image) -}}
 {{- end -}}
 
 {{- define "liqod.tables" -}}
