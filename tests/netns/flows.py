@@ -81,6 +81,11 @@ class Flow:
             if number is not None:
                 self.back.setdefault(number, time.monotonic())
 
+    @property
+    def heard(self) -> float:
+        """When the last answer was read; 0 before the first one."""
+        return next(reversed(self.back.values()), 0.0)
+
     def gap(self, since: float) -> float:
         """The longest time in seconds without an answer from then on, up to the last one."""
         times = sorted(at for at in self.back.values() if at >= since - 0.5)
@@ -109,8 +114,10 @@ class Flow:
         try:
             await eventually(lambda: self.lost(since, until) == 0, seconds=BUSY * 10)
         except trio.TooSlowError:
-            sent = sum(since <= at < until for at in self.sent.values())
-            raise AssertionError(f"{self.lost(since, until)} of {sent} packets lost") from None
+            sent = [(at - since, n) for n, at in self.sent.items() if since <= at < until]
+            lost = [at for at, n in sent if n not in self.back]
+            when = f"sent {lost[0]:.1f} to {lost[-1]:.1f} s after that began"
+            raise AssertionError(f"{len(lost)} of {len(sent)} packets lost, {when}") from None
 
 
 class Datagrams(Flow):

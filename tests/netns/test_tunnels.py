@@ -1,12 +1,11 @@
 """The tunnel backends that liqod brings carry real packets between namespaces."""
 
 import socket
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from inspect import isawaitable
-from itertools import count
-from socket import AF_INET
 from statistics import median
 from typing import Any, ClassVar
 
@@ -23,8 +22,11 @@ from liqod.plugins.network.vxlan import VXLAN
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.plugins.providers import TUNNEL_ADDRESSES
 from simulator.suites import TunnelContract
-from simulator.suites.gateways import UNDERLAY, ip
+from simulator.suites.gateways import SIXES, UNDERLAY, ip
 from simulator.suites.tunnels import KEYS, Gateways
+from tests.netns import flows
+from tests.netns.flows import Flow
+from tests.netns.lab import Pod
 from tests.netns.websockets import between
 from tests.netns.wires import cable
 from tests.simulated.borrower import eventually
@@ -124,6 +126,7 @@ class TestWireGuard(TunnelContract):
             return await ask(self, *args)
 
         async with flowing(both) as flow:
+            since = time.monotonic()
             monkeypatch.setattr(Asking, "every", flapping)
             await tended(both, lambda: asked[0] >= 7, endpoints=(better, live))
             assert await reached(both) == live
@@ -134,8 +137,7 @@ class TestWireGuard(TunnelContract):
             print(f"a better one is taken {trio.current_time() - began:.1f} s after it came")
             await trio.sleep(0.5)
             assert await reached(both) == better
-        print(f"{flow.lost()} of {len(flow.sent)} packets lost")
-        assert flow.lost() == 0
+            await flow.loses_none(since)
 
     @between
     async def test_a_server_that_knows_no_questions_is_reached_at_a_better_one_too(
@@ -182,8 +184,8 @@ class TestWireGuard(TunnelContract):
         assert await reached(both) == better
         # The server says something, to where the client was before.
         with (
-            await both.server.socket(AF_INET) as there,
-            await both.client.socket(AF_INET) as here,
+            await both.server.socket(socket.AF_INET) as there,
+            await both.client.socket(socket.AF_INET) as here,
         ):
             with trio.fail_after(2):
                 await there.sendto(b"!", ("169.254.18.2", 7))
@@ -237,52 +239,10 @@ class Way:
         ip("netns", "exec", self._both.client.underlay, "nft", text)
 
 
-class Echoes:
-    """Packets from the client to the server and back, a hundred a second."""
-
-    def __init__(self) -> None:
-        self.sent: dict[bytes, float] = {}
-        self.back: set[bytes] = set()
-        self.heard = 0.0
-        self.ended = False
-
-    def lost(self) -> int:
-        return len(self.sent) - len(self.back)
-
-
-@asynccontextmanager
-async def flowing(both: Gateways) -> AsyncIterator[Echoes]:
-    """A flow through the tunnel, meanwhile."""
-    flow = Echoes()
-    with await both.server.socket(AF_INET) as there, await both.client.socket(AF_INET) as here:
-
-        async def answer() -> None:
-            while True:
-                data, origin = await there.recvfrom(64)
-                await there.sendto(data, origin)
-
-        async def hear() -> None:
-            while True:
-                flow.back.add((await here.recvfrom(64))[0])
-                flow.heard = trio.current_time()
-
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(answer)
-            nursery.start_soon(hear)
-
-            async def send() -> None:
-                for number in count():
-                    if flow.ended:
-                        return
-                    flow.sent[b"%d" % number] = trio.current_time()
-                    await here.sendto(b"%d" % number, (TUNNEL_ADDRESSES["server"], 7))
-                    await trio.sleep(0.01)
-
-            nursery.start_soon(send)
-            yield flow
-            flow.ended = True
-            await trio.sleep(0.5)
-            nursery.cancel_scope.cancel()
+def flowing(both: Gateways) -> AbstractAsyncContextManager[Flow]:
+    """A flow from the client through the tunnel to the server, meanwhile."""
+    client = Pod(both.client.inside, TUNNEL_ADDRESSES["client"], SIXES["client"])
+    return flows.flowing(client, TUNNEL_ADDRESSES["server"])
 
 
 async def tended(both: Gateways, done: Callable[[], Any], *, endpoints: tuple[str, ...]) -> None:
