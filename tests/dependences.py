@@ -233,6 +233,7 @@ PODS = (
     "tests/node/asking.py",
     "tests/node/echoes.py",
     "tests/node/faults.py",
+    "tests/node/pairs.py",
     "tests/node/replicas.py",
     "tests/node/test_ends.py",
     "tests/node/test_node.py",

@@ -7,23 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import pytest
 
+from tests.node import pairs
 from tests.testbed.api import wait_until
-from tests.testbed.clusters import DAEMONS_OWN
-from tests.testbed.controlplane import ControlPlane, Settings
-from tests.testbed.federation import Federation, Member
-from tests.testbed.fixtures import start_all
+from tests.testbed.controlplane import Settings
+from tests.testbed.federation import Member
 from tests.testbed.node import NodeCluster
 from tests.testbed.workloads import CONTAINER, core, deployment, deployments, group, pod
 
 pytestmark = [pytest.mark.node, pytest.mark.pods]
 
-POD_CIDR = "10.203.0.0/16"
-ROUTED = {"peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]}}
 THERE = "shop-lucca"
 PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 IGNORED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
@@ -38,28 +34,12 @@ def borrowing(
     real_node_cluster: NodeCluster, **settings: dict[str, Any]
 ) -> Iterator[tuple[Member, Member]]:
     """A borrower and a lender: the lender has one real node, and a fake one that is cordoned."""
-    plane = ControlPlane("lucca", Settings(pod_cidr=POD_CIDR))
-    start_all([plane])
-    made = Federation()
-    gateway = real_node_cluster.machine.gateway
-    try:
-        own = {"cluster": {"pod_cidrs": [POD_CIDR]}, **ROUTED, **settings}
-        context = made.join(plane, own, nodes=0)
-        lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
-        naples = made.join(real_node_cluster.plane, {**lender, **ROUTED})
+    planes = Settings(pod_cidr="10.203.0.0/16")
+    with pairs.pair(real_node_cluster, "lucca", planes, own=settings, nodes=0, spare=1) as made:
+        naples = made.members["naples"]
         schedulable(naples, spare(naples), there=False)
-        for path in DAEMONS_OWN:
-            wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
-        made.peer(context, naples)
-        context.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        context.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
-        yield context, naples
-        context.liqod("unoffload", "namespace", "shop", "--yes")
-        context.liqod("unpeer", "naples", "--yes")
-        naples.liqod("unpeer", "lucca", "--yes")
-    finally:
-        made.close()
-        plane.destroy()
+        with pairs.offloading(made) as both:
+            yield both
 
 
 @pytest.fixture(scope="module")

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 import pytest
 
 from liqod.apimachinery import labels
+from tests.node import pairs
 from tests.testbed import inventory
 from tests.testbed.api import wait_until
-from tests.testbed.clusters import DAEMONS_OWN
-from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.controlplane import Settings
 from tests.testbed.errors import TestbedError
 from tests.testbed.federation import Federation, Member
-from tests.testbed.fixtures import start_all
 from tests.testbed.node import NodeCluster
 from tests.testbed.provisioner import Provisioner
 from tests.testbed.workloads import (
@@ -30,31 +28,17 @@ from tests.testbed.workloads import (
 
 pytestmark = pytest.mark.node
 
-POD_CIDR = "10.201.0.0/16"
-ROUTED = {"peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]}}
 LEFT_DEADLINE = 60.0
 
 
 @pytest.fixture(scope="module")
 def federation(real_node_cluster: NodeCluster) -> Iterator[Federation]:
     """rome, which borrows, and naples, whose node is real."""
-    plane = ControlPlane("rome", Settings(pod_cidr=POD_CIDR))
-    start_all([plane])
-    made = Federation()
-    gateway = real_node_cluster.machine.gateway
-    try:
-        own = {"cluster": {"pod_cidrs": [POD_CIDR]}, "storage": {"enabled": True}, **ROUTED}
-        made.join(plane, own).liqod("install", "--storage")
-        # The API server in there calls the daemon on this host by the link's address.
-        lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
-        lender["provider"] = {"storage_classes": ["local"]}
-        naples = made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
-        for path in DAEMONS_OWN:
-            wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
+    own, lent = {"storage": {"enabled": True}}, {"provider": {"storage_classes": ["local"]}}
+    planes = Settings(pod_cidr="10.201.0.0/16")
+    with pairs.pair(real_node_cluster, "rome", planes, own=own, lent=lent) as made:
+        made.members["rome"].liqod("install", "--storage")
         yield made
-    finally:
-        made.close()
-        plane.destroy()
 
 
 def web() -> dict[str, Any]:

@@ -13,19 +13,17 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.node import pairs
 from tests.testbed import image
 from tests.testbed.api import wait_until
-from tests.testbed.clusters import DAEMONS_OWN
-from tests.testbed.controlplane import ControlPlane, Settings
+from tests.testbed.controlplane import Settings
 from tests.testbed.egress import Egress
-from tests.testbed.federation import Federation, Member
-from tests.testbed.fixtures import start_all
+from tests.testbed.federation import Member
 from tests.testbed.metricsserver import MetricsServer
 from tests.testbed.node import NodeCluster
 from tests.testbed.processes import plain_environment
@@ -33,8 +31,6 @@ from tests.testbed.workloads import CONTAINER, core, deployment, deployments
 
 pytestmark = pytest.mark.node
 
-POD_CIDR = "10.202.0.0/16"
-ROUTED = {"peer_defaults": {"pod_network": "routed", "pod_cidrs": ["10.0.0.0/8"]}}
 STREAMS_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/liqo-virtual-kubelet-remote-streams"
 SPDY = {"KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false", "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false"}
 WEBSOCKET = dict.fromkeys(SPDY, "true")
@@ -67,31 +63,17 @@ def egress(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Egress]:
 def siena(real_node_cluster: NodeCluster, egress: Egress) -> Iterator[Member]:
     """It borrows from naples, whose node is real, and has a pod there."""
     more = {"kube-apiserver": [egress.flag], "kube-controller-manager": EAGER}
-    plane = ControlPlane("siena", Settings(pod_cidr=POD_CIDR, checks_kubelets=True, more=more))
-    start_all([plane])
-    made = Federation()
+    planes = Settings(pod_cidr="10.202.0.0/16", checks_kubelets=True, more=more)
     gateway = real_node_cluster.machine.gateway
-    try:
-        # An API server leads nobody to a node at a loopback address.
-        at = {"kubelet": {"host": gateway, "listen": gateway}, "webhook": {"host": gateway}}
-        own = {"cluster": {"pod_cidrs": [POD_CIDR]}, **at}
-        context = made.join(plane, {**own, **ROUTED})
-        lender = {"cluster": {"pod_cidrs": ["10.244.0.0/16"]}, "webhook": {"host": gateway}}
-        naples = made.join(real_node_cluster.plane, {**lender, **ROUTED}, nodes=0)
-        for path in DAEMONS_OWN:
-            wait_until(f"{path} at naples", partial(naples.api.exists, path), 60)
-        made.peer(context, naples)
-        context.create("/api/v1/namespaces", {"metadata": {"name": "shop"}})
-        context.liqod("offload", "namespace", "shop", "--pod-offloading-strategy", "Remote")
+    # An API server leads nobody to a node at a loopback address.
+    own = {"kubelet": {"host": gateway, "listen": gateway}, "webhook": {"host": gateway}}
+    with (
+        pairs.pair(real_node_cluster, "siena", planes, own=own) as made,
+        pairs.offloading(made) as (context, _),
+    ):
         context.create(core("shop", "pods"), pod())
         wait_until("a pod that is ready", lambda: len(context.ready_pods("shop")) == 1, 60)
         yield context
-        context.liqod("unoffload", "namespace", "shop", "--yes")
-        context.liqod("unpeer", "naples", "--yes")
-        naples.liqod("unpeer", "siena", "--yes")
-    finally:
-        made.close()
-        plane.destroy()
 
 
 def pod() -> dict[str, Any]:
