@@ -109,8 +109,11 @@ def asked(
     clusters: Joined, name: str, address: str, count: int = MANY, patience: float = 5.0
 ) -> dict[str, int]:
     """How many new connections from a cluster's node each server has answered."""
+    began = time.monotonic()
     output = clusters.inside(name, sys.executable, "-c", ASKING, address, str(count), str(patience))
-    return dict(json.loads(output))
+    found = dict(json.loads(output))
+    print(f"{count} connections to {address} in {time.monotonic() - began:.1f} s: {found}")
+    return found
 
 
 def prefer(member: Member, namespace: str, wish: str | None) -> None:
