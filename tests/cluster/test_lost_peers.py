@@ -1,7 +1,8 @@
-"""A peer whose API server is stopped, frozen, gone for ever, or comes back from an old backup.
+"""A peer whose real API server is frozen, or comes back from an old backup.
 
 While it lasts: the node is NotReady, the ForeignCluster and `status` say why, one Event and a few
-log lines report it, and no pod is lost. Afterwards all is as before, by itself.
+log lines report it, and no pod is lost. Afterwards all is as before, by itself. One that is stopped
+or gone is tried on embedded clusters (`simulated/peering/test_lost_peers.py`).
 """
 
 from __future__ import annotations
@@ -23,19 +24,13 @@ from tests.testbed.workloads import core, deployment, deployments, pod
 
 pytestmark = pytest.mark.cluster
 
-STOPPED = 5.0
-"""Seconds within which a server that is gone is noticed."""
 FROZEN = intervals.FROZEN_WITHIN + 3.5
 """Seconds within which a server that accepts and says nothing is noticed, on a machine at work."""
-UNPEER = 10.0
-"""Seconds that `unpeer` may take where the peer is gone."""
 FEW = 20
 """Lines that an outage may cost a daemon, its end included; it has dozens of watches."""
 FALTERS = 2
 """Events that an outage may cost: an API server that has just started may falter once more."""
 EVENTS = "/api/v1/namespaces/default/events"
-API_SERVER = "kube-apiserver"
-CONTROLLERS = ("kube-controller-manager", "kube-scheduler")
 
 
 def lost(member: Member, peer: str) -> list[dict[str, Any]]:
@@ -98,36 +93,6 @@ def back(rome: Member, shop: str, pods: int) -> None:
     settle(rome, shop, pods)
     wait_until("it", lambda: api_condition(rome, "milan")["status"] == "Established", 5)
     wait_until("a quiet status", lambda: "problems" not in rome.liqod("status").stdout, 30)
-
-
-def test_stopped_for_half_a_minute(peered: Clusters, shop: str) -> None:
-    rome, milan = peered.rome, peered.milan
-    here, there = uids(rome, shop), uids(milan, f"{shop}-rome")
-    events = len(lost(rome, "milan"))
-    marks = rome.daemon.mark(), milan.daemon.mark()
-    began = time.monotonic()
-    milan.plane.children[API_SERVER].kill()
-    noticed(rome, STOPPED, began)
-    withdrawn(rome, shop)
-    # What is asked of it meanwhile waits; what runs locally is not concerned.
-    rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
-    context = peered.namespace(rome)
-    rome.create(core(context, "pods"), pod("beside"))
-    wait_until("a pod at home", lambda: rome.ready_pods(context) == {"beside"}, 40)
-    time.sleep(max(0.0, 30 - (time.monotonic() - began)))
-    assert uids(rome, shop).items() >= here.items()
-    # Left alone, the peer's own controllers look for its API server at intervals of up to a minute.
-    for name in CONTROLLERS:
-        milan.plane.children.pop(name).kill()
-    milan.plane.start()
-    back(rome, shop, 5)
-    assert uids(rome, shop).items() >= here.items()
-    assert uids(milan, f"{shop}-rome").items() >= there.items()
-    assert events < len(lost(rome, "milan")) <= events + FALTERS
-    for member, mark in zip((rome, milan), marks, strict=True):
-        lines = member.daemon.lines(mark)
-        print(f"{member.name}: {len(lines)} lines of an outage of 30 s", *lines, sep="\n")
-        assert len(lines) <= FEW
 
 
 def test_frozen(peered: Clusters, shop: str) -> None:
@@ -201,42 +166,3 @@ def test_restored_from_an_old_backup(peered: Clusters, shop: str) -> None:
         rome.patch(deployments(shop, "web"), {"spec": {"replicas": 5}})
         settle(rome, shop, 6, 20)
     assert not away.replaced()
-
-
-def test_gone_for_ever_and_unpeered(clusters: Clusters) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    clusters.peer(rome, milan)
-    shop = clusters.namespace(rome)
-    offload(rome, shop, "--pod-offloading-strategy", "Remote")
-    rome.create(deployments(shop), deployment("web", 3))
-    settle(rome, shop, 3)
-    try:
-        milan.plane.children[API_SERVER].kill()
-        wait_until("NotReady", lambda: not rome.node_is_ready("milan"), 2 * STOPPED)
-        began = time.monotonic()
-        left = rome.liqod("unpeer", "milan", "--yes", check=False)
-        took = time.monotonic() - began
-        print(
-            f"unpeer took {took:.1f} s, ended with {left.returncode}:\n{left.stdout}{left.stderr}"
-        )
-        assert took < 3 * UNPEER
-        assert not rome.api.exists("/api/v1/nodes/milan")
-        # The pods wait for a node again: milan's is no more, and Remote admits no other.
-        wait_until("pods that wait", lambda: waiting(rome, shop) == 3, 40)
-        shown = rome.liqod("status").stdout
-        assert "leaving" in shown
-    finally:
-        milan.plane.start()
-    wait_until("its end here", lambda: not rome.api.exists(f"{FOREIGN_CLUSTERS}/milan"), 60)
-    wait_until("its end there", lambda: f"{shop}-rome" not in alive(milan), 60)
-
-
-def waiting(member: Member, namespace: str) -> int:
-    pods = member.pods(namespace).values()
-    return sum("nodeName" not in one["spec"] for one in pods)
-
-
-def alive(member: Member) -> set[str]:
-    """The namespaces that are not on their way out."""
-    found = member.api.get("/api/v1/namespaces")["items"]
-    return {one["metadata"]["name"] for one in found if "deletionTimestamp" not in one["metadata"]}
