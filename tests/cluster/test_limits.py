@@ -1,4 +1,8 @@
-"""Names, quantities and objects at and past their limits: right work, or a clear refusal."""
+"""Pods and objects at and past the limits of a real API server: right work, or a clear refusal.
+
+Names of namespaces and quantities of slices are tried on embedded clusters
+(`simulated/peering/test_limits.py`).
+"""
 
 from __future__ import annotations
 
@@ -9,14 +13,11 @@ import pytest
 from tests.testbed.api import wait_until
 from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
-from tests.testbed.workloads import CONTAINER, core, group, pod, service, slices
+from tests.testbed.workloads import CONTAINER, core, pod, service, slices
 
 pytestmark = pytest.mark.cluster
 
 Json = dict[str, Any]
-OFFLOADING = "offloading.liqo.io/v1beta1"
-AUTHENTICATION = "authentication.liqo.io/v1beta1"
-AT_ROME = "liqo-tenant-milan"
 KIB = 1024
 UNICODE = "Ünïcödé → 城市 🌉 \u202e\x7f"
 
@@ -146,67 +147,3 @@ def test_objects_at_their_limits(peered: Clusters, shop: str) -> None:
     )
     assert log_lines(rome) - before[0] < 10, rome.daemon.tail()
     assert log_lines(milan) - before[1] < 10, milan.daemon.tail()
-
-
-def test_names_that_overflow(peered: Clusters) -> None:
-    rome, milan = peered.rome, peered.milan
-    names = ["n" * 58, "n" * 59, "n" * 63]
-    for name in names:
-        rome.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    try:
-        rome.liqod("offload", "namespace", names[0])
-        assert milan.api.exists(f"/api/v1/namespaces/{names[0]}-rome")
-        refused = rome.liqod("offload", "namespace", names[1], check=False)
-        assert refused.returncode != 0
-        assert "has 64 characters; 63 are allowed" in refused.stdout
-        strategy = ("--namespace-mapping-strategy", "EnforceSameName")
-        rome.liqod("offload", "namespace", names[2], *strategy)
-        assert milan.api.exists(f"/api/v1/namespaces/{names[2]}")
-    finally:
-        for name in names:
-            rome.api.raw("DELETE", group(OFFLOADING, name, "namespaceoffloadings", "offloading"))
-            rome.api.raw("DELETE", f"/api/v1/namespaces/{name}")
-
-
-def test_slices_that_ask_for_the_absurd(peered: Clusters) -> None:
-    rome, milan = peered.rome, peered.milan
-    before = log_lines(rome), log_lines(milan)
-    marks = {
-        "liqo.io/replication": "true",
-        "liqo.io/remoteID": "milan",
-        "liqo.io/remote-cluster-id": "milan",
-    }
-    wishes: dict[str, Json] = {
-        "huge": {"cpu": "1Ei", "memory": "1e30", "pods": "9223372036854775807"},
-        "vast": {"cpu": "1Ei", "memory": "1e30"},
-        "none": {"cpu": "0", "memory": "0", "pods": "0"},
-        "negative": {"cpu": "-1"},
-        "nonsense": {"cpu": "1", "Not A Resource!": "1"},
-    }
-    path = group(AUTHENTICATION, AT_ROME, "resourceslices")
-    try:
-        for name, wish in wishes.items():
-            metadata = {"name": name, "labels": marks}
-            metadata["annotations"] = {"liqo.io/create-virtual-node": "true"}
-            kind = {"apiVersion": AUTHENTICATION, "kind": "ResourceSlice"}
-            spec = {"class": "default", "providerClusterID": "milan", "resources": wish}
-            rome.create(path, {**kind, "metadata": metadata, "spec": spec})
-        for name in ("vast", "none", "nonsense"):
-            wait_until(f"the node {name}", lambda n=name: rome.node_is_ready(n), 30)
-        assert rome.api.get("/api/v1/nodes/none")["status"]["allocatable"]["cpu"] == "0"
-
-        def told() -> bool:
-            status = " ".join(rome.liqod("status").stdout.split())
-            denied = "slice negative denied: negative quantities: cpu" in status
-            return denied and "slice huge denied: one consumer may have pods 10k" in status
-
-        wait_until("both refusals in the status", told, 40, 0.5)
-        assert not rome.api.exists("/api/v1/nodes/huge")
-        assert not rome.api.exists("/api/v1/nodes/negative")
-    finally:
-        for name in wishes:
-            rome.api.raw("DELETE", f"{path}/{name}")
-    for name in wishes:
-        wait_until(f"{name} to go", lambda n=name: not rome.api.exists(f"/api/v1/nodes/{n}"), 40)
-    assert log_lines(rome) - before[0] < 12, rome.daemon.tail()
-    assert log_lines(milan) - before[1] < 12, milan.daemon.tail()
