@@ -1,4 +1,8 @@
-"""Peering without liqod's commands: what a git repository would hold, applied with kubectl."""
+"""Borrowing more, and offloading, without liqod's commands: applied with kubectl.
+
+A whole peering that is written by hand is tried on embedded clusters
+(`simulated/peering/test_peering_odd.py`), one from a repository in `cluster/test_gitops.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,8 @@ import json
 import pytest
 
 from tests.testbed.api import wait_until
-from tests.testbed.clusters import FOREIGN_CLUSTERS, Clusters
+from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
-from tests.testbed.pki import kubeconfig
 from tests.testbed.workloads import Manifest, deployment, deployments
 
 pytestmark = pytest.mark.cluster
@@ -25,107 +28,59 @@ def apply(member: Member, *objects: Manifest) -> None:
     member.plane.kubectl("apply", "-f", str(path))
 
 
-def tenant_namespace(peer: str) -> Manifest:
-    """The tenant namespace of a peer."""
-    labels = {"liqo.io/tenant-namespace": "true", "liqo.io/remote-cluster-id": peer}
-    metadata: Manifest = {"name": f"liqo-tenant-{peer}", "labels": labels}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-
-
-def provider_objects(consumer: str) -> list[Manifest]:
-    """At the provider: the tenant, trusted without a handshake, and its rights by hand."""
-    namespace = f"liqo-tenant-{consumer}"
-    tenant: Manifest = {
-        "apiVersion": AUTHENTICATION,
-        "kind": "Tenant",
-        "metadata": {
-            "name": consumer,
-            "namespace": namespace,
-            "labels": {"liqo.io/remote-cluster-id": consumer},
+SLICE: Manifest = {
+    "apiVersion": AUTHENTICATION,
+    "kind": "ResourceSlice",
+    "metadata": {
+        "name": "by-hand",
+        "namespace": "liqo-tenant-milan",
+        "labels": {
+            "liqo.io/remote-cluster-id": "milan",
+            "liqo.io/remoteID": "milan",
+            "liqo.io/replication": "true",
         },
-        "spec": {"clusterID": consumer, "authzPolicy": "TolerateNoHandshake"},
-    }
-    binding: Manifest = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding",
-        "metadata": {"name": "by-hand", "namespace": namespace},
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "liqo-remote-controlplane",
-        },
-        "subjects": [{"kind": "User", "name": consumer, "apiGroup": "rbac.authorization.k8s.io"}],
-    }
-    return [tenant_namespace(consumer), tenant, binding]
+        "annotations": {"liqo.io/create-virtual-node": "true"},
+    },
+    "spec": {
+        "class": "default",
+        "providerClusterID": "milan",
+        "resources": {"cpu": "2", "memory": "2Gi", "pods": "10"},
+    },
+}
 
 
-def consumer_objects(provider: str, consumer: str, config: str) -> list[Manifest]:
-    """At the consumer: the kubeconfig for the provider, and what to borrow with it."""
-    namespace = f"liqo-tenant-{provider}"
-    secret: Manifest = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": f"kubeconfig-controlplane-{provider}",
-            "namespace": namespace,
-            "labels": {
-                "liqo.io/identity-type": "ControlPlane",
-                "liqo.io/remote-cluster-id": provider,
-            },
-            "annotations": {"liqo.io/remote-tenant-namespace": f"liqo-tenant-{consumer}"},
-        },
-        "stringData": {"kubeconfig": config},
-    }
-    resource_slice: Manifest = {
-        "apiVersion": AUTHENTICATION,
-        "kind": "ResourceSlice",
-        "metadata": {
-            "name": provider,
-            "namespace": namespace,
-            "labels": {
-                "liqo.io/remote-cluster-id": provider,
-                "liqo.io/remoteID": provider,
-                "liqo.io/replication": "true",
-            },
-            "annotations": {"liqo.io/create-virtual-node": "true"},
-        },
-        "spec": {
-            "class": "default",
-            "providerClusterID": provider,
-            "resources": {"cpu": "2", "memory": "2Gi", "pods": "10"},
-        },
-    }
-    return [tenant_namespace(provider), secret, resource_slice]
-
-
-def test_applied_manifests_give_the_same_result(clusters: Clusters) -> None:
-    rome, milan = clusters.rome, clusters.milan
-    pair = milan.plane.authority.client("rome-by-hand", "rome", ["liqo.io"])
-    config = kubeconfig("milan", milan.plane.server, milan.plane.authority.pair.certificate, pair)
-    apply(milan, *provider_objects("rome"))
-    apply(rome, *consumer_objects("milan", "rome", config))
-    wait_until("the virtual node", lambda: rome.node_is_ready("milan"), 40)
-    assert rome.api.get("/api/v1/nodes/milan")["status"]["allocatable"]["pods"] == "10"
-    assert rome.api.get(f"{FOREIGN_CLUSTERS}/milan")["status"]["role"] == "Provider"
-
-    shop = clusters.namespace(rome)
-    offloading: Manifest = {
+def offloading(namespace: str) -> Manifest:
+    """The NamespaceOffloading of a namespace."""
+    return {
         "apiVersion": OFFLOADING,
         "kind": "NamespaceOffloading",
-        "metadata": {"name": "offloading", "namespace": shop},
+        "metadata": {"name": "offloading", "namespace": namespace},
         "spec": {
             "podOffloadingStrategy": "Remote",
             "namespaceMappingStrategy": "DefaultName",
             "clusterSelector": {"nodeSelectorTerms": []},
         },
     }
-    apply(rome, offloading)
-    rome.create(deployments(shop), deployment("web", 2))
-    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 40)
-    assert len(milan.pods(f"{shop}-rome")) == 2
 
-    rome.liqod("unpeer", "milan", "--yes")
-    assert not rome.api.exists("/api/v1/nodes/milan")
-    # What was applied by hand is taken back by hand.
-    rome.plane.kubectl("delete", "namespace", "liqo-tenant-milan", "--ignore-not-found")
-    milan.plane.kubectl("delete", "namespace", "liqo-tenant-rome", "--ignore-not-found")
+
+def test_applied_manifests_give_the_same_result(peered: Clusters) -> None:
+    rome, milan = peered.rome, peered.milan
+    apply(rome, SLICE)
+    try:
+        wait_until("the virtual node", lambda: rome.node_is_ready("by-hand"), 40)
+        node = rome.api.get("/api/v1/nodes/by-hand")
+        assert node["status"]["allocatable"]["pods"] == "10"
+        shop = peered.namespace(rome)
+        apply(rome, offloading(shop))
+        made = deployment("web", 2)
+        made["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "by-hand"}
+        rome.create(deployments(shop), made)
+        wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 40)
+        assert len(milan.pods(f"{shop}-rome")) == 2
+        # Applied again, it changes nothing.
+        apply(rome, SLICE, offloading(shop))
+        assert rome.api.get("/api/v1/nodes/by-hand")["metadata"]["uid"] == node["metadata"]["uid"]
+    finally:
+        kind = "resourceslices.authentication.liqo.io"
+        rome.plane.kubectl("delete", kind, "by-hand", "-n", "liqo-tenant-milan")
+    wait_until("the node to go", lambda: not rome.api.exists("/api/v1/nodes/by-hand"), 40)

@@ -16,6 +16,7 @@ from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.queue import KeyedQueue
 from liqod.kube.selection import Selection
+from liqod.plugins import loader
 from liqod.procedures import peeringusers, unpeering
 from liqod.provider.tenants.nonces import new_nonce
 from liqod.resources import (
@@ -29,6 +30,7 @@ from liqod.resources import (
 from simulator import EmbeddedCluster
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.members import AT_MILAN, AT_ROME, USER, members, verdicts
+from tests.simulated.shops import SHOP, THERE, is_ready, opened, pods_of
 
 RBAC = "rbac.authorization.k8s.io"
 
@@ -53,7 +55,8 @@ def a_slice(name="milan", **resources):
 
 @pytest.mark.long
 async def test_manifests_from_git_do_as_well():
-    async with members("rome", "milan") as [rome, milan]:
+    plugins = loader.load(sources=loader.built_in())
+    async with members("rome", "milan", nodes=1, plugins=plugins) as [rome, milan]:
         before = rome.everything(), milan.everything()
         await milan.admin.create(NAMESPACES, tenant_namespace("rome"))
         await milan.admin.create(
@@ -94,10 +97,9 @@ async def test_manifests_from_git_do_as_well():
             },
             AT_ROME,
         )
-        await rome.admin.create(RESOURCE_SLICES, a_slice(cpu="1"), AT_ROME)
-        await rome.until(
-            NODES, "milan", None, lambda node: node.get("status", {}).get("allocatable")
-        )
+        await rome.admin.create(RESOURCE_SLICES, a_slice(cpu="1", pods="10"), AT_ROME)
+        node = await rome.until(NODES, "milan", None, is_ready)
+        assert node["status"]["allocatable"]["pods"] == "10"
         await rome.until(
             FOREIGN_CLUSTERS,
             "milan",
@@ -105,6 +107,11 @@ async def test_manifests_from_git_do_as_well():
             lambda fc: fc.get("status", {}).get("role") == "Provider",
         )
         assert await milan.admin.find(QUOTAS, USER, AT_MILAN) is not None
+        await opened(rome, 2)
+        assert len(await pods_of(milan, THERE)) == 2
+        await rome.admin.delete(NAMESPACES, SHOP)
+        await rome.gone(NAMESPACES, SHOP)
+        await milan.gone(NAMESPACES, THERE)
         assert (await rome.unpeer(milan)).complete
         assert (await milan.unpeer(rome)).complete
         assert (rome.everything(), milan.everything()) == before
