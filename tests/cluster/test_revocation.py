@@ -1,4 +1,7 @@
-"""Certificates that have expired and rights that were taken: what is seen, and what repairs it."""
+"""Certificates that have expired, at a real API server: what is seen, and what repairs it.
+
+Rights that were deleted are tried on embedded clusters (`simulated/peering/test_taken_back.py`).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.handshake]
 
 Json = dict[str, Any]
 AUTHENTICATION = "authentication.liqo.io/v1beta1"
-AT_ROME, AT_MILAN = "liqo-tenant-milan", "liqo-tenant-rome"
+AT_ROME = "liqo-tenant-milan"
 CONTROL_PLANE = (
     ("identities", "controlplane-milan", "spec"),
     ("renews", "controlplane-milan", "status"),
@@ -109,46 +112,3 @@ def test_a_cluster_whose_certificates_all_expired_peers_again(peered: Clusters, 
     assert remote_pods(milan, shop) == before
     assert len(rome.ready_pods(shop)) == 2
     assert rome.daemon.tail(10000).count("\n") - written < 60, "the log is flooded"
-
-
-def test_a_drained_tenant_sees_why_and_comes_back(peered: Clusters, shop: str) -> None:
-    rome, milan = peered.rome, peered.milan
-    milan.liqod("drain", "tenant", "rome", "--yes")
-    shows(rome, "slice milan denied: the provider has withdrawn its permission")
-    assert "Drained" in milan.liqod("status", "rome").stdout
-    milan.liqod("activate", "tenant", "rome")
-    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
-    is_well(rome)
-
-
-def test_a_tenant_that_is_deleted_sees_why_and_peers_again(peered: Clusters, shop: str) -> None:
-    rome, milan = peered.rome, peered.milan
-    milan.api.call("DELETE", group(AUTHENTICATION, AT_MILAN, "tenants", "rome"))
-    shows(rome, "slice milan denied: the provider has withdrawn its permission")
-    there = f"/api/v1/namespaces/{shop}-rome"
-    wait_until("nothing of rome", lambda: not milan.api.exists(there), 40)
-    peered.peer(rome, milan)
-    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
-    is_well(rome)
-
-
-def test_a_provider_that_deletes_the_tenant_namespace(peered: Clusters, shop: str) -> None:
-    rome, milan = peered.rome, peered.milan
-    milan.api.call("DELETE", f"/api/v1/namespaces/{AT_MILAN}")
-    shows(rome, "slice milan denied: the provider has withdrawn its permission")
-    gone = f"/api/v1/namespaces/{AT_MILAN}"
-    wait_until("the namespace to go", lambda: not milan.api.exists(gone), 40)
-    peered.peer(rome, milan)
-    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
-    is_well(rome)
-
-
-def test_a_consumer_that_deletes_the_tenant_namespace(peered: Clusters, shop: str) -> None:
-    rome, milan = peered.rome, peered.milan
-    rome.api.call("DELETE", f"/api/v1/namespaces/{AT_ROME}")
-    gone = f"/api/v1/namespaces/{AT_ROME}"
-    wait_until("the namespace to go", lambda: not rome.api.exists(gone), 60)
-    assert not rome.api.exists("/api/v1/nodes/milan")
-    peered.peer(rome, milan)
-    wait_until("two ready pods", lambda: len(rome.ready_pods(shop)) == 2, 60)
-    is_well(rome)
