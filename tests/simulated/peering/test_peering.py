@@ -33,6 +33,7 @@ from liqod.resources import (
 )
 from tests.simulated.borrower import eventually, offload
 from tests.simulated.members import AT_MILAN, AT_ROME, USER, keyed, members, verdicts
+from tests.simulated.shops import is_ready
 
 
 @pytest.mark.long
@@ -110,7 +111,9 @@ async def test_both_borrow_from_each_other():
                 None,
                 lambda fc: fc.get("status", {}).get("role") == "ConsumerAndProvider",
             )
+            assert is_ready(await one.admin.get(NODES, other))
         assert (await rome.unpeer(milan)).complete
+        assert await rome.admin.find(NODES, "milan") is None
         assert (await milan.unpeer(rome)).complete
 
 
@@ -371,8 +374,11 @@ async def test_one_consumer_has_two_providers():
         before = [each.everything() for each in (rome, milan, turin)]
         await rome.peer(milan)
         await rome.peer(turin)
+        assert is_ready(await rome.admin.get(NODES, "turin"))
         assert (await rome.unpeer(turin)).complete
+        assert await rome.admin.find(NODES, "turin") is None
         node = await rome.admin.get(NODES, "milan")
+        assert is_ready(node)
         assert node["metadata"]["labels"]["liqo.io/remote-cluster-id"] == "milan"
         assert (await rome.unpeer(milan)).complete
         for provider in (milan, turin):
