@@ -19,6 +19,7 @@ from liqod.errors import LiqodError
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network import laterranges, peernetworkfacts
+from liqod.network.following import whenever
 from liqod.network.gateway import keysecrets
 from liqod.network.gateway.connections import Connections
 from liqod.network.gateway.joinedobjects import MADE_OF, is_there
@@ -28,7 +29,7 @@ from liqod.network.remotemachine import RemoteMachine, RemoteTunnel
 from liqod.peers.peer import Peer
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
-from liqod.runtime.observable import Observable
+from liqod.runtime.observable import Notifier, Observable
 from liqod.telemetry.events import TunnelChanged
 
 RETRIES: Final = Backoff(first=0.5, last=30.0)
@@ -74,7 +75,7 @@ class TunnelController:
         self._path = ""
         """The path of the tunnel as it was reported last."""
         self._failures = 0
-        self._stirred, self._seldom = trio.Event(), Seldom()
+        self._stirred, self._seldom = Notifier(), Seldom()
 
     async def run(self) -> NoReturn:
         """Keep it ordered until cancelled, which ends nothing."""
@@ -82,43 +83,33 @@ class TunnelController:
             async with trio.open_nursery() as self._nursery:
                 network = self._peer.network
                 network.tunnel, network.nudge = self._facts, self._remote.nudge
+                self._known = (network.ranges, network.waits)
                 # All listen before anything is read: what changes in between would be missed.
-                await self._nursery.start(self._follow_ends)
-                await self._nursery.start(self._follow_ranges)
-                await self._nursery.start(self._follow_role)
-                await self._nursery.start(self._follow_reports)
+                for wait, then in (
+                    (self._ends.wait_changed, self._stirred.notify),
+                    (network.wait_changed, self._on_network),
+                    (self._machine.role.wait_changed, self._on_role),
+                    (self._remote.report.wait_changed, self._on_report),
+                ):
+                    await self._nursery.start(whenever, wait, then)
                 self._nursery.start_soon(self._follow_silence)
                 while True:
                     # Before anything is read: what changes from here on comes to another round.
-                    self._stirred = trio.Event()
+                    stirred = self._stirred.coming
                     pause = await self._try()
                     with trio.move_on_after(pause):
-                        await self._stirred.wait()
+                        await stirred.wait()
         raise AssertionError("a component ends by cancellation only")
 
-    async def _follow_ends(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
-        task_status.started()
-        while True:
-            await self._ends.wait_changed()
-            self._stirred.set()
+    def _on_network(self) -> None:
+        # It also has the reports of this very task, each of which would begin another try.
+        known, self._known = self._known, (self._peer.network.ranges, self._peer.network.waits)
+        if known != self._known:
+            self._stirred.notify()
 
-    async def _follow_ranges(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
-        network = self._peer.network
-        task_status.started()
-        while True:
-            known = (network.ranges, network.waits)
-            await network.wait_changed()
-            # It also has the reports of this very task, each of which would begin another try.
-            if (network.ranges, network.waits) != known:
-                self._stirred.set()
-
-    async def _follow_role(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
-        task_status.started()
-        while True:
-            await self._machine.role.wait_changed()
-            self._stirred.set()
-            if self._remote.report.now is not None:
-                self._take(self._remote.report.now)  # reported before it was the gateway's
+    def _on_role(self) -> None:
+        self._stirred.notify()
+        self._on_report()  # of before it was the gateway's
 
     async def _try(self) -> float:
         """Settle, and report a failure of it; seconds until the next look."""
@@ -170,16 +161,9 @@ class TunnelController:
 
     # What the machine reports.
 
-    async def _follow_reports(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
-        task_status.started()
-        taken: TunnelReport | None = None
-        while True:
-            report = self._remote.report.now
-            if report is None or report is taken:
-                await self._remote.report.wait_changed()
-                continue
-            taken = report
-            self._take(report)
+    def _on_report(self) -> None:
+        if self._remote.report.now is not None:
+            self._take(self._remote.report.now)
 
     async def _follow_silence(self) -> NoReturn:
         """Forget the report of a machine's side that reports no more; the tunnel may well stand."""

@@ -13,6 +13,7 @@ import trio
 from liqod.errors import LiqodError, NetworkError
 from liqod.network.dataplane import overlaychecks, overlayplan
 from liqod.network.dataplane.kernel.kernelmonitor import WATCH
+from liqod.network.following import whenever
 from liqod.network.orders.overlay import (
     LeadOverlay,
     OverlayOrder,
@@ -28,6 +29,7 @@ from liqod.network.overlay.kernel import NodeKernel
 from liqod.network.requests import NewestRequest
 from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
+from liqod.runtime.observable import Notifier
 from liqod.runtime.supervise import walled
 
 RETRIES: Final = Backoff(first=0.5, last=30.0)
@@ -51,7 +53,7 @@ class OverlayService:
         self._cluster, self._kernel, self._send = cluster, kernel, send
         self._wanted: OverlayPart | None = None
         self._request = NewestRequest(self._read, send)
-        self._ordered, self._stirred = trio.Event(), trio.Event()
+        self._ordered, self._stirred = trio.Event(), Notifier()
         self._left = True
         """True while there may be something of the overlay's in the kernel."""
         self._reported: tuple[OverlayPart, str] | None = None
@@ -69,29 +71,24 @@ class OverlayService:
             self._send(OverlayState(self._reported[1]))  # to a daemon that has begun anew
         if order != self._wanted:
             self._wanted = order
-            self._stirred.set()
+            self._stirred.notify()
 
     async def run(self) -> NoReturn:
         """Keep it until cancelled, which ends nothing."""
         await self._ordered.wait()  # most machines have no overlay, and some no right to observe it
         async with trio.open_nursery() as nursery:
             nursery.start_soon(walled, WATCH, self._kernel.run)
-            nursery.start_soon(self._follow_disturbances)
+            nursery.start_soon(whenever, self._kernel.wait_disturbed, self._stirred.notify)
             nursery.start_soon(self._request.run)
             failures = 0
             while True:
                 # Before anything is done: what changes from here on comes to another round.
-                self._stirred = trio.Event()
+                stirred = self._stirred.coming
                 problem = await self._carry_out(self._wanted) if self._wanted else ""
                 failures = failures + 1 if problem else 0
                 with trio.move_on_after(RETRIES.delay(failures) if problem else inf):
-                    await self._stirred.wait()
+                    await stirred.wait()
         raise AssertionError("a service ends by cancellation only")
-
-    async def _follow_disturbances(self) -> NoReturn:
-        while True:
-            await self._kernel.wait_disturbed()
-            self._stirred.set()
 
     async def _carry_out(self, wanted: OverlayPart) -> str:
         """Have the part that is ordered; report, and return, why it is not so."""

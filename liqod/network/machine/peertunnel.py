@@ -5,7 +5,7 @@ next one finds it and no packet is lost: nothing ends with this task.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 from typing import Final, NoReturn
 
@@ -21,6 +21,7 @@ from liqod.network.dataplane.entrances import has_proxy
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.failover.endpointhandover import publish_endpoint
 from liqod.network.failover.role import Role
+from liqod.network.following import whenever
 from liqod.network.gatewayhost import GatewayHost, take_down
 from liqod.network.machine.desiredtunnel import DesiredTunnel
 from liqod.network.machine.tunnelcontrol import Make, TunnelControl, Vacate
@@ -36,7 +37,6 @@ from liqod.tunnel.probes.messages import PeerHello, ProbeResult
 RETRIES: Final = Backoff(first=0.5, last=30.0)
 """Seconds between tries of a change that the machine refuses."""
 
-Wait = Callable[[], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
@@ -80,7 +80,7 @@ class PeerTunnel:
         self._tunnel: Tunnel | None = None
         self._attended: Attended | None = None
         self._healed = Notifier()
-        self._stirred, self._seldom = trio.Event(), Seldom()
+        self._stirred, self._seldom = Notifier(), Seldom()
         self._laid: tuple[DesiredTunnel, int] | None = None
         """The network that was applied last, and the size of packets in bytes that it is for."""
         self._stuck = ""
@@ -91,14 +91,14 @@ class PeerTunnel:
         """Take the daemon's order; the same one again is answered by a report."""
         if order != self._control.order:
             self._control.on_order(order)
-            self._stirred.set()
+            self._stirred.notify()
         else:
             self.report()
 
     def on_host(self) -> None:
         """Try at once what has failed: the machine was looked at, and may have what it lacked."""
         self._control.on_host()
-        self._stirred.set()
+        self._stirred.notify()
 
     def nudge(self) -> None:
         """Measure anew: somebody looks."""
@@ -125,21 +125,18 @@ class PeerTunnel:
         """Keep it until cancelled, which ends nothing."""
         async with trio.open_nursery() as self._nursery:
             # All listen before anything is read: what changes in between would be missed.
-            await self._nursery.start(self._follow_role)
+            await self._nursery.start(whenever, self._role.wait_changed, self._on_role)
             while True:
                 # Before anything is read: what changes from here on comes to another round.
-                self._stirred = trio.Event()
+                stirred = self._stirred.coming
                 until = await self._try()
                 with trio.move_on_at(until):
-                    await self._stirred.wait()
+                    await stirred.wait()
         raise AssertionError("a component ends by cancellation only")
 
-    async def _follow_role(self, *, task_status: trio.TaskStatus[None]) -> NoReturn:
-        task_status.started()
-        while True:
-            await self._role.wait_changed()
-            self._control.on_role()
-            self._stirred.set()
+    def _on_role(self) -> None:
+        self._control.on_role()
+        self._stirred.notify()
 
     async def _try(self) -> float:
         """Do what is to be done next, and report a failure of it; until when nothing else is."""
@@ -260,7 +257,8 @@ class PeerTunnel:
     async def _watch(self, attended: Attended, datapath: KernelDatapath) -> None:
         with attended.scope:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._notice, partial(datapath.wait_disturbed, self._names))
+                disturbed = partial(datapath.wait_disturbed, self._names)
+                nursery.start_soon(whenever, disturbed, self._on_disturbance)
                 prober = self._host().prober
                 if prober is not None:
                     known = (self._names, attended.side, self._on_probe, self._hello)
@@ -280,11 +278,9 @@ class PeerTunnel:
         if attended.lends and host.proxy is not None:
             nursery.start_soon(host.proxy, self._names, self._healed.waits())
 
-    async def _notice(self, wait: Wait) -> NoReturn:
-        while True:
-            await wait()
-            self._control.on_disturbance()
-            self._stirred.set()
+    def _on_disturbance(self) -> None:
+        self._control.on_disturbance()
+        self._stirred.notify()
 
     async def _report_forgotten(self) -> NoReturn:
         """Report again whenever a repair is so long ago that it is shown no more."""
@@ -335,14 +331,13 @@ class PeerTunnel:
 
     def _turned(self) -> None:
         """Something was measured that changes the data path, or its reported state."""
-        self._control.on_disturbance()
-        self._stirred.set()
+        self._on_disturbance()
         self.report()
 
     def _on_probe(self, result: ProbeResult) -> None:
         self._control.on_probe(result, trio.current_time())
         self._measures.on_result(result)
-        self._stirred.set()
+        self._stirred.notify()
         self.report()
 
     def _pods(self) -> PodPath:
