@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain, product
 from typing import Literal, NamedTuple
 
+from liqod.model.network.pathfigures import TransitFacts
 from liqod.model.objects.remoteevents import TYPES
 from liqod.model.view.daemonfacts import ClientFacts, MeetingFacts, ProcessFacts
 from liqod.model.view.facts import PeerFacts, QueueFacts, Report
-from liqod.model.view.networkfacts import NetworkFacts, TransitFacts
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.model.view.rows import Ladder
 from liqod.reflection.eventwriter import OUTCOMES
 from liqod.runtime.account import Account

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from liqod.model.network.pathfigures import PathFigures
+from liqod.model.network.pathfigures import PathFigures, TransitFacts
 from liqod.model.network.ranges import PeerRanges
 from liqod.model.view.figures import span
-from liqod.model.view.networkfacts import NetworkFacts, PodTrip, TransitFacts
+from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
 from liqod.network.orders.tunnels import PodsTrip, TunnelFigures
 
@@ -73,10 +73,6 @@ def measured(
         found,
         own=tuple(f"{one} as {alias}" for one, alias in zip(own, figures.seen_as, strict=False)),
         pods=_trip(figures.trip, age),
-        transit=tuple(
-            TransitFacts(each.owner, packets=each.packets, bytes=each.bytes)
-            for each in figures.transit
-        ),
         **fields,
     )
 

@@ -4,8 +4,31 @@ from typing import Final
 
 import msgspec
 
+from liqod.model.view.figures import counted, measured
+
 LEAST_MTU: Final = 1280
 """Bytes of a packet that every network of IPv6 has to let pass."""
+
+
+class TransitFacts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The path of a peer's pods to endpoints at another peer, through this cluster.
+
+    Attributes:
+        owner: id of the peer that has the endpoints.
+        addresses: number of endpoints that are opened.
+        packets: number of packets that passed, there and back.
+        bytes: number of bytes of these.
+    """
+
+    owner: str
+    addresses: int = 0
+    packets: int = 0
+    bytes: int = 0
+
+    def __str__(self) -> str:
+        endpoints = counted(self.addresses, "endpoint")
+        passed = f"{counted(self.packets, 'packet')}, {measured(self.bytes, 'bytes')}"
+        return f"{endpoints} at {self.owner} ({passed})"
 
 
 class PathFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,6 +66,8 @@ class PathFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             accepts them, such as ``ip filter FORWARD``.
         untried: the reason why there is no trip from pod to pod, a clause; empty where one is under
             way.
+        transit: its pods' paths to endpoints at other peers, for each that the configuration
+            allows, or has allowed.
     """
 
     encrypted: bool = True
@@ -69,3 +94,4 @@ class PathFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     flooded: int = 0
     guards: tuple[str, ...] = ()
     untried: str = ""
+    transit: tuple[TransitFacts, ...] = ()

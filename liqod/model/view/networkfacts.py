@@ -11,10 +11,10 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery import labels
+from liqod.model.endpoints import join
 from liqod.model.network import podpath
 from liqod.model.network.pathfigures import PathFigures
 from liqod.model.objects import conditions
-from liqod.model.view.figures import counted, measured
 from liqod.resources import Configuration
 from liqod.resources.fabric import APPLIED, REACHABLE, InternalFabric, InternalNode
 from liqod.resources.networking import (
@@ -59,27 +59,6 @@ class PodTrip(msgspec.Struct, frozen=True, omit_defaults=True):
     way: str = ""
 
 
-class TransitFacts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The path of a peer's pods to endpoints at another peer, through this cluster.
-
-    Attributes:
-        owner: id of the peer that has the endpoints.
-        addresses: number of endpoints that are opened.
-        packets: number of packets that passed, there and back.
-        bytes: number of bytes of these.
-    """
-
-    owner: str
-    addresses: int = 0
-    packets: int = 0
-    bytes: int = 0
-
-    def __str__(self) -> str:
-        endpoints = counted(self.addresses, "endpoint")
-        passed = f"{counted(self.packets, 'packet')}, {measured(self.bytes, 'bytes')}"
-        return f"{endpoints} at {self.owner} ({passed})"
-
-
 ALIVE: Final = 1.5
 """Seconds since the last probe came back within which the tunnel counts as answering."""
 QUIET: Final = 30.0
@@ -111,8 +90,6 @@ class NetworkFacts(PathFigures, frozen=True, kw_only=True, omit_defaults=True):
         standbys: names of the others that could be.
         nodes: the paths of the other nodes.
         pods: the newest trip from pod to pod; None: none yet.
-        transit: its pods' paths to endpoints at other peers, for each that the configuration
-            allows.
     """
 
     problem: str = ""
@@ -133,7 +110,6 @@ class NetworkFacts(PathFigures, frozen=True, kw_only=True, omit_defaults=True):
     standbys: tuple[str, ...] = ()
     nodes: tuple[NodeWay, ...] = ()
     pods: PodTrip | None = None
-    transit: tuple[TransitFacts, ...] = ()
 
     @property
     def answers(self) -> bool:
@@ -312,7 +288,7 @@ def _endpoints(endpoint: GatewayEndpoint | None) -> tuple[str, ...]:
     if endpoint is None:
         return ()
     port = endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), 0)
-    return tuple(f"[{a}]:{port}" if ":" in a else f"{a}:{port}" for a in endpoint.addresses)
+    return tuple(join(each, port) for each in endpoint.addresses)
 
 
 def _ranges(side: ClusterRanges | None) -> tuple[str, ...]:

@@ -6,9 +6,10 @@ from typing import Final
 
 import trio
 
+from liqod.model.network.pathfigures import TransitFacts
 from liqod.network.dataplane.values import KernelChange
 from liqod.network.machine.tunnelcontrol import TunnelControl
-from liqod.network.orders.tunnels import PodsTrip, TransitFigures, TunnelFigures
+from liqod.network.orders.tunnels import PodsTrip, TunnelFigures
 from liqod.network.probing.pathmetrics import FOUGHT, PathMetrics
 from liqod.plugins.providers import TunnelProvider
 
@@ -72,7 +73,7 @@ def figures(
         trip=_trip(measures, now),
         untried=measures.pods.why if measures.pods.state == "untried" else "",
         transit=tuple(
-            TransitFigures(
+            TransitFacts(
                 owner,
                 packets=measures.passed[owner, "packets"],
                 bytes=measures.passed[owner, "bytes"],

@@ -303,19 +303,6 @@ class PodsTrip(msgspec.Struct, frozen=True, omit_defaults=True):
     took: float | None = None
 
 
-class TransitFigures(msgspec.Struct, frozen=True):
-    """Traffic between the peer's pods and endpoints at another peer, both ways.
-
-    Attributes:
-        owner: id of the other peer.
-        packets, bytes: numbers.
-    """
-
-    owner: str
-    packets: int
-    bytes: int
-
-
 class TunnelFigures(PathFigures, frozen=True, kw_only=True, omit_defaults=True):
     """The measured part of the facts about one peer's network, with ages at the time it is sent.
 
@@ -323,13 +310,11 @@ class TunnelFigures(PathFigures, frozen=True, kw_only=True, omit_defaults=True):
         alive: whether probes are answered: the last sign of life is of just now.
         seen_as: the aliases under which the peer sees this cluster's ranges, pods' first.
         trip: the newest from pod to pod; None: none yet.
-        transit: by other peers whose endpoints are opened, or were.
     """
 
     alive: bool = False
     seen_as: tuple[str, ...] = ()
     trip: PodsTrip | None = None
-    transit: tuple[TransitFigures, ...] = ()
 
 
 class TunnelReport(msgspec.Struct, frozen=True, kw_only=True, tag=True):

@@ -1,7 +1,8 @@
 """Metrics of joined networks in a scrape, and their absence where nothing is known."""
 
 from liqod.inspect.metrics import render
-from liqod.model.view.networkfacts import NetworkFacts, PodTrip, TransitFacts
+from liqod.model.network.pathfigures import TransitFacts
+from liqod.model.view.networkfacts import NetworkFacts, PodTrip
 from liqod.peers.peernetwork import PeerNetwork
 from tests.unit.inspect.test_metrics import inspector
 

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
+from liqod.model.network.pathfigures import TransitFacts
 from liqod.model.network.ranges import ClusterCidrs, PeerRanges, TransitEntrance
-from liqod.model.view.networkfacts import NetworkFacts, TransitFacts
+from liqod.model.view.networkfacts import NetworkFacts
 from liqod.network.gateway.tunnelendpoints import TunnelEndpoints
-from liqod.network.orders.tunnels import Gateway, PodsTrip, TransitFigures, TunnelFigures
+from liqod.network.orders.tunnels import Gateway, PodsTrip, TunnelFigures
 from liqod.network.peernetworkfacts import facts, measured, relayed, transiting
 
 GATEWAY = Gateway(
@@ -86,7 +87,7 @@ def test_what_is_not_there_yet_is_waited_for(problem, ends, ranges, waits):
 
 
 def test_endpoints_at_other_peers_are_counted_with_what_passed():
-    passed = TransitFigures("turin", 10, 1200)
+    passed = TransitFacts("turin", packets=10, bytes=1200)
     ways = (
         TransitEntrance("turin", "10.99.0.5", "10.70.0.5"),
         TransitEntrance("turin", "10.99.0.6", "10.70.0.6"),
