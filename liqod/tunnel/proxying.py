@@ -7,6 +7,7 @@ from urllib.parse import unquote, urlsplit
 
 import trio
 
+from liqod.model.endpoints import join
 from liqod.tunnel.tunnelsession import ConnectionFailed
 
 MOST: Final = 16384
@@ -35,7 +36,7 @@ class HttpProxy:
 
     def request(self, host: str, port: int) -> bytes:
         """The CONNECT request for a connection to a host through this proxy."""
-        to = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        to = join(host, port)
         lines = [f"CONNECT {to} HTTP/1.1", f"Host: {to}"]
         if self._user:
             words = b64encode(f"{self._user}:{self._password}".encode()).decode()

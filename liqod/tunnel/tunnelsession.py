@@ -24,6 +24,7 @@ from websockets.server import ServerProtocol
 from websockets.typing import Subprotocol
 from websockets.uri import WebSocketURI
 
+from liqod.model.endpoints import join
 from liqod.runtime.tlspump import TlsPump
 from liqod.tunnel.packets import LARGEST
 from liqod.tunnel.tunneltls import HUNG_UP, Side, explained
@@ -47,8 +48,7 @@ class ConnectionFailed(Exception):
 
 def written(name: tuple[Any, ...]) -> str:
     """The name of a socket as ``address:port``."""
-    address, port = str(name[0]).removeprefix("::ffff:"), name[1]
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    return join(str(name[0]).removeprefix("::ffff:"), name[1])
 
 
 def tuned(sock: trio.socket.SocketType) -> None:

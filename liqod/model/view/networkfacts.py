@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from liqod.apimachinery import labels
-from liqod.model.endpoints import join
 from liqod.model.network import podpath
 from liqod.model.network.pathfigures import PathFigures
 from liqod.model.objects import conditions
@@ -288,7 +287,7 @@ def _endpoints(endpoint: GatewayEndpoint | None) -> tuple[str, ...]:
     if endpoint is None:
         return ()
     port = endpoint.port if endpoint.port is not None else next(iter(endpoint.ports), 0)
-    return tuple(join(each, port) for each in endpoint.addresses)
+    return tuple(f"[{a}]:{port}" if ":" in a else f"{a}:{port}" for a in endpoint.addresses)
 
 
 def _ranges(side: ClusterRanges | None) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from typing import Final
 
 from liqod.apimachinery.kinds import Kind
+from liqod.model.endpoints import join
 from liqod.model.objects import conditions
 from liqod.network.dataplane.names import Side
 from liqod.network.orders.tunnels import PORT, Gateway
@@ -107,7 +108,4 @@ def endpoints_of(one: GatewayClient) -> tuple[str, ...]:
     """``address:port`` of each address of the peer's gateway."""
     endpoint = one.spec.endpoint or GatewayEndpoint()
     port = first_port(endpoint) or PORT
-    return tuple(
-        f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-        for address in endpoint.addresses
-    )
+    return tuple(join(address, port) for address in endpoint.addresses)

@@ -22,6 +22,7 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, always
 from liqod.model.crossing.addresses import parse
+from liqod.model.endpoints import join
 from liqod.model.network.apiaddress import place_of
 from liqod.model.objects.partial import EndpointSlice
 from liqod.network.dataplane.families import family_of
@@ -101,6 +102,6 @@ def ip(namespace: str, host: str, port: int) -> dict[str, Any]:
         "name": labels.API_SERVER_PROXY,
         "namespace": namespace,
         "labels": marks,
-        "annotations": {labels.API_SERVER: f"[{host}]:{port}" if ":" in host else f"{host}:{port}"},
+        "annotations": {labels.API_SERVER: join(host, port)},
     }
     return {"metadata": metadata, "spec": {"ip": OUTER[family_of(host)]}}

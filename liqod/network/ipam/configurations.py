@@ -111,8 +111,7 @@ class Configurations(Controller[Key]):
             await self._write_status(found, None, UNKNOWN, why)
             return None
         if cidrs_of(found.spec.local) != own:
-            cidr = {"pod": list(own.pod), "external": list(own.external)}
-            patch = {"spec": {"local": {"cidr": cidr}}}
+            patch = {"spec": {"local": {"cidr": msgspec.to_builtins(own)}}}
             await self._client.patch(CONFIGURATIONS, key[1], patch, key[0])
         claimed = cidrs_of(found.spec.remote)
         nodes = own_networks(self._nodes.informer).addresses
@@ -197,8 +196,7 @@ class Configurations(Controller[Key]):
         }
         # A published alias is not taken back while the next is awaited: packets still use it.
         if seen is not None:
-            cidr = {"pod": list(seen.pod), "external": list(seen.external)}
-            status["remote"] = {"cidr": cidr}
+            status["remote"] = {"cidr": msgspec.to_builtins(seen)}
         had = found.status.remote
         if (seen is None or (had is not None and cidrs_of(had) == seen)) and dated in before:
             return

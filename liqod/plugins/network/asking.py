@@ -14,7 +14,8 @@ import trio
 
 from liqod.identity.noiseprobe import NoiseProbe, make_probe
 from liqod.identity.tunnelkeys import TunnelKeys
-from liqod.plugins.network.endpointselection import joined
+from liqod.model.endpoints import join
+from liqod.plugins.network.endpointselection import parted
 from liqod.plugins.providers import Host
 
 AGAIN = 0.2
@@ -96,7 +97,7 @@ class Asking:
         sockets: dict[int, trio.socket.SocketType] = {}
         try:
             async with trio.open_nursery() as nursery:
-                for version in sorted({ip_address(_place(each)[0]).version for each in endpoints}):
+                for version in sorted({ip_address(parted(each)[0]).version for each in endpoints}):
                     opened = partial(_opened, version, self._mark)
                     try:
                         made = await self._host.within(self._underlay, opened)
@@ -116,7 +117,7 @@ class Asking:
                 data, origin = await sock.recvfrom(LARGEST)
             except OSError:
                 continue  # of an earlier datagram: nobody is there
-            name = names.get(plain(joined(str(origin[0]), int(origin[1]))), "")
+            name = names.get(plain(join(str(origin[0]), int(origin[1]))), "")
             asked = self._questions.get(data[8:12])
             if name and name not in self._answered and asked and asked.is_answer(data):
                 self._answered.append(name)
@@ -125,13 +126,8 @@ class Asking:
 
 def plain(endpoint: str) -> str:
     """An endpoint as it is always written."""
-    address, port = _place(endpoint)
-    return joined(str(ip_address(address)), port)
-
-
-def _place(endpoint: str) -> tuple[str, int]:
-    address, _, port = endpoint.rpartition(":")
-    return address.strip("[]"), int(port)
+    address, port = parted(endpoint)
+    return join(str(ip_address(address)), port)
 
 
 def _opened(version: int, mark: int) -> socket.socket:
@@ -147,7 +143,7 @@ def _opened(version: int, mark: int) -> socket.socket:
 
 
 async def _send(sockets: dict[int, trio.socket.SocketType], datagram: bytes, endpoint: str) -> None:
-    address, port = _place(endpoint)
+    address, port = parted(endpoint)
     sock = sockets.get(ip_address(address).version)
     if sock is None:
         return

@@ -16,6 +16,8 @@ from math import inf
 import msgspec
 import trio
 
+from liqod.model.endpoints import join
+
 FIRST_SLOT, LAST_SLOT = 0.5, 5.0
 """Seconds for which a candidate is tried in the first round, and at most."""
 SILENCE = 1.0
@@ -202,7 +204,7 @@ def ranked(candidates: Sequence[str], near: Iterable[str]) -> list[str]:
     networks = [ip_network(each, strict=False) for each in near]
 
     def is_far(endpoint: str) -> bool:
-        address = ip_address(endpoint.rpartition(":")[0].strip("[]"))
+        address = ip_address(parted(endpoint)[0])
         return not any(address in network for network in networks)
 
     return sorted(candidates, key=is_far)
@@ -243,24 +245,25 @@ class EndpointResolver:
         return list(dict.fromkeys(found))[:MOST], pause
 
     async def _look_up(self, endpoint: str) -> tuple[str, ...]:
-        host, _, port = endpoint.rpartition(":")
         try:
+            host, port = parted(endpoint)
             with trio.fail_after(LOOKUP_DEADLINE):
-                found = await trio.socket.getaddrinfo(host, int(port), type=socket.SOCK_DGRAM)
+                found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
         except (OSError, ValueError, UnicodeError, trio.TooSlowError):
             return self._addresses.get(endpoint, ())
-        return tuple(dict.fromkeys(joined(str(each[4][0]), int(port)) for each in found))
+        return tuple(dict.fromkeys(join(str(each[4][0]), port) for each in found))
 
 
 def is_address(endpoint: str) -> bool:
     """True if it names an address, and not a host that has one."""
     try:
-        ip_address(endpoint.rpartition(":")[0].strip("[]"))
+        ip_address(parted(endpoint)[0])
     except ValueError:
         return False
     return True
 
 
-def joined(address: str, port: int) -> str:
-    """Address and port as an endpoint."""
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+def parted(endpoint: str) -> tuple[str, int]:
+    """Name or address, and port, of an endpoint."""
+    host, _, port = endpoint.rpartition(":")
+    return host.strip("[]"), int(port)

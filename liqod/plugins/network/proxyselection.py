@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from liqod.model.network.environment import NONE, of_environment
+from liqod.plugins.network.endpointselection import parted
 from liqod.tunnel.wanted import Target
 
 
@@ -18,8 +19,7 @@ def targets(
     """
     found = []
     for endpoint in endpoints:
-        host, _, port = endpoint.rpartition(":")
-        host = host.strip("[]")
+        host, port = parted(endpoint)
         by = proxy or of_environment(host, environment)
-        found.append(Target(host, int(port), "" if by == NONE else by))
+        found.append(Target(host, port, "" if by == NONE else by))
     return tuple(dict.fromkeys(found))

@@ -10,10 +10,11 @@ from ipaddress import ip_address
 import trio
 
 from liqod.errors import ConfigError, NetworkError
+from liqod.model.endpoints import join
 from liqod.netlink import Attribute, attributes, read_number
 from liqod.plugins.contracts import NoSettings
 from liqod.plugins.hookspecs import hookimpl
-from liqod.plugins.network.endpointselection import EndpointResolver, Race, joined
+from liqod.plugins.network.endpointselection import EndpointResolver, Race, parted
 from liqod.plugins.network.interface import Interface
 from liqod.plugins.network.processrights import NET_ADMIN, may
 from liqod.plugins.network.rtnetlink import Link
@@ -63,7 +64,7 @@ class VxlanTunnel:
         endpoint = step.endpoint or current
         if spec.side == "client" and not endpoint:
             raise NetworkError("no address of the server is known")
-        port = int(endpoint.rpartition(":")[2]) if endpoint else spec.listen_port or PORT
+        port = parted(endpoint)[1] if endpoint else spec.listen_port or PORT
         wanted = (vni(spec), port, endpoint)
         if link is None or (number_of(link), port_of(link), remote_of(link)) != wanted:
             await self.down()
@@ -95,7 +96,7 @@ class VxlanTunnel:
             ("IFLA_VXLAN_ID", vni(spec)), ("IFLA_VXLAN_LEARNING", 1), ("IFLA_VXLAN_PORT", port)
         ]  # fmt: skip
         if endpoint:
-            address = ip_address(endpoint.rpartition(":")[0].strip("[]"))
+            address = ip_address(parted(endpoint)[0])
             remote = "IFLA_VXLAN_GROUP" if address.version == 4 else "IFLA_VXLAN_GROUP6"
             data.append((remote, str(address)))
         await self._interface.make("vxlan", *data, mac=MACS[spec.side])
@@ -128,7 +129,7 @@ def remote_of(link: Link) -> str:
     packed = said.get(_REMOTE) or said.get(_REMOTE6) or b""
     if not any(packed):
         return ""
-    return joined(str(ip_address(packed)), port_of(link))
+    return join(str(ip_address(packed)), port_of(link))
 
 
 VXLAN = TunnelProvider(

@@ -19,6 +19,7 @@ from liqod.plugins.network.device import (
     WireGuardPeer,
     same_key,
 )
+from liqod.plugins.network.endpointselection import parted
 
 GENERIC = 16
 """The netlink family of families that are found by name."""
@@ -137,13 +138,13 @@ def _prefix(prefix: str) -> bytes:
 
 def _packed(endpoint: str) -> bytes:
     """``address:port`` as the kernel's ``sockaddr``."""
-    text, _, port = endpoint.rpartition(":")
-    address = ip_address(text.strip("[]"))
+    text, port = parted(endpoint)
+    address = ip_address(text)
     if address.version == 4:
         kind, rest = socket.AF_INET, address.packed + bytes(8)
     else:
         kind, rest = socket.AF_INET6, bytes(4) + address.packed + bytes(4)
-    return struct.pack("=H", kind) + struct.pack("!H", int(port)) + rest
+    return struct.pack("=H", kind) + struct.pack("!H", port) + rest
 
 
 def _endpoint(value: bytes) -> str:
