@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from liqod.sharedport import CALLS
-from liqod.tunnel.probes.orders import EchoOrder, ProbeOrder
+from liqod.tunnel.probes.orders import EchoOrder, ProbeOrder, read_line
 
 VERSION: Final = 5
 """Of the requests that this release sends."""
@@ -200,10 +200,7 @@ def encoded(message: TunnelRequest | TunnelReport) -> bytes:
 
 def decoded(line: bytes) -> TunnelRequest:
     """Of a line. Raises ValueError: it is no request."""
-    try:
-        return _requests.decode(line)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"it is no request: {error}") from None
+    return read_line(_requests, line, "it is no request")
 
 
 def report(line: bytes) -> TunnelReport:

@@ -192,7 +192,7 @@ class TunnelService:
         for ordered in self._ordered.values():
             ordered.have(None)
 
-    def _start(self, request: Callable[[], Awaitable[object]], refusal: TunnelNews) -> None:
+    def _start(self, request: Callable[[], Awaitable[TunnelNews]], refusal: TunnelNews) -> None:
         """Answer a request soon, or at once with a refusal where too many are open."""
         kind = type(refusal)
         if self._open[kind] == AT_ONCE:
@@ -206,10 +206,10 @@ class TunnelService:
             self._nursery.start_soon(answer)
 
     async def _answer(
-        self, request: Callable[[], Awaitable[object]], kind: type[TunnelNews]
+        self, request: Callable[[], Awaitable[TunnelNews]], kind: type[TunnelNews]
     ) -> None:
         try:
-            await request()
+            self._send(await request())
         finally:
             self._open[kind] -= 1
 
@@ -299,30 +299,27 @@ class TunnelService:
 
     # Requests.
 
-    async def _read(self, request: ReadMachine) -> None:
+    async def _read(self, request: ReadMachine) -> MachineRead:
         try:
             async with self._looks:
                 host = await self._look(request.around)
         except Exception as error:
             if not isinstance(error, LiqodError):
                 log.exception("this machine cannot be looked at")
-            facts = MachineFacts(problem=explain(error), unknown=True)
-            self._send(MachineRead(request.number, facts))
-            return
+            return MachineRead(request.number, MachineFacts(problem=explain(error), unknown=True))
         self._host.set(host)
         for each in self._tunnels.values():
             each.on_host()
-        self._send(MachineRead(request.number, host.facts))
+        return MachineRead(request.number, host.facts)
 
-    async def _find(self, request: FindUnknown) -> None:
-        found, problem = tuple[str, ...](), ""
+    async def _find(self, request: FindUnknown) -> UnknownFound:
         try:
             found = tuple(each.hash for each in await self._unknown(request.known))
         except LiqodError as error:
-            problem = str(error)
-        self._send(UnknownFound(request.number, found, problem))
+            return UnknownFound(request.number, problem=str(error))
+        return UnknownFound(request.number, found)
 
-    async def _sweep(self, request: SweepUnknown) -> None:
+    async def _sweep(self, request: SweepUnknown) -> UnknownSwept:
         swept, problem = list[str](), ""
         try:
             unknown = await self._unknown(request.known)
@@ -332,7 +329,7 @@ class TunnelService:
                 swept.append(names.mark)
         except LiqodError as error:
             problem = str(error)
-        self._send(UnknownSwept(request.number, tuple(swept), problem))
+        return UnknownSwept(request.number, tuple(swept), problem)
 
     async def _sweep_one(self, names: PeerNames) -> None:
         """Take a network down, also one that an earlier daemon has ordered. Raises LiqodError."""

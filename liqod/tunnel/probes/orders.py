@@ -5,12 +5,14 @@ want sockets and come to verdicts. They may be an attacker's some day, so that e
 from them has a type and a bound, as in a datagram of the other side's.
 """
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from liqod.tunnel.probes.messages import Message, PeerHello
+
+T = TypeVar("T")
 
 MOST: Final = 4096
 """Bytes of a message of the probes."""
@@ -118,25 +120,24 @@ def encoded(message: OfProbes | ToProbes | Echoed) -> bytes:
     return msgspec.json.encode(message) + b"\n"
 
 
+def read_line(decoder: "msgspec.json.Decoder[T]", line: bytes, problem: str) -> T:
+    """The message in a line. Raises ValueError: it is none, which is the problem."""
+    try:
+        return decoder.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise ValueError(f"{problem}: {error}") from None
+
+
 def of_probes(line: bytes) -> OfProbes:
     """A message of the probes. Raises ValueError: it is none."""
-    try:
-        return _of_probes.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(f"the probes send what is no message: {error}") from None
+    return read_line(_of_probes, line, "the probes send what is no message")
 
 
 def to_probes(line: bytes) -> ToProbes:
     """A message to them. Raises ValueError: it is none."""
-    try:
-        return _to_probes.decode(line)
-    except msgspec.MsgspecError as error:
-        raise ValueError(f"the parent sends what is no message: {error}") from None
+    return read_line(_to_probes, line, "the parent sends what is no message")
 
 
 def echoed(line: bytes) -> Echoed:
     """The answer in a line. Raises ValueError: it is none."""
-    try:
-        return _echoed.decode(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(f"it is no answer about an echo: {error}") from None
+    return read_line(_echoed, line, "it is no answer about an echo")

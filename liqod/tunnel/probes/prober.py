@@ -149,12 +149,7 @@ class PeerProber:
         """Send the due messages, until the socket is to be made anew."""
         liveness = self._liveness
         while True:
-            planned = liveness.due(trio.current_time())
-            await trio.sleep_until(planned)
-            now = trio.current_time()
-            if now - planned > STALL:
-                liveness.stalled(now - planned)
-            self._judge(now)
+            now = await self._due(liveness)
             if self._alive is False and now - max(self._opened, self._seen_at) > REOPENED:
                 return
             if not liveness.sends(now):
@@ -174,6 +169,16 @@ class PeerProber:
                 await self._report_ranges(sock, tells.own, now)
             except OSError as error:
                 self._why = error.strerror or str(error)
+
+    async def _due(self, liveness: Liveness) -> float:
+        """Wait until there is something to send or to judge, and judge; the time then."""
+        planned = liveness.due(trio.current_time())
+        await trio.sleep_until(planned)
+        now = trio.current_time()
+        if now - planned > STALL:
+            liveness.stalled(now - planned)
+        self._judge(now)
+        return now
 
     async def _report_ranges(
         self, sock: trio.socket.SocketType, own: ClusterCidrs, now: float
@@ -212,12 +217,7 @@ class PeerProber:
     async def _send_to_the_kernel(self, asking: EchoSocket, kernel: Liveness) -> None:
         """Send the due messages, until the daemon answers, or the sockets are to be made anew."""
         while self._is_mute(trio.current_time()):
-            planned = kernel.due(trio.current_time())
-            await trio.sleep_until(planned)
-            now = trio.current_time()
-            if now - planned > STALL:
-                kernel.stalled(now - planned)
-            self._judge(now)
+            now = await self._due(kernel)
             if not kernel.sends(now):
                 continue
             token = os.urandom(TOKEN)
