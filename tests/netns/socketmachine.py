@@ -8,10 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
 import trio
 
-from liqod.errors import NetworkError
 from liqod.network import machinesocketdial
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.framestream import FrameStream
@@ -68,11 +66,6 @@ class Machine:
         """The connection of a daemon that may order."""
         async with await machinesocketdial.dial(self.folder) as stream:
             yield await admitted(stream, Greeting(1, 1, CLUSTER, generation))
-
-    async def denies(self, generation: Generation) -> None:
-        with pytest.raises(NetworkError, match="a daemon that leads"):
-            async with self.daemon(generation):
-                pass
 
     async def answers(self) -> None:
         """It takes a daemon that was started later."""

@@ -72,24 +72,6 @@ async def probing(process: MachineProcess) -> AsyncIterator[list[ProbeResult]]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_lossy_way_raises_no_alarm_and_a_dead_one_does(
-    wire: Networks, process: MachineProcess
-) -> None:
-    # Of ten packets each way one is lost.
-    loses("numgen random mod 100 < 19 drop")
-    async with probing(process) as heard:
-        await until(lambda: bool(heard) and heard[-1].alive, 15.0)
-        since = len(heard)  # before the other one has begun nothing answers
-        await trio.sleep(4.0)
-        assert [each.alive for each in heard[since - 1 :]] == [True]
-        loses("drop")
-        began = trio.current_time()
-        await until(lambda: not heard[-1].alive, 4.5)
-        print(f"dead after {trio.current_time() - began:.2f} s, where it is to be 1.5")
-        loses("")
-        await until(lambda: heard[-1].alive, 15.0)
-
-
 async def test_liqos_own_check_and_ours_hear_each_other(
     wire: Networks, conncheck: str, process: MachineProcess
 ) -> None:

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from liqod.network.dataplane.names import ALIASES_TABLE
 from liqod.network.hostcapabilities import FOLDER
 from liqod.plugins.network import processes, uapi
 from tests.netns.flows import LATE, flowing
-from tests.netns.lab import run
 from tests.netns.nodeprogram import NodeProgram
 from tests.netns.test_joined_clusters import Site, known_path, two
 from tests.simulated.borrower import eventually
@@ -32,19 +30,6 @@ async def connected(site: Site) -> None:
 
     await eventually(works, seconds=30)
     await known_path(site)
-
-
-async def test_without_a_daemon_it_heals_what_others_take_away(wireguard: str, tmp_path: Path):
-    programs = dict[str, NodeProgram]()
-    async with two(wireguard, tmp_path, programs=programs) as (rome, milan):
-        assert (await join(rome.member, milan.member)).without == ""
-        await rome.member.stop()
-        table = str(ALIASES_TABLE)
-        run("ip", "-n", rome.node, "route", "flush", "table", table)
-        assert await rome.reaches(6, times=1) == 0 or run(
-            "ip", "-n", rome.node, "route", "show", "table", table
-        )
-        await eventually(lambda: rome.reaches(6, times=1), lambda found: found == 1, seconds=15)
 
 
 @pytest.mark.parametrize(("backend", "most"), [("wireguard", LATE), ("websocket", BUSY * 10.0)])

@@ -50,13 +50,6 @@ def only_by_proxy(both: Gateways) -> None:
     drops(both.server, "iifname u0 tcp dport != 3128", "iifname u0 meta l4proto udp")
 
 
-@between
-async def test_where_no_udp_passes_it_does(both: Gateways) -> None:
-    for gateway in both.both:
-        drops(gateway, "meta l4proto udp")
-    await both.join()
-
-
 def test_goes_through_a_proxy_that_wants_a_password():
     proxied = f"http://us%40er:pass@{SERVER}:3128"
 

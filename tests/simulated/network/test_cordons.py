@@ -176,23 +176,6 @@ async def _pair(rome: Member, port: int, nursery: trio.Nursery) -> Pair:
     return Pair(rome, one, two, nursery)
 
 
-@pytest.mark.long
-async def test_a_cordoned_node_gives_the_gateway_up_and_does_not_get_it_back():
-    async with pair() as nodes:
-        await nodes.begin()
-        await nodes.one.cordon()
-        await eventually(nodes.two.is_gateway)
-        assert nodes.one.role.now.active is False
-        assert nodes.one.fence.held[-1] == 0.0
-        assert await nodes.lease() == ("two", 2)
-        await nodes.one.cordon(on=False)
-        await nodes.stays("two", 2)
-        # And the other way round.
-        await nodes.two.cordon()
-        await eventually(nodes.one.is_gateway)
-        assert await nodes.lease() == ("one", 3)
-
-
 async def test_a_daemon_that_ends_on_a_cordoned_node_lets_the_gateway_go_first():
     """As when its pod is evicted at once: nobody waits for the Lease to grow old."""
     async with pair() as nodes:

@@ -94,26 +94,24 @@ async def site(**here: Any) -> AsyncIterator[Site]:
         yield Site(milan, ends, connections)
 
 
-def server(**more: Any) -> Json:
-    ref = {
+def template(side: str) -> Json:
+    """The reference to Liqo's template of a side."""
+    return {
         "apiVersion": "networking.liqo.io/v1beta1",
-        "kind": "WgGatewayServerTemplate",
-        "name": "wireguard-server",
+        "kind": f"WgGateway{side.capitalize()}Template",
+        "name": f"wireguard-{side}",
         "namespace": "liqo",
     }
+
+
+def server(**more: Any) -> Json:
     endpoint = {"port": 51840, "serviceType": "LoadBalancer"}
-    return {"endpoint": endpoint, "mtu": 1340, "serverTemplateRef": ref, **more}
+    return {"endpoint": endpoint, "mtu": 1340, "serverTemplateRef": template("server"), **more}
 
 
 def client(**more: Any) -> Json:
-    ref = {
-        "apiVersion": "networking.liqo.io/v1beta1",
-        "kind": "WgGatewayClientTemplate",
-        "name": "wireguard-client",
-        "namespace": "liqo",
-    }
     endpoint = {"addresses": ["198.51.100.7"], "port": 51840, "protocol": "UDP"}
-    return {"endpoint": endpoint, "mtu": 1340, "clientTemplateRef": ref, **more}
+    return {"endpoint": endpoint, "mtu": 1340, "clientTemplateRef": template("client"), **more}
 
 
 def key(public: bytes = THEIRS.public) -> Json:

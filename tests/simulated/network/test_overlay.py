@@ -6,7 +6,6 @@ from typing import Any
 
 import trio
 
-from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CUSTOM_RESOURCES, NODES
 from liqod.network.failover.role import Role
 from liqod.network.machine.overlayservice import OverlayService
@@ -146,16 +145,6 @@ async def versions(made: Rome) -> list[str]:
     return [each["metadata"]["resourceVersion"] for each in found]
 
 
-async def test_another_leader_is_another_epoch():
-    async with two_nodes() as made:
-        async with written(made) as kernel:
-            await eventually(lambda: bool(kernel.plans))
-        async with written(made, "another") as kernel:
-            await eventually(lambda: bool(kernel.plans))
-            said = (await fabric(made))["gateway"]
-            assert (said["epoch"], said["holder"]) == (2, "another")
-
-
 async def test_a_standby_leads_the_overlay_to_itself_when_it_takes_over():
     async with two_nodes() as made:
         async with written(made) as kernel:
@@ -219,14 +208,6 @@ async def test_a_hand_edit_is_put_right():
         )
 
 
-async def test_with_the_last_peer_it_goes():
-    async with two_nodes() as made, written(made) as kernel:
-        await fabric(made)
-        await made.client.delete(GATEWAY_SERVERS, "milan", MILAN)
-        await gone(made)
-        await eventually(lambda: bool(kernel.removed))
-
-
 async def test_with_the_second_node_it_goes_and_a_third_gets_the_free_number():
     async with two_nodes() as made, written(made):
         await fabric(made)
@@ -258,16 +239,6 @@ async def test_a_daemon_on_none_of_the_nodes_takes_nothing_away():
             nursery.cancel_scope.cancel()
         assert await fabric(made) == before
         assert (kernel.plans, kernel.removed) == ([], 0)
-
-
-async def test_a_virtual_node_is_not_in_it():
-    async with two_nodes() as made, written(made):
-        virtual = node("milan", "", "192.168.1.10")
-        virtual["metadata"]["labels"] = {labels.TYPE: labels.VIRTUAL_NODE_TYPE}
-        await made.client.create(NODES, virtual)
-        await fabric(made)
-        await trio.sleep(0.2)
-        assert (await nodes(made)).keys() == {"one", "two"}
 
 
 async def test_what_a_node_says_of_itself_changes_nothing():

@@ -93,28 +93,6 @@ async def test_ranges_that_come_later_are_taken_up_and_nothing_else(monkeypatch)
         assert (await remote(site))["pod"] == known
 
 
-async def test_a_websocket_that_is_offered_no_more_is_passed_over(monkeypatch):
-    """The annotation of the client stays: the server's gateway says through the tunnel what is."""
-    async with joined(monkeypatch, carries=True) as site:
-        await stand(site, GATEWAY_CLIENTS)
-        told = {"metadata": {"annotations": {labels.WEBSOCKET: "443"}}}
-        await site.lender.admin.patch(GATEWAY_CLIENTS, "rome", told, TENANT)
-        await site.listens()
-        await eventually(lambda: site.machine.specs[-1].websocket == 443)
-        await site.listens()
-        assert site.machine.tells().websocket is None, "a client offers none"
-        result = ProbeResult(True, 0.001, hello=PeerHello(websocket=False))
-        await eventually(partial(site.hears, result, "Connected"))
-        await eventually(lambda: site.machine.specs[-1].websocket == 0)
-
-
-async def test_a_server_tells_whether_it_takes_websockets(monkeypatch):
-    async with joined(monkeypatch, carries=True) as site:
-        await stand(site)
-        await site.listens()
-        assert site.machine.tells().websocket is False
-
-
 async def test_a_peer_that_does_not_know_all_ranges_is_named(monkeypatch):
     async with joined(monkeypatch) as site:
         await stand(site)

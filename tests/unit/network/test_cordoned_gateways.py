@@ -40,17 +40,6 @@ def test_a_cordoned_gateway_gives_way_in_time(names: str, loss: float):
         assert len(world.working) == 2
 
 
-def test_an_uncordoned_node_takes_nothing_back():
-    world = settled("abc")
-    world.cordon("a")
-    world.live(WITHIN)
-    taken = at_work(world)
-    world.cordon("")
-    world.live(60.0, step=0.01)
-    assert at_work(world) == taken
-    assert world.lease.epoch == 2
-
-
 @pytest.mark.parametrize(("names", "cordoned"), [("a", "a"), ("abc", "abc"), ("abc", "bc")])
 def test_nobody_yields_where_nobody_else_may_stay(names: str, cordoned: str):
     world = settled(names)

@@ -77,13 +77,6 @@ def test_a_standby_that_goes_costs_a_write_and_no_more():
     assert world.lease.version == version
 
 
-def test_one_cut_off_from_its_standby_alone_keeps_the_lease():
-    world = settled(seed=5)
-    world.cut = {frozenset("ab")}
-    world.live(60.0)
-    assert [who for _, who in world.working] == ["a"]
-
-
 def test_without_an_api_server_all_goes_on_while_candidates_hear_each_other():
     world = settled("abc")
     world.cut = {frozenset((each, "api")) for each in "abc"}
@@ -100,18 +93,6 @@ def test_one_that_neither_hears_a_standby_nor_can_write_is_fenced():
     assert not world.all["a"].works
     assert not world.all["b"].works  # it cannot write either
     assert world.now - cut_at < HOLD
-
-
-def test_a_daemon_that_is_killed_and_begun_again_stays_the_gateway():
-    world = settled("abc")
-    world.all["a"].dead = True
-    world.live(5.0)
-    assert world.lease.epoch == 1
-    world.all["a"].restart()
-    assert not world.all["a"].works  # nothing is known yet, and nothing is changed
-    world.live(1.0)
-    assert world.all["a"].works
-    assert world.lease.epoch == 1
 
 
 @pytest.mark.parametrize("standby", ["alive", "dead", "comes and goes"])
@@ -158,18 +139,6 @@ def test_the_kernel_is_told_less_at_once_and_more_in_time():
     holding.refused(9.0)
     assert not holding.is_due(0.0, 9.5)
     assert holding.is_due(0.0, holding.due(9.5))
-
-
-def test_a_daemon_that_stays_away_is_followed_after_the_kernel_fenced_it():
-    world = settled()
-    died = world.now
-    held = world.all["a"].election.lease_left(died)
-    assert held == KERNEL
-    world.all["a"].dead = True
-    world.live(DURATION + 1)
-    taken, who = world.working[-1]
-    assert who == "b"
-    assert died + held < taken < died + DURATION + 0.5
 
 
 def test_one_that_hangs_is_followed_by_its_silence():

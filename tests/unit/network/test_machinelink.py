@@ -18,7 +18,7 @@ from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machinelink import MachineLink
 from liqod.network.orders import greeting, messages
 from liqod.network.orders.candidacy import LeaseAnswer, LeaseFound, LetGo, LetGoDone
-from liqod.network.orders.framing import LARGEST, LARGEST_GREETING, frame
+from liqod.network.orders.framing import LARGEST, frame
 from liqod.network.orders.greeting import (
     ANSWERS,
     Admitted,
@@ -27,7 +27,7 @@ from liqod.network.orders.greeting import (
     Greeting,
 )
 from liqod.network.orders.messages import Order, OrderRefused, Report
-from liqod.network.orders.overlay import OverlayState, ReadUplink, RemoveOverlay, Uplink
+from liqod.network.orders.overlay import ReadUplink, RemoveOverlay, Uplink
 from liqod.network.overlay.remoteoverlay import RemoteOverlay
 from liqod.runtime.observable import Observable
 from tests.unit.network.ordering import admitted, hello
@@ -122,29 +122,6 @@ async def drain(connection: FrameStream, read: list[bytes] | None = None) -> Non
         body = await connection.receive()
         if read is not None:
             read.append(body)
-
-
-@pytest.mark.parametrize(
-    "nonsense",
-    [
-        b"\0" * 64,
-        b"GET / HTTP/1.1\r\n\r\n",
-        b"\xff" * 4096,
-        frame(b"{}"),
-        frame(messages.encode(LetGo())),
-        frame(b" " * LARGEST_GREETING + b"{}"),
-        frame(messages.encode(hello()))[:-1],
-    ],
-    ids=lambda data: str(data[:16]),
-)
-async def test_who_does_not_greet_ends_its_own_connection_alone(nonsense: bytes):
-    async with machine() as made:
-        orders = await made.admitted(hello())
-        stranger = await made.connect()
-        await stranger.send_all(nonsense)
-        await stranger.send_eof()
-        await ended(FrameStream(stranger))
-        await made.takes(orders, RemoveOverlay())
 
 
 async def test_who_says_nothing_is_left_in_time():
@@ -286,18 +263,6 @@ async def test_orders_without_end_are_taken_at_a_bounded_rate():
             for number in range(1_000_000):
                 await orders.deliver(LeaseAnswer(number))
         assert 0 < len(made.orders) <= 2.5 * machineserver.RATE
-
-
-async def test_a_reader_that_is_too_slow_ends_its_connection_and_no_memory_is_taken():
-    async with machine() as made:
-        orders = await made.admitted(hello())
-        large = OverlayState("x" * (1 << 20))
-        for _ in range(100):
-            made.server.send(large)
-        read: list[bytes] = []
-        with trio.fail_after(30), pytest.raises(NetworkError, match="closed"):
-            await drain(orders, read)
-        assert sum(map(len, read)) <= framestream.OUTSTANDING
 
 
 async def test_the_daemon_sends_all_anew_whenever_it_is_connected_again():

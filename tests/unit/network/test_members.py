@@ -47,10 +47,6 @@ def as_node(**status: Any) -> bytes:
     ).encode()
 
 
-def test_a_node_is_read_as_it_says() -> None:
-    assert members.member(as_node()) == Member("b", ("fd00::2",), ("10.244.1.0/24",))
-
-
 def test_where_the_cni_knows_what_nodes_say_is_nothing_to_go_by() -> None:
     assert members.member(as_node(), says_pods=False) == Member("b", ("fd00::2",))
     found = made(Member("b", ("172.16.0.2",)))
@@ -71,10 +67,6 @@ def test_a_virtual_node_and_one_without_address_are_none() -> None:
 @pytest.mark.parametrize("others", [(), (Member("a", ("172.16.0.7",)),)])
 def test_one_node_has_no_overlay(others: tuple[Member, ...]) -> None:
     assert members.fabric("a", [*others, GATEWAY], {}, REACHED, PODS, 1500) is None
-
-
-def test_nothing_to_reach_needs_no_overlay() -> None:
-    assert members.fabric("a", [GATEWAY, SECOND], {}, {}, PODS, 1500) is None
 
 
 def test_nodes_keep_their_numbers_and_the_device_fits_the_network() -> None:

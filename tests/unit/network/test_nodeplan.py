@@ -15,7 +15,7 @@ from liqod.network.dataplane.overlayplan import (
     owned,
     plan,
 )
-from liqod.network.dataplane.values import Forwarding, Namespace, Route, Rule
+from liqod.network.dataplane.values import Namespace
 
 PODS = ("10.244.0.0/16", "fd00:244::/56")
 OVERLAY = Overlay(pods=PODS, aliases={"10.71.0.0/16": 1340, "fd00:71::/56": 1320})
@@ -29,34 +29,6 @@ def node(index: int) -> OverlayNode:
         index=index,
         pods=(f"10.244.{index}.0/24", f"fd00:244:0:{index:x}::/64"),
     )
-
-
-def test_a_node_sends_aliases_to_the_gateway_and_nowhere_else() -> None:
-    found = plan(node(2), node(1), (node(3),), OVERLAY)
-    table, (usual, refusing) = names.ALIASES_TABLE, names.OVERLAY_METRICS
-    assert found.routes == (
-        Route(table, "10.71.0.0/16", "lqx", via="169.254.32.1", mtu=1340, metric=usual),
-        Route(table, "10.71.0.0/16", "", metric=refusing),
-        Route(table, "fd00:71::/56", "lqx", via="fd18:6c71:20::1", mtu=1320, metric=usual),
-        Route(table, "fd00:71::/56", "", metric=refusing),
-    )
-    assert found.rules == (
-        Rule(names.ALIASES_PRIORITY, 4, table),
-        Rule(names.ALIASES_PRIORITY, 6, table),
-    )
-    assert found.forwarding == (Forwarding("lqx", node(1).mac, "192.168.1.1"),)
-
-
-def test_the_gateway_knows_the_pods_of_each_other_node() -> None:
-    found = plan(node(1), node(1), (node(1), node(2), node(3)), OVERLAY)
-    assert {(route.to, route.via) for route in found.routes} == {
-        ("10.244.2.0/24", "169.254.32.2"),
-        ("fd00:244:0:2::/64", "fd18:6c71:20::2"),
-        ("10.244.3.0/24", "169.254.32.3"),
-        ("fd00:244:0:3::/64", "fd18:6c71:20::3"),
-    }
-    assert {each.to for each in found.forwarding} == {"192.168.1.2", "192.168.1.3"}
-    assert not found.rules, "the rules from the peers' namespaces are the peers'"
 
 
 def test_nodes_of_two_families_are_refused() -> None:

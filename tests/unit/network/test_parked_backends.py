@@ -4,13 +4,11 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from liqod.errors import NetworkError, PluginParked
+from liqod.errors import PluginParked
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.orders.tunnels import (
     EndTunnel,
-    MachineFacts,
-    MachineRead,
     ReadMachine,
     Surroundings,
     TunnelEnded,
@@ -20,7 +18,6 @@ from tests.unit.network.test_tunnelservice import OSLO, Machine, serving, settle
 from tests.unit.network.tunnels import GATEWAY, ORDER
 
 PARKED = "the network rope is parked for 60 s more"
-UNSEEN = "this machine cannot be looked at now: Too many open files"
 
 
 @dataclass
@@ -37,14 +34,6 @@ class Parked(Machine):
 
 def parked(names: PeerNames) -> Tunnel:
     raise PluginParked(PARKED)
-
-
-@dataclass
-class Unseen(Machine):
-    """A machine that cannot be looked at now."""
-
-    async def look(self, around: Surroundings) -> GatewayHost:
-        raise NetworkError(UNSEEN)
 
 
 async def test_a_parked_backend_is_in_the_way_of_those_ends_alone_that_may_be_its_own():
@@ -95,10 +84,3 @@ async def test_what_a_parked_backend_has_left_is_remembered_until_it_has_ended()
         await settled()
         assert machine.answers()[-1] == TunnelEnded(9)
     assert machine.namespaces == {}
-
-
-async def test_a_machine_that_cannot_be_looked_at_now_lacks_nothing():
-    async with serving(Unseen(), looks=False) as (machine, service):
-        service.receive(ReadMachine(2))
-        await settled()
-        assert machine.answers() == [MachineRead(2, MachineFacts(problem=UNSEEN, unknown=True))]

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from liqod.errors import NetworkError
 from liqod.network.machine.remotelease import RemoteLease
@@ -54,17 +54,3 @@ async def test_one_that_is_never_answered_has_failed(autojump_clock: MockClock):
     with pytest.raises(NetworkError, match="has not answered"):
         await asked.lease.write(RECORD, taken=False)
     assert trio.current_time() - began == pytest.approx(PATIENCE)
-
-
-async def test_the_answer_to_an_earlier_request_counts_for_nothing(autojump_clock: MockClock):
-    asked = Asked(lambda number: LeaseAnswer(number - 1, "8"))
-    with pytest.raises(NetworkError):
-        await asked.lease.write(RECORD, taken=False)
-
-
-async def test_an_answer_comes_later(autojump_clock: MockClock):
-    asked = Asked(lambda number: None)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(asked.lease.read)
-        await wait_all_tasks_blocked()
-        asked.lease.on_answer(LeaseAnswer(asked.sent[0].number))

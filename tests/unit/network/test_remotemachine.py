@@ -196,35 +196,6 @@ def test_of_a_backend_that_could_not_be_asked_the_former_facts_count(
     assert settled(twice, former) == WORKS, "by the answer of before"
 
 
-async def test_one_that_has_begun_anew_is_asked_until_it_has_answered(autojump_clock):
-    answers, asked = list[MachineFacts | None](), list[float]()
-
-    def answer(order: TunnelMessage) -> None:
-        assert isinstance(order, ReadMachine)
-        asked.append(trio.current_time())
-        if (found := answers.pop(0)) is not None:
-            one.receive(MachineRead(order.number, found))
-
-    one = RemoteMachine(answer)
-    answers.append(WORKS)
-    await one.look()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(one.keep_known)
-        unknown = MachineFacts(problem="a bug", unknown=True)
-        answers += [None, unknown, OPEN, WORKS]
-        one.tell()
-        await trio.sleep(2 * (AGAIN.first + 2 * AGAIN.first + 4 * AGAIN.first))
-        assert not answers
-        assert asked[2] - asked[1] <= AGAIN.first
-        assert one.facts.now == WORKS
-        # One that hangs while it is asked is asked again, too: its answer is waited for.
-        answers += [None, None, WORKS]
-        one.tell()
-        await trio.sleep(AGAIN.first + LOOKED + 2 * AGAIN.first)
-        assert not answers
-        nursery.cancel_scope.cancel()
-
-
 async def test_one_that_is_not_known_is_asked_again_until_it_can_be_used(autojump_clock):
     asked, usable = list[TunnelMessage](), False
 

@@ -362,27 +362,6 @@ async def test_what_is_released_stays_and_nobody_attends_it():
         assert machine.did[2:] == [("up", "milan"), ("apply", "milan")]
 
 
-async def test_a_look_that_fails_says_so_and_the_next_may_not():
-    machine = Machine()
-
-    async def look(around: Surroundings) -> GatewayHost:
-        if tries.pop():
-            raise KeyError("a bug")
-        return await machine.look(around)
-
-    tries = [False, True]
-    service = TunnelService("rome", machine.role, machine.news.append, look)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(service.run)
-        for number in (1, 2):
-            await carried_out(service, ReadMachine(number))
-        nursery.cancel_scope.cancel()
-    assert machine.answers() == [
-        MachineRead(1, MachineFacts(problem="'a bug'", unknown=True)),
-        MachineRead(2, FACTS),
-    ]
-
-
 async def test_the_machines_programs_are_watched_as_long_as_it_is():
     machine, watched = Machine(), list[float]()
 
@@ -403,18 +382,6 @@ async def test_the_machines_programs_are_watched_as_long_as_it_is():
             await carried_out(service, ReadMachine(number))
         assert (len(watched), machine.watched) == (1, 1)
         nursery.cancel_scope.cancel()
-
-
-async def test_one_that_begins_anew_adopts_what_is_ordered_anew():
-    machine = Machine()
-    for number in (1, 2):
-        service = TunnelService("rome", machine.role, machine.news.append, machine.look)
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(service.run)
-            service.receive(ReadMachine(number))
-            await carried_out(service, ORDER)
-            nursery.cancel_scope.cancel()
-    assert [what for what, _ in machine.did] == ["up", "apply"] * 2, "and nothing is taken down"
 
 
 async def test_a_tunnel_that_would_take_the_way_to_the_api_server_is_ended_and_none_is_made():

@@ -68,18 +68,6 @@ def test_a_websocket_is_taken_in_silence_and_only_where_it_stands():
     assert judge.wants(False, 0.1, udp.quiet(), 5.0, 3.0)
 
 
-def test_what_is_heard_without_new_keys_is_one_direction_alone():
-    judge, udp = WayJudge(), Udp()
-    udp.handshake = time.time() - 50
-    led(judge, udp, 1.0)
-    for now in range(2, 40):
-        assert judge.wants(True, 5.0, udp.heard(), 0.0, now)
-        assert judge.silent(udp.quiet(), now) == now - 1
-    udp.agree()
-    assert returns(judge, udp, 40.0) == fallback.PATIENCE
-    assert judge.silent(udp.quiet(), 43.0) == 0.0
-
-
 def test_keys_that_are_agreed_on_and_nothing_after_them_do_not_end_it():
     judge, udp = WayJudge(), Udp()
     led(judge, udp, 1.0)

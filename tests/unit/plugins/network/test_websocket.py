@@ -125,14 +125,6 @@ async def test_in_silence_it_is_hurried_once(tunnel: WebsocketTunnel, tmp_path: 
     assert told == ["be", "hurry", "hurry"]
 
 
-async def test_another_spec_is_told(tunnel: WebsocketTunnel, tmp_path: Path):
-    async with process(tmp_path) as asked:
-        await tunnel.up(SPEC)
-    assert [each["do"] for each in asked] == ["status", "be"]
-    (target,) = asked[1]["wanted"]["targets"]
-    assert (target["host"], target["port"]) == ("203.0.113.7", 443)
-
-
 @pytest.mark.parametrize(
     ("number", "why"),
     [
