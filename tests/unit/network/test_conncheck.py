@@ -35,7 +35,11 @@ def test_times_are_as_go_writes_them():
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"[]", b"{", b'{"msgType": 1}', b"\xff" * 20, b" " * 600, b"null"]
+    "data",
+    [
+        *(b"", b"[]", b"{", b'{"msgType": 1}', b"\xff" * 20, b" " * 600, b"null"),
+        b'{"msgType": "PING", "websocket": "no"}',
+    ],
 )
 def test_nonsense_is_no_message(data: bytes):
     assert read(data) is None
@@ -195,34 +199,21 @@ async def test_it_answers_what_liqo_asks():
         assert answer == {**ask, "msgType": "PONG"}
 
 
-async def test_each_side_says_where_it_answers_and_how_it_sees_the_other():
+async def test_each_side_says_where_it_answers_how_it_sees_the_other_and_its_websockets():
     verdicts: list[ProbeResult] = []
-    async with probing(verdicts.append, PeerHello("10.244.3.1", RANGES)) as other:
+    async with probing(verdicts.append, PeerHello("10.244.3.1", RANGES, websocket=False)) as other:
         message = await other.get()
         assert (message["podAddress"], message["seenAs"]) == ("10.244.3.1", list(RANGES))
+        assert message["websocket"] is False
         await other.send({**message, "msgType": "PONG", "seenAs": ["10.1.0.0/16"]})
         await until(lambda: bool(verdicts))
         assert verdicts[-1].hello == NOTHING, "who repeats what it was sent has said nothing"
-        told = {"podAddress": "10.9.0.1", "seenAs": ["10.66.0.0/16"]}
+        told = {"podAddress": "10.9.0.1", "seenAs": ["10.66.0.0/16"], "websocket": True}
         await other.send({"clusterID": "rome", "msgType": "PING", **told})
+        said = PeerHello("10.9.0.1", ("10.66.0.0/16",), websocket=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(other.answer)
-            await until(lambda: verdicts[-1].hello == PeerHello("10.9.0.1", ("10.66.0.0/16",)))
-            nursery.cancel_scope.cancel()
-
-
-async def test_a_server_says_whether_it_takes_websockets():
-    verdicts: list[ProbeResult] = []
-    async with probing(verdicts.append, PeerHello("10.244.3.1", websocket=False)) as other:
-        message = await other.get()
-        assert message["websocket"] is False
-        await other.send({**message, "msgType": "PONG"})
-        await until(lambda: bool(verdicts))
-        assert verdicts[-1].hello == NOTHING, "who repeats what it was sent has said nothing"
-        await other.send({"clusterID": "rome", "msgType": "PING", "websocket": True})
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(other.answer)
-            await until(lambda: verdicts[-1].hello == PeerHello(websocket=True))
+            await until(lambda: verdicts[-1].hello == said)
             nursery.cancel_scope.cancel()
     assert read(b'{"msgType": "PING", "websocket": "no"}') is None
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -19,10 +16,10 @@ from liqod.model.network.apiaddress import place_of
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings, VethListeners
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
-from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.connectionlimit import ConnectionLimiter
 from liqod.tunnel.leading import WANTED, lead
 from liqod.tunnel.wanted import TunnelRequest
+from tests.unit.network.attending import Process
 
 R = TypeVar("R")
 
@@ -33,33 +30,13 @@ OPEN = b"CONNECT milan.example:6443 HTTP/1.1\r\nHost: milan.example:6443\r\n\r\n
 PATIENT = ProxyTimings(idle=900.0)
 
 
-class Process(MachineProcess):
-    """The tunnels' process, as a task of the test's own."""
+class Leading(Process):
+    """The tunnels' process, which leads callers."""
 
-    def __init__(self) -> None:
-        super().__init__(KernelDatapath("milan"), Path("/nowhere"))
-
-    @asynccontextmanager
-    async def attended(
-        self, request: TunnelRequest, files: Sequence[int] = ()
-    ) -> AsyncIterator[trio.SocketStream]:
+    async def work(self, far: trio.SocketStream, request: TunnelRequest, files: list[int]) -> None:
         assert request.lead is not None
-        near, far = streams()
-        [file] = files
-        caller = socket.socket(fileno=os.dup(file))
-        async with trio.open_nursery() as nursery, near:
-            nursery.start_soon(self._attend, partial(lead, request.lead, caller, far), far)
-            yield near
-
-    async def _attend(self, work: Callable[[], Awaitable[None]], stream: trio.SocketStream) -> None:
-        async with stream:
-            await work()
-
-
-def streams() -> tuple[trio.SocketStream, trio.SocketStream]:
-    """Two ends of one connection."""
-    one, other = map(trio.socket.from_stdlib_socket, socket.socketpair())
-    return trio.SocketStream(one), trio.SocketStream(other)
+        async with far:
+            await lead(request.lead, socket.socket(fileno=files[0]), far)
 
 
 class Milan:
@@ -79,7 +56,7 @@ class Milan:
         listeners: VethListeners | None = None,
     ) -> ConnectProxy:
         places = ConnectionLimiter(4) if places is None else places
-        known = (SERVER, self.dial, Process(), Here("milan"))
+        known = (SERVER, self.dial, Leading(), Here("milan"))
         return ConnectProxy(*known, places, timings, listeners)
 
     def pair(self) -> tuple[SocketWire, trio.SocketStream]:
@@ -343,19 +320,12 @@ async def test_a_listener_is_made_anew_when_the_interface_is_another(
 
 
 async def test_whoever_takes_the_process_over_gets_one_connection_for_a_caller() -> None:
-    class Greedy(Process):
-        """A process that wants the API server again and again, and from before it is named."""
+    async def greedy(far: trio.SocketStream) -> None:
+        """Wants the API server again and again."""
+        await far.send_all(WANTED * 9)
+        await trio.sleep_forever()
 
-        @asynccontextmanager
-        async def attended(
-            self, request: TunnelRequest, files: Sequence[int] = ()
-        ) -> AsyncIterator[trio.SocketStream]:
-            near, self.far = streams()
-            async with near, self.far:
-                await self.far.send_all(WANTED * 9)
-                yield near
-
-    milan, process = Milan(), Greedy()
+    milan, process = Milan(), Process(greedy)
     known = (SERVER, milan.dial, process, Here("milan"), ConnectionLimiter(4), PATIENT)
     _, theirs = milan.pair()
     with trio.fail_after(2):

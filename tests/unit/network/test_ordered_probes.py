@@ -4,63 +4,29 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 
 import pytest
 import trio
 
 from liqod.errors import NetworkError
 from liqod.model.network.ranges import ClusterCidrs
-from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames, Side
 from liqod.network.probing import conncheck, icmp
 from liqod.network.probing.conncheck import BURST, RATE, UNJUDGED, Prober
-from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.sharedport import received
 from liqod.tunnel.dialsockets import close_all
 from liqod.tunnel.probes import orders
 from liqod.tunnel.probes.attendance import ProbeAttendance
 from liqod.tunnel.probes.messages import LARGEST, PeerHello, ProbeResult, read
 from liqod.tunnel.probes.orders import Judged, SocketKind, Told, Wants
-from liqod.tunnel.wanted import TunnelRequest
 from tests.kube_cases import until
+from tests.unit.network.attending import Process, Work
 
 OWN, OTHER = "127.0.0.71", "127.0.0.72"
 SAYS = PeerHello("10.244.3.1", ("10.65.0.0/16",), ClusterCidrs(("10.244.0.0/16",)), websocket=True)
-
-Work = Callable[[trio.SocketStream], Awaitable[object]]
-
-
-class Process(MachineProcess):
-    """The tunnels' process, as tasks of the test's own.
-
-    Args:
-        works: what is done for each order in turn, the last one for all that follow.
-    """
-
-    def __init__(self, *works: Work) -> None:
-        super().__init__(KernelDatapath("rome"), Path("/nowhere"))
-        self.works, self.requests = list(works), list[TunnelRequest]()
-
-    @asynccontextmanager
-    async def attended(
-        self, request: TunnelRequest, files: Sequence[int] = ()
-    ) -> AsyncIterator[trio.SocketStream]:
-        self.requests.append(request)
-        one, other = map(trio.socket.from_stdlib_socket, socket.socketpair())
-        near, far = trio.SocketStream(one), trio.SocketStream(other)
-        async with trio.open_nursery() as nursery, near:
-            nursery.start_soon(self._work, far)
-            yield near
-            nursery.cancel_scope.cancel()
-
-    async def _work(self, far: trio.SocketStream) -> None:
-        work = self.works.pop(0) if len(self.works) > 1 else self.works[0]
-        async with far:
-            await work(far)
 
 
 def sends(*lines: bytes) -> Work:
