@@ -118,6 +118,7 @@ NETWORK = (
     "tests/netns",
     "tests/node/__init__.py",
     "tests/node/asking.py",
+    "tests/node/commands.py",
     "tests/node/echoes.py",
     "tests/node/faults.py",
     "tests/node/peered/__init__.py",

@@ -32,17 +32,20 @@ always be due with them. A change of theirs that breaks networks is observed by 
 - `node/test_pods.py`: daemons in pods, peered, whose pods all reach each other;
 - `node/peered/test_network.py` and others there: real kubelets with the same ranges on both sides.
 
-Ten more have a room of the daemon each, nine by lists in `tests/dependences.py`: the room, all that
-it imports, what its tests import, and what these stand on. As for networks, what else is in the
+Ten more have a room of the daemon each, by lists in `tests/dependences.py` and
+`tests/controllerdependences.py`: the room, all that it imports, what its tests import, and what
+these stand on. As for networks, what else is in the
 daemons of their tests makes none of them due; tests of every run observe it.
 
 `KUBERNETES`, tests marked `kubernetes`, holds embedded clusters, the client and the definitions to
-real API servers, and runs benchmarks at the smallest sizes. In every run:
+real API servers, has peers of other versions of these, and runs the demo and benchmarks at the
+smallest sizes. In every run:
 
 - `contract`: the same contract on embedded clusters;
 - `cluster/test_control_plane.py`: real API servers are of the wanted version, sign and count;
-- `cluster/test_planned_lists.py` and all of whole daemons there:
+- `cluster/test_planned_lists.py` and others of whole daemons there:
   real API servers, by the client and the definitions;
+- `simulated/simulator/test_demo.py`: the demo to its own end;
 - `simulated/simulator/test_benchmarks.py`: one benchmark.
 
 `CLUSTERSET`, tests marked `clusterset`, tries the Services of the set: under faults, by their
@@ -52,11 +55,13 @@ names, at their bounds, and with DNS servers as these are installed. In every ru
 - `cluster/test_shared_services.py`: a Service of two daemons on real API servers;
 - `node/peered/test_near.py`: pods call each other by its names, through CoreDNS and a tunnel.
 
-`HANDSHAKE`, tests marked `handshake`, tries how daemons meet, and their keys: killed at each
-message, in every order, with objects that were taken away; keys that are revoked, replaced, stolen.
-In every run:
+`HANDSHAKE`, tests marked `handshake`, tries how daemons see and meet each other, and their keys:
+killed at each message, in every order, with objects that were taken away; with peering users of
+Liqo's; keys that are revoked, replaced, stolen. In every run:
 
 - `cluster/test_meeting.py`: two daemons on real API servers meet by a line;
+- `simulated/discovery/test_policyrequests.py` and the fast tests of discovery: who is seen is
+  asked;
 - `simulated/handshake/test_invitations.py`, `simulated/handshake/test_written_beforehand.py`, and
   the fast tests of the handshake: invitations, and answers that were written before the question;
 - `simulated/identity/test_secrets.py`, `simulated/identity/test_signing.py` and one test each of
@@ -66,7 +71,7 @@ In every run:
 daemons that lack a safeguard break an invariant. New things that are shown need a row among its
 tests. In every run:
 
-- `stateful/test_truth.py`: for each side and each layer of `doctor` that fails first, one fault;
+- `stateful/test_truth.py`: for each side one fault of its own, one of its peer, and none;
 - `cluster/test_lost_peers.py`: a real API server is stopped, frozen, gone, and from a backup;
 - `stateful/test_stateful.py`, `stateful/test_found.py` and `stateful/test_bad_answers.py`: random
   scripts, those that once found something, and wrong answers of API servers.
@@ -75,15 +80,22 @@ tests. In every run:
 changed and measured of them, and pages that are typed there. In every run:
 
 - `node/test_pods.py`: daemons in pods, peered by Liqo's command, and what they leave;
-- `node/test_podstreams.py`: logs, exec, attach, ports and files of a pod, through both API servers;
+- `node/test_podstreams.py`: logs and exec of a pod, through both API servers, and
+  `simulated/consumer/test_podstreams.py`: who may have them;
 - `node/test_offload.py`: a Deployment with all it takes along, and a volume.
 
 `PLACEMENT`, tests marked `placement`, tries where pods are placed, by stock schedulers: fragmented
-and unlike machines, zones, and a virtual node for each machine; and the cases of virtual nodes and
-of the webhook on a real API server. In every run:
+and unlike machines, zones, and a virtual node for each machine; which of them return or move, and
+the volumes that they have; peers whose room is scarce, dead, or not as they say; and the cases of
+virtual nodes and of the webhook on a real API server. In every run:
 
 - `simulated/consumer/test_nodes.py`, `simulated/consumer/test_webhook.py` and others there: the
   same cases on embedded clusters;
+- `simulated/consumer/test_scarce_room.py`, `simulated/consumer/test_node_parts.py`,
+  `simulated/consumer/test_make_before_break.py`, `simulated/consumer/test_returns.py`,
+  `simulated/consumer/test_claims.py`, `simulated/consumer/test_dead_nodes.py`,
+  `simulated/consumer/test_waiting_pods.py` and `simulated/consumer/test_peer_daemon.py`: one long
+  test of each, and those that are fast;
 - `cluster/test_waiting_pods.py`: pods that find no place leave it to smaller ones;
 - `cluster/test_explained.py`: the stock scheduler does what was explained.
 
@@ -102,18 +114,23 @@ tries plugins in daemons that are programs, which these have to end. In every ru
   each kind in a daemon of the test's own process, and each way in which one breaks.
 
 `INSTALL`, tests marked `install`, tries installations that are refused, broken off, repeated, moved
-from Liqo and back, and which rights they need. In every run:
+from Liqo and back, which rights they need, and which they give to daemons and to guests. In every
+run:
 
 - `cluster/test_install.py`: on a real API server, all of it can be taken out again;
 - `simulated/install/test_install.py`, `simulated/install/test_refusals.py`,
   `simulated/install/test_departure.py` and `simulated/install/test_migration.py`: some of each;
-- `cluster/test_rights.py`: what daemons ask is what they are allowed.
+- `simulated/install/test_skew.py`: a consumer that is upgraded and goes back beside its provider;
+- `cluster/test_rights.py`: what daemons ask is what they are allowed;
+- `cluster/test_hostile_consumer.py`: what guests may not.
 
 `LOAD`, tests marked `load`, tries what very many objects, and peers that attack, cost a daemon and
-its other peers. It depends on all that lends, borrows and reflects. In every run:
+its other peers, and daemons that are killed and replaced meanwhile. It depends on all that lends,
+borrows and reflects. In every run:
 
 - `simulated/provider/test_hostile_consumer.py`, `simulated/provider/test_hostile_bounds.py` and
   `simulated/consumer/test_hostile_provider.py`: what a hostile peer cannot do, and each bound;
+- `cluster/test_killed_daemons.py`: a standby takes over from a daemon that is killed;
 - `simulated/daemon/test_floods.py`: crowds at each port;
 - `simulated/reflection/test_pod_tokens.py`: tokens of some pods.
 
@@ -128,7 +145,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from tests import dependences, networkdependences
+from tests import controllerdependences, dependences, networkdependences
 
 ROOT = Path(__file__).parents[1]
 LEFTOVERS = ("__pycache__", "*.egg-info", "build", "dist", ".*")
@@ -237,57 +254,11 @@ KUBERNETES = Tier("kubernetes", dependences.KUBERNETES)
 CLUSTERSET = Tier("clusterset", dependences.CLUSTERSET)
 HANDSHAKE = Tier("handshake", dependences.HANDSHAKE)
 STATEFUL = Tier("stateful", dependences.STATEFUL)
-PODS = Tier("pods", dependences.PODS)
-PLACEMENT = Tier("placement", dependences.PLACEMENT)
+PODS = Tier("pods", controllerdependences.PODS)
+PLACEMENT = Tier("placement", controllerdependences.PLACEMENT)
 TOP = Tier("top", dependences.TOP)
 PLUGINS = Tier("plugins", dependences.PLUGINS)
 INSTALL = Tier("install", dependences.INSTALL)
-LOAD = Tier(
-    "load",
-    (
-        "liqod/__init__.py",
-        "liqod/apimachinery",
-        "liqod/cluster",
-        "liqod/config.py",
-        "liqod/configsections.py",
-        "liqod/consumer",
-        "liqod/daemon.py",
-        "liqod/errors.py",
-        "liqod/healthz.py",
-        "liqod/identity",
-        "liqod/install/__init__.py",
-        "liqod/kube",
-        "liqod/model",
-        "liqod/peers",
-        "liqod/peertask.py",
-        "liqod/plugins",
-        "liqod/provider",
-        "liqod/reflection",
-        "liqod/resources",
-        "liqod/runtime",
-        "liqod/telemetry",
-        "simulator",
-        "tests/__init__.py",
-        "tests/conftest.py",
-        "tests/simulated/__init__.py",
-        "tests/simulated/borrower.py",
-        "tests/simulated/consumer/__init__.py",
-        "tests/simulated/consumer/test_hostile_providers.py",
-        "tests/simulated/costs.py",
-        "tests/simulated/identity",
-        "tests/simulated/lender.py",
-        "tests/simulated/lendingpods.py",
-        "tests/simulated/localmachine.py",
-        "tests/simulated/meeting.py",
-        "tests/simulated/members.py",
-        "tests/simulated/prepared.py",
-        "tests/simulated/processes.py",
-        "tests/simulated/provider",
-        "tests/simulated/reflecting.py",
-        "tests/simulated/reflection",
-        "tests/simulated/relaying.py",
-        "tests/testbed",
-    ),
-)
+LOAD = Tier("load", controllerdependences.LOAD)
 ROOMS = (KUBERNETES, CLUSTERSET, HANDSHAKE, STATEFUL, PODS, PLACEMENT, TOP, PLUGINS, INSTALL, LOAD)
 ALL = (RELEASE, NETWORK, *ROOMS)

@@ -85,6 +85,7 @@ def test_a_stock_scheduler_does_what_was_explained(peered: Clusters, tmp_path: P
     }
 
 
+@pytest.mark.placement
 def test_it_does_so_beside_other_pods_and_volumes(peered: Clusters, tmp_path: Path) -> None:
     rome = peered.rome
     here = peered.namespace(rome)

@@ -18,7 +18,7 @@ from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
 from tests.testbed.workloads import core, deployment, deployments, group
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.load]
 
 HUGE = 60
 MIB = 1 << 20

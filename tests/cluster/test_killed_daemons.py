@@ -63,6 +63,7 @@ def only_remote(name: str, replicas: int) -> Manifest:
     return made
 
 
+@pytest.mark.load
 def test_killed_at_any_moment_nothing_is_lost_or_done_twice(clusters: Clusters) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
@@ -185,6 +186,7 @@ class Churn:
             time.sleep(0.1)
 
 
+@pytest.mark.load
 def test_replaced_in_place_under_load(peered: Clusters) -> None:
     """A new daemon after the old, and definitions upgraded under both, while pods come and go."""
     rome, milan = peered.rome, peered.milan

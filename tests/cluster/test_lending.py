@@ -52,7 +52,7 @@ from tests.simulated.lender import (
     shadow_slice,
 )
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.install]
 
 Json = dict[str, Any]
 

@@ -16,7 +16,7 @@ from tests.testbed.clusters import Clusters
 from tests.testbed.federation import Member
 from tests.testbed.workloads import core, deployment, deployments, group, pod
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.placement]
 
 VIRTUAL, REAL = "Exists", "DoesNotExist"
 PODS: dict[str, tuple[str, bool]] = {

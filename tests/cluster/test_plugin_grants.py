@@ -22,7 +22,7 @@ from tests.simulated.borrower import eventually
 from tests.simulated.lender import SHOP, Lender, lender
 from tests.unit.plugins.test_overreach import GADGETS, GOOD
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.install]
 
 Json = dict[str, Any]
 SMALL = "a consumer's gadget is small"

@@ -21,7 +21,7 @@ from tests.testbed.fixtures import FAILED
 from tests.testbed.otherwise import EXTENSION, FIELD, NEWS
 from tests.testbed.workloads import deployment, deployments
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.kubernetes]
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 NAMESPACE_MAPS = "/apis/offloading.liqo.io/v1beta1/namespacemaps"

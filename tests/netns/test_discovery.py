@@ -12,7 +12,10 @@ import pytest
 from tests.netns.announcers import Program, bridged
 from tests.netns.lab import possible
 
-pytestmark = [pytest.mark.netns, pytest.mark.skipif(bool(possible()), reason=possible())]
+pytestmark = [
+    *(pytest.mark.netns, pytest.mark.handshake),
+    pytest.mark.skipif(bool(possible()), reason=possible()),
+]
 
 SETTINGS = {"every": 1.0, "interfaces": ["eth0"]}
 """Settings of mDNS: a source not observed for five seconds, the shortest time, has gone."""

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.node.asking import asking_job, knocking_pod
+from tests.node.commands import have_node_port, reader, typing
 from tests.node.echoes import answers, have_echoes, pinging, seen_by
 from tests.node.faults import (
     FAULTS,
@@ -41,14 +42,13 @@ from tests.node.replicas import (
     restarts,
     within,
 )
-from tests.testbed import image, inventory, ownimages, pages, shownblocks
+from tests.testbed import image, inventory, ownimages, shownblocks
 from tests.testbed.api import wait_until
 from tests.testbed.errors import TestbedError, Unavailable
-from tests.testbed.federation import Member, is_true
+from tests.testbed.federation import is_true
 from tests.testbed.fixtures import give_up
 from tests.testbed.joined import traces
 from tests.testbed.node import node_pod
-from tests.testbed.pages import Terminal
 from tests.testbed.podded import LEFT_DEADLINE, Podded
 from tests.testbed.registry import Registry
 from tests.testbed.workloads import core, group
@@ -73,20 +73,6 @@ WAITING = "waiting"
 SAYING = "saying"
 COMMAND_LINES = "import glob; [print(open(x).read()) for x in glob.glob('/proc/[0-9]*/cmdline')]"
 FORWARD_NOTHING = "open('/proc/sys/net/ipv4/ip_forward', 'w').write('0')"
-
-
-def reader(member: Member, folder: Path, *others: Member) -> Terminal:
-    """A shell beside the kubeconfigs of clusters, of which the first one's is exported."""
-    made = pages.terminal(folder, member.plane, *(each.plane for each in others))
-    made.environment["KUBECONFIG"] = str(folder / f"{member.name}.kubeconfig")
-    return made
-
-
-def typing(clusters: Podded, folder: Path) -> Terminal:
-    """One for rome where no cluster is named, with Liqo's command beside liqod's."""
-    made = reader(clusters.members["rome"], folder, clusters.members["milan"])
-    made.environment["PATH"] += f":{clusters.liqoctl_program.parent}"
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -124,11 +110,13 @@ def test_liqoctl_finds_nothing_amiss(clusters: Podded) -> None:
         assert "Remapped to" in said
 
 
+@pytest.mark.network
 def test_liqoctl_finds_the_networks_connected(clusters: Podded) -> None:
     said = clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), "--wait")
     assert said.count("Connection is established") == 2
 
 
+@pytest.mark.network
 def test_a_gateway_is_exposed_as_it_is_asked_for(clusters: Podded) -> None:
     milan = clusters.members["milan"]
     server = "/apis/networking.liqo.io/v1beta1/namespaces/liqo-tenant-rome/gatewayservers/rome"
@@ -154,9 +142,9 @@ def test_a_gateway_is_exposed_as_it_is_asked_for(clusters: Podded) -> None:
     )
 
 
-def test_each_verb_of_liqoctl_that_waits_returns(clusters: Podded) -> None:
+@pytest.mark.network
+def test_each_verb_of_liqoctl_that_waits_for_networks_returns(clusters: Podded) -> None:
     """Each ends by itself, well before its time is over, or `liqoctl` says that it failed."""
-    milan = clusters.members["milan"]
     for name, peer, kind in (
         ("rome", "milan", "gatewayclient"),
         ("milan", "rome", "gatewayserver"),
@@ -178,6 +166,11 @@ def test_each_verb_of_liqoctl_that_waits_returns(clusters: Podded) -> None:
         own = gateway["metadata"]["name"]
         clusters.liqoctl(name, "create", kind, own, *asked, *port, *where)
 
+
+@pytest.mark.pods
+def test_each_verb_of_liqoctl_that_waits_for_pods_returns(clusters: Podded) -> None:
+    """Likewise."""
+    rome, milan = clusters.members["rome"], clusters.members["milan"]
     milan.liqod("cordon", "tenant", "rome")
     try:
         more = ("more", "--remote-cluster-id", "milan", "--no-virtual-node")
@@ -186,7 +179,6 @@ def test_each_verb_of_liqoctl_that_waits_returns(clusters: Podded) -> None:
     finally:
         milan.liqod("uncordon", "tenant", "rome")
     slices = "/apis/authentication.liqo.io/v1beta1/namespaces/liqo-tenant-milan/resourceslices"
-    rome = clusters.members["rome"]
     rome.api.call("DELETE", f"{slices}/more")
 
     rome.create("/api/v1/namespaces", {"metadata": {"name": WAITING}})
@@ -287,6 +279,7 @@ def test_a_job_at_a_peer_reads_its_own_pod_at_home(clusters: Podded) -> None:
     rome.goes(f"/api/v1/namespaces/{ASKING}")
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(
     ("owner", "capabilities"),
     [
@@ -319,11 +312,13 @@ def test_they_have_these_rights_and_no_others(
             within(rome, owner, refused)
 
 
+@pytest.mark.network
 def test_only_liqod_node_can_change_the_nodes_sysctls(clusters: Podded) -> None:
     with pytest.raises(TestbedError, match="Read-only"):
         within(clusters.members["rome"], DAEMON, FORWARD_NOTHING)
 
 
+@pytest.mark.network
 def test_another_pod_of_the_node_orders_nothing_at_the_socket(clusters: Podded) -> None:
     """Neither as a stranger nor with the group of the daemon's pod."""
     rome = clusters.members["rome"]
@@ -350,6 +345,7 @@ def test_every_nodes_own_daemon_is_ready(clusters: Podded) -> None:
         clusters.members[name].comes_to(path, ready)
 
 
+@pytest.mark.network
 def test_daemons_that_are_replaced_lose_no_packet(clusters: Podded) -> None:
     rome, milan = clusters.members["rome"], clusters.members["milan"]
     have_echoes(rome, milan)
@@ -539,12 +535,6 @@ def test_each_part_of_a_gateway_fails_that_carries_a_websocket(clusters: Podded)
             assert lost <= most, part
 
 
-def have_node_port(clusters: Podded) -> None:
-    """Milan's gateway at a port of all its nodes, which another test of this file may have made."""
-    asked = ("--gw-server-service-type", "NodePort", "--wait")
-    clusters.liqoctl("rome", "network", "connect", *clusters.remote("milan"), *asked)
-
-
 def borrow_by_liqos_user(clusters: Podded, folder: Path) -> None:
     """As the page says, with a peering user that Liqo's command makes; and the end of that."""
     typed = typing(clusters, folder)
@@ -553,6 +543,7 @@ def borrow_by_liqos_user(clusters: Podded, folder: Path) -> None:
     typed.section(shownblocks.commands("how-to/with-liqo", "The end", only="liqod"))
 
 
+@pytest.mark.handshake
 def test_a_provider_that_has_ended_its_half_lends_again_as_its_page_says(
     clusters: Podded, tmp_path: Path
 ) -> None:

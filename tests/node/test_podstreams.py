@@ -172,6 +172,7 @@ def test_exec_has_exit_codes_input_and_a_terminal(siena: Member, way: Mapping[st
         os.close(far)
 
 
+@pytest.mark.pods
 @WAYS
 def test_attach_reaches_what_runs(siena: Member, way: Mapping[str, str]) -> None:
     with subprocess.Popen(
@@ -190,6 +191,7 @@ def test_attach_reaches_what_runs(siena: Member, way: Mapping[str, str]) -> None
             attached.kill()
 
 
+@pytest.mark.pods
 @WAYS
 def test_ports_are_forwarded(siena: Member, way: Mapping[str, str]) -> None:
     with subprocess.Popen(
@@ -208,6 +210,7 @@ def test_ports_are_forwarded(siena: Member, way: Mapping[str, str]) -> None:
             forwarding.kill()
 
 
+@pytest.mark.pods
 @WAYS
 def test_files_are_copied(siena: Member, way: Mapping[str, str], tmp_path: Path) -> None:
     here, back = tmp_path / "here", tmp_path / "back"

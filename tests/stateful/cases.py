@@ -56,6 +56,11 @@ class Case:
     at: str = "rome"
     probe: bool = False
 
+    @property
+    def kind(self) -> tuple[str, bool, bool]:
+        """Whose commands are used, and if a layer fails of this cluster, and of the peer."""
+        return self.at, bool(self.own), bool(self.peer)
+
 
 DAEMON, PEERS_API, PEERS_DAEMON = "The daemon", "A peer's API server", "A peer's daemon"
 POLICIES = "A provider's admission policies"

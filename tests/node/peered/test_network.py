@@ -138,6 +138,7 @@ def test_a_service_answers_with_every_replica(shop: Shop, place: str) -> None:
         wait_until(f"all replicas at {address} of {place}", all_heard, 60)
 
 
+@pytest.mark.network
 def test_pods_of_a_statefulset_find_each_other_by_name(shop: Shop) -> None:
     places = {name: pod["spec"]["nodeName"] for name, pod in shop.pods("db").items()}
     assert set(places) == {"db-0", "db-1"}
@@ -167,6 +168,7 @@ def lend(shop: Shop, kind: str, address: str) -> str:
     return str(translate(given["status"]["ip"], theirs, seen))
 
 
+@pytest.mark.network
 def test_a_host_outside_is_lent_and_behind_a_service(shop: Shop, outside: str) -> None:
     here, there = shop.one("rome"), shop.one("milan")
     lent = {family: lend(shop, family, address) for family, address in OUTSIDE.items()}

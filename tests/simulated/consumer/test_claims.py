@@ -271,6 +271,7 @@ async def test_it_grows_and_a_claim_that_is_lost_is_not_made_again():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_daemon_that_is_killed_at_any_step_goes_on():
     async with storing(node("milan", "milan")) as (both, nursery):
         await both.here.create(CLAIMS, claim("db"), SHOP)
@@ -296,6 +297,7 @@ async def test_a_daemon_that_is_killed_at_any_step_goes_on():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_claim_of_the_same_name_does_not_get_the_other_s_data():
     async with storing(node("milan", "milan")) as (both, nursery):
         await nursery.start(VolumeProvisioner(both.context).run)
@@ -313,6 +315,7 @@ async def test_a_claim_of_the_same_name_does_not_get_the_other_s_data():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_of_two_peers_only_the_chosen_one_has_it():
     async with storing(node("milan", "milan")) as (both, nursery), beside(both, "turin") as turin:
         await turin.start(nursery)

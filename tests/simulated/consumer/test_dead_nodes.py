@@ -11,6 +11,8 @@ from tests.simulated.borrower import condition
 from tests.simulated.consumer.test_peer_daemon import SHUT
 from tests.simulated.members import SETTINGS, members
 
+SLOW = [pytest.mark.long, pytest.mark.placement]
+
 
 def node(name):
     said = [{"type": "Ready", "status": "True"}]
@@ -57,13 +59,13 @@ async def test_nodes_that_die_at_the_provider_are_shown_here_until_they_are_back
     [
         pytest.param(
             *("autoscales = false", {labels.KARPENTER_POOL: "general"}, 0, False),
-            marks=pytest.mark.long,
+            marks=SLOW,
         ),
         ("", {}, 0, False),
-        pytest.param("autoscales = true", {}, 0, True, marks=pytest.mark.long),
+        pytest.param("autoscales = true", {}, 0, True, marks=SLOW),
         ("", {labels.KARPENTER_POOL: "general"}, 0, True),
-        pytest.param("show_free = true", {}, 2, False, marks=pytest.mark.long),
-        pytest.param("show_free = true", {}, 3, True, marks=pytest.mark.long),
+        pytest.param("show_free = true", {}, 2, False, marks=SLOW),
+        pytest.param("show_free = true", {}, 3, True, marks=SLOW),
     ],
     ids=["fixed", "unsaid", "autoscales", "karpenter", "full pool", "pool that may grow"],
 )

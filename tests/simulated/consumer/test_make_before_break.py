@@ -175,6 +175,7 @@ async def test_a_namespace_comes_home_under_a_budget():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_without_a_budget_a_quarter_may_be_missing():
     async with shops("milan") as [rome, milan]:
         await filled(rome, "milan")
@@ -186,6 +187,7 @@ async def test_without_a_budget_a_quarter_may_be_missing():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_namespace_that_leaves_two_peers_loses_no_more_than_from_one():
     async with shops("milan", "turin") as [rome, milan, turin]:
         await filled(rome, "milan", "turin")
@@ -198,6 +200,7 @@ async def test_a_namespace_that_leaves_two_peers_loses_no_more_than_from_one():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_what_is_waited_for_is_said():
     async with shops("milan") as [rome, milan]:
         await rome.admin.create(POD_DISRUPTION_BUDGETS, budget(REPLICAS))
@@ -219,6 +222,7 @@ async def test_what_is_waited_for_is_said():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_peer_that_does_not_answer_is_not_waited_for():
     async with shops("milan") as [rome, milan]:
         await filled(rome, "milan")
@@ -229,6 +233,7 @@ async def test_a_peer_that_does_not_answer_is_not_waited_for():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_namespace_moves_to_another_peer():
     def only(peer: str) -> Json:
         key = {"key": "liqo.io/remote-cluster-id", "operator": "In", "values": [peer]}
@@ -247,6 +252,7 @@ async def test_a_namespace_moves_to_another_peer():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_provider_sends_its_consumer_away():
     async with shops("milan") as [rome, milan]:
         both = {"spec": {"podOffloadingStrategy": "LocalAndRemote"}}
@@ -265,6 +271,7 @@ async def test_a_provider_sends_its_consumer_away():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_peer_is_left_without_a_budget():
     async with shops("milan") as [rome, milan]:
         await rome.admin.patch(

@@ -125,6 +125,7 @@ async def test_each_group_has_a_virtual_node_and_all_share_the_grant() -> None:
             assert each["spec"]["nodeSelector"]["pool"] == pool
 
 
+@pytest.mark.placement
 async def test_who_peers_again_waits_for_the_nodes_of_the_groups() -> None:
     async with pools() as (rome, milan, _):
         await rome.peer(milan, resources=GRANT, virtual_nodes="groups")
@@ -135,6 +136,7 @@ async def test_who_peers_again_waits_for_the_nodes_of_the_groups() -> None:
         assert set(await slicenodes.nodes_of(rome.admin, "milan", "milan")) == marks
 
 
+@pytest.mark.placement
 async def test_each_machine_has_a_virtual_node_without_its_name_and_its_pods_run_on_it() -> None:
     async with pools() as (rome, milan, own):
         await milan.admin.create(PODS, fixed(own[0], "5"), "default")  # three of eight are free
@@ -176,6 +178,7 @@ def shows(node: Json) -> tuple[str | None, str]:
     return node["metadata"]["labels"].get(LARGEST_CPU), node["status"]["allocatable"]["cpu"]
 
 
+@pytest.mark.placement
 async def test_a_place_is_taken_as_soon_as_a_pod_is_sent_and_not_by_the_next_word() -> None:
     # The next word comes before what was sent is taken to be counted.
     async with pools(timings=ProviderTimings(free_every=SETTLES * 2 / 3)) as (rome, milan, own):
@@ -207,6 +210,7 @@ async def test_a_place_is_taken_as_soon_as_a_pod_is_sent_and_not_by_the_next_wor
         assert not (await rome.admin.get(PODS, "second", "shop"))["spec"].get("nodeName")
 
 
+@pytest.mark.placement
 async def test_a_machine_has_no_pod_more_while_the_word_on_it_is_older_than_what_runs() -> None:
     async with pools(timings=ProviderTimings(free_every=SETTLES * 2 / 3)) as (rome, _, _):
         more = {"spec": {"resources": {"cpu": "100", "memory": "1Ti"}}}
@@ -238,6 +242,7 @@ async def test_a_machine_has_no_pod_more_while_the_word_on_it_is_older_than_what
         assert now["status"]["allocatable"]["cpu"] == "8"
 
 
+@pytest.mark.placement
 async def test_all_pods_are_followed_only_where_something_is_lent() -> None:
     async with pools() as (rome, milan, _):
 
@@ -251,6 +256,7 @@ async def test_all_pods_are_followed_only_where_something_is_lent() -> None:
         assert not follows(rome)
 
 
+@pytest.mark.placement
 async def test_a_group_that_goes_keeps_what_runs_and_its_node_goes_with_the_last_pod() -> None:
     async with pools() as (rome, milan, own):
         await ask(rome, "groups")
@@ -275,6 +281,7 @@ async def test_a_group_that_goes_keeps_what_runs_and_its_node_goes_with_the_last
         await rome.gone(VIRTUAL_NODES, name, AT_ROME)
 
 
+@pytest.mark.placement
 async def test_a_cordon_at_the_provider_ends_nothing_and_lets_nothing_come() -> None:
     async with pools() as (rome, milan, own):
         await ask(rome, "groups")
@@ -296,6 +303,7 @@ async def test_a_cordon_at_the_provider_ends_nothing_and_lets_nothing_come() -> 
         assert (await rome.admin.get(PODS, "web", "shop"))["status"]["phase"] == "Running"
 
 
+@pytest.mark.placement
 async def test_a_provider_that_has_just_started_takes_no_word_away() -> None:
     async with pools(timings=ProviderTimings(free_every=1000.0)) as (_, milan, _):
         word = '{"groups":[{"nodes":1,"free":{"cpu":"8"}}]}'
@@ -313,6 +321,7 @@ async def test_a_provider_that_has_just_started_takes_no_word_away() -> None:
         assert found["metadata"]["annotations"][FREE_CAPACITY] == word
 
 
+@pytest.mark.placement
 async def test_a_group_that_comes_back_in_time_keeps_its_node() -> None:
     async with pools() as (rome, milan, own):
         await ask(rome, "groups")
@@ -325,6 +334,7 @@ async def test_a_group_that_comes_back_in_time_keeps_its_node() -> None:
         assert node["metadata"]["uid"] == before["blue"]["metadata"]["uid"]
 
 
+@pytest.mark.placement
 async def test_a_provider_that_tells_nothing_has_one_node_and_a_condition_says_so() -> None:
     async with pools(SETTINGS + BELIEVES) as (rome, _, _):
         await ask(rome, "groups")
@@ -339,6 +349,7 @@ async def test_a_provider_that_tells_nothing_has_one_node_and_a_condition_says_s
         await rome.until(VIRTUAL_NODES, "milan", AT_ROME, lambda each: not told(each))
 
 
+@pytest.mark.placement
 async def test_a_slice_that_asks_for_the_whole_again_has_one_node() -> None:
     async with pools() as (rome, _, _):
         await ask(rome, "groups")

@@ -97,6 +97,7 @@ async def used(milan: Member, cpu: str, memory: str = "32Mi", **more: Any) -> No
 
 
 @pytest.mark.long
+@pytest.mark.pods
 async def test_figures_are_the_peers_and_never_zeros(
     caller: Peered,
 ) -> None:
@@ -147,6 +148,7 @@ async def _served(milan: Member) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.pods
 async def test_pods_and_health_are_a_kubelets(caller: Peered) -> None:
     status, said = await asked(caller, "/pods")
     assert status == 200

@@ -95,6 +95,7 @@ async def send(rome: Member, name: str, cpu: str) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_its_last_word_on_free_room_includes_nothing_that_was_sent_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -116,6 +117,7 @@ async def test_its_last_word_on_free_room_includes_nothing_that_was_sent_since(
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_word_that_counts_fewer_pods_than_run_there_includes_nothing_that_was_sent_since(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -144,6 +146,7 @@ def shows(node: Json, cpu: str) -> bool:
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_peer_that_does_not_show_its_daemon_has_neither_condition_nor_taint():
     often = ConsumerTimings(probe_every=0.1)
     # No Lease, as with Liqo.

@@ -188,6 +188,7 @@ async def test_what_the_peer_is_told_is_no_more_than_the_lists(caller: Peered) -
 
 
 @pytest.mark.long
+@pytest.mark.pods
 async def test_streams_end_with_the_way_and_are_bounded(
     caller: Peered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -212,6 +213,7 @@ async def test_streams_end_with_the_way_and_are_bounded(
 
 
 @pytest.mark.long
+@pytest.mark.pods
 async def test_two_hundred_are_in_a_pod_at_once_and_each_has_its_own_answer(caller: Peered) -> None:
     answered: list[int] = []
 
@@ -240,6 +242,7 @@ async def test_two_hundred_are_in_a_pod_at_once_and_each_has_its_own_answer(call
 
 
 @pytest.mark.long
+@pytest.mark.pods
 async def test_logs_have_a_reason_while_the_peer_s_server_is_frozen(caller: Peered) -> None:
     """It accepts connections and answers nothing: before that is known, and afterwards."""
     logs = "/containerLogs/shop/web/web"

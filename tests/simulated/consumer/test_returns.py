@@ -147,6 +147,7 @@ async def test_who_finds_no_node_there_is_placed_elsewhere():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_daemon_that_is_replaced_at_any_step_goes_on():
     async with shop("milan") as [rome, milan]:
         first = await begun(rome, milan)
@@ -167,6 +168,7 @@ async def test_a_daemon_that_is_replaced_at_any_step_goes_on():
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_who_returns_to_a_namespace_full_of_marks_is_evicted_all_the_same():
     async with shop("milan") as [rome, milan]:
         first = await begun(rome, milan)
@@ -182,6 +184,7 @@ async def test_who_returns_to_a_namespace_full_of_marks_is_evicted_all_the_same(
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
     monkeypatch.setattr(returns, "PACE", 1.0)
     async with shops("milan", settings=f"{QUICK}[provider]\nshow_free = true\n") as [rome, milan]:
@@ -210,6 +213,7 @@ async def test_a_mark_ends_once_the_peer_says_that_it_has_room(monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_mark_that_cannot_be_written_is_tried_again_with_pauses_that_double():
     async with shop("milan") as [rome, milan]:
         fault = Fault(verb="patch", path="namespaceoffloadings/offloading$", status=409)
@@ -227,6 +231,7 @@ async def test_a_mark_that_cannot_be_written_is_tried_again_with_pauses_that_dou
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_who_has_no_controller_stays_and_is_told():
     async with shop("milan") as [rome, milan]:
         pod = {"metadata": {"name": "alone"}, "spec": {"containers": [CONTAINER]}}

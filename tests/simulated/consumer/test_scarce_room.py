@@ -121,6 +121,7 @@ async def test_pods_leave_fragments_for_a_peer_with_a_whole_node():
         assert (await codes(rome)).count("Returning") <= 2
 
 
+@pytest.mark.placement
 async def test_a_pod_that_no_node_has_a_place_for_now_is_not_bound_until_one_has():
     async with clusters("milan", after=5, told="[provider]\nshow_free = true\n") as [rome, milan]:
         await filled(milan, "5")  # six CPUs are free there, and no pod of four has a place
@@ -153,6 +154,7 @@ async def test_a_pod_that_no_node_has_a_place_for_now_is_not_bound_until_one_has
         await eventually(running, seconds=60)
 
 
+@pytest.mark.placement
 async def test_a_pod_with_a_gpu_waits_until_the_machine_that_has_one_has_its_cpus_too():
     gpu = "nvidia.com/gpu"
     async with clusters("milan", after=5, told="[provider]\nshow_free = true\n") as [rome, milan]:
@@ -220,6 +222,7 @@ async def adds_nodes_for(rome: Member) -> list[str]:
     return found
 
 
+@pytest.mark.placement
 async def test_an_autoscaler_here_has_time_to_add_a_node_where_the_namespace_prefers_it():
     async with clusters("milan", after=5) as [rome, milan]:
         await opened(rome, milan)
@@ -246,6 +249,7 @@ async def test_an_autoscaler_here_has_time_to_add_a_node_where_the_namespace_pre
         assert await milan.admin.list(PODS, Selection(THERE)) == []
 
 
+@pytest.mark.placement
 async def test_where_no_node_comes_a_pod_goes_to_a_peer_when_its_time_at_home_is_over():
     async with clusters("milan", after=5) as [rome, milan]:
         await opened(rome, milan)
@@ -260,6 +264,7 @@ async def test_where_no_node_comes_a_pod_goes_to_a_peer_when_its_time_at_home_is
         assert await adds_nodes_for(rome) == []
 
 
+@pytest.mark.placement
 async def test_the_time_at_home_of_a_pod_with_a_gate_begins_when_it_has_none_any_more():
     async with clusters("milan", after=5) as [rome, milan]:
         await opened(rome, milan)
@@ -277,6 +282,7 @@ async def test_the_time_at_home_of_a_pod_with_a_gate_begins_when_it_has_none_any
         assert (await rome.admin.get(PODS, "web", HERE))["spec"]["nodeName"] == "milan"
 
 
+@pytest.mark.placement
 async def test_a_peer_without_the_room_that_it_grants_has_each_pod_once():
     async with clusters("milan", "turin", after=5) as [rome, milan, turin]:
         await shut(milan)
@@ -292,6 +298,7 @@ async def test_a_peer_without_the_room_that_it_grants_has_each_pod_once():
         assert (await codes(rome)).count("Returning") == told
 
 
+@pytest.mark.placement
 async def test_where_there_is_no_other_peer_it_is_tried_again_soon():
     async with clusters("milan", "turin", after=5) as [rome, milan, turin]:
         await shut(milan)
@@ -318,6 +325,7 @@ async def test_where_there_is_no_other_peer_it_is_tried_again_soon():
         assert {each.times for each in await marks(rome)} == {1, 6}
 
 
+@pytest.mark.placement
 async def test_kinds_of_gpus_on_a_machine_each_are_not_had_together():
     async with clusters("milan", after=5) as [rome, milan]:
         for node, kind in zip(await milan.admin.list(NODES), ("a100", "h100"), strict=True):
@@ -340,6 +348,7 @@ async def test_kinds_of_gpus_on_a_machine_each_are_not_had_together():
             assert not found["spec"].get("nodeName")
 
 
+@pytest.mark.placement
 async def test_a_pod_waits_for_an_autoscaler_that_is_sooner_than_its_return():
     async with clusters("milan", after=90) as [rome, milan]:
         await shut(milan)
@@ -359,6 +368,7 @@ async def test_a_pod_waits_for_an_autoscaler_that_is_sooner_than_its_return():
         assert "Returning" not in await codes(rome)
 
 
+@pytest.mark.placement
 async def test_a_grant_that_shrinks_ends_nothing_and_lets_no_more_in():
     async with clusters("milan", after=5) as [rome, milan]:
         await opened(rome, milan)
@@ -386,6 +396,7 @@ async def test_a_grant_that_shrinks_ends_nothing_and_lets_no_more_in():
         assert {mark.cause for mark in await marks(rome)} <= {podreturns.REFUSED}
 
 
+@pytest.mark.placement
 async def test_a_pod_whose_node_dies_at_the_peer_goes_on_elsewhere_and_runs_once():
     async with clusters("milan", after=5) as [rome, milan]:
         await opened(rome, milan)
@@ -407,6 +418,7 @@ async def test_a_pod_whose_node_dies_at_the_peer_goes_on_elsewhere_and_runs_once
         assert first["spec"]["nodeName"] == "milan"
 
 
+@pytest.mark.placement
 async def test_a_pod_leaves_a_node_that_is_silent_at_the_peer_when_its_toleration_ends():
     async with clusters("milan", after=600) as [rome, milan]:
         await opened(rome, milan)

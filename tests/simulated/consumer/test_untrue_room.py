@@ -34,7 +34,7 @@ from tests.simulated.consumer.test_scarce_room import (
 )
 from tests.simulated.members import AT_MILAN, AT_ROME, Member, members
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.placement]
 
 MUCH = {"cpu": "900", "memory": "900Gi", "pods": "900"}
 

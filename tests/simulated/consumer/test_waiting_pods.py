@@ -91,6 +91,7 @@ async def test_a_pod_without_a_place_at_the_peer_holds_nothing_that_a_smaller_on
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_pods_that_are_larger_than_what_is_free_on_any_machine_stay_once_one_waits() -> None:
     plugins = loader.load(sources=loader.built_in())
     settings = SETTINGS + '[provider]\nshow_free = true\nshow_labels = ["pool"]\n'
@@ -135,6 +136,7 @@ async def test_pods_that_are_larger_than_what_is_free_on_any_machine_stay_once_o
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_burst_does_not_overfill_a_provider_that_tells_what_is_free() -> None:
     plugins = loader.load(sources=loader.built_in())
     settings = SETTINGS + "[provider]\nshow_free = true\n"
@@ -177,6 +179,7 @@ async def test_a_burst_does_not_overfill_a_provider_that_tells_what_is_free() ->
 
 
 @pytest.mark.long
+@pytest.mark.placement
 async def test_a_provider_says_that_its_waiting_pods_give_way() -> None:
     async with members("rome", "milan", nodes=1) as [rome, milan]:
         await rome.peer(milan)

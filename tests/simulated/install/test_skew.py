@@ -80,7 +80,7 @@ async def start_pod(consumer: Site, name: str) -> None:
     await consumer.admin.create(PODS, pod(name), SHOP)
 
 
-@pytest.mark.parametrize("side", ["consumer", "provider"])
+@pytest.mark.parametrize("side", ["consumer", pytest.param("provider", marks=pytest.mark.install)])
 async def test_pods_run_on_beside_the_version_before_through_an_upgrade_and_back(
     version_before: Path, tmp_path: Path, side: str
 ) -> None:

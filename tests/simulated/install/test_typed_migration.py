@@ -23,7 +23,7 @@ from tests.testbed import shownblocks, virtualtime
 from tests.testbed.pages import Terminal
 from tests.testbed.shownblocks import Shown
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.install]
 
 
 @asynccontextmanager

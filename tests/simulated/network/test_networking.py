@@ -186,6 +186,7 @@ async def test_peering_joins_the_networks(monkeypatch, where: str):
 
 
 @pytest.mark.long
+@pytest.mark.network
 async def test_done_again_it_writes_nothing(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         await join(rome, milan)
@@ -253,6 +254,7 @@ async def test_both_sides_may_peer_at_once_and_have_one_tunnel(monkeypatch, turn
 
 
 @pytest.mark.long
+@pytest.mark.network
 async def test_both_sides_may_peer_at_once(monkeypatch):
     """Each finds nothing, and would make what the other has made by then."""
     made, both = Client.create, trio.Event()
@@ -278,6 +280,7 @@ async def test_both_sides_may_peer_at_once(monkeypatch):
 
 
 @pytest.mark.long
+@pytest.mark.network
 async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(monkeypatch):
     without = lacking("missing: CAP_NET_ADMIN, the program nft (package nftables)")
     for name in ("rome", "milan"):
@@ -290,8 +293,9 @@ async def test_a_side_that_cannot_is_named_and_nothing_is_left_of_the_network(mo
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", ["rome", pytest.param("milan", marks=SLOW)])
-@pytest.mark.parametrize("known", ["nothing", pytest.param("all but the backend", marks=SLOW)])
+@pytest.mark.network
+@pytest.mark.parametrize("name", ["rome", "milan"])
+@pytest.mark.parametrize("known", ["nothing", "all but the backend"])
 async def test_of_a_machine_of_which_not_all_is_known_yet_it_is_named_and_nothing_is_left(
     monkeypatch: pytest.MonkeyPatch, name: str, known: str
 ):
@@ -325,7 +329,7 @@ def making(*backends: str) -> GatewayHost:
         pytest.param(("wireguard", "websocket"), ("wireguard",), "wireguard", marks=SLOW),
         (("websocket",), ("wireguard",), ""),
         pytest.param(("rope", "wireguard"), ("rope",), "", marks=SLOW),
-        pytest.param((), ("wireguard",), "", marks=pytest.mark.long),
+        pytest.param((), ("wireguard",), "", marks=SLOW),
     ],
 )
 async def test_a_tunnel_that_both_make_is_taken_else_none(monkeypatch, rome, milan, taken: str):

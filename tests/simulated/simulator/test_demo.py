@@ -104,6 +104,7 @@ async def test_once_ends_well_and_leaves_nothing(tmp_path: Path):
 
 
 @pytest.mark.long
+@pytest.mark.kubernetes
 async def test_where_another_demo_announces_the_configuration_names_the_other(tmp_path: Path):
     with finding.claimed():
         demo = await start(tmp_path, "--once")
@@ -117,6 +118,7 @@ async def test_where_another_demo_announces_the_configuration_names_the_other(tm
 
 
 @pytest.mark.long
+@pytest.mark.kubernetes
 @pytest.mark.parametrize(
     ("number", "when", "status"),
     [
@@ -140,6 +142,7 @@ async def test_a_signal_stops_everything_and_leaves_nothing(
 
 
 @pytest.mark.long
+@pytest.mark.kubernetes
 async def test_a_reader_that_goes_away_leaves_nothing(tmp_path: Path):
     demo = await start(tmp_path)
     await read(demo, until="Install liqod")
