@@ -93,15 +93,16 @@ def _texts(tree: ast.AST) -> Iterator[str]:
             yield node.value.replace("%s", PUT_IN)
 
 
-def run_by_tests() -> set[str]:
+@cache
+def run_by_tests() -> frozenset[str]:
     """The forms that tests take from what is printed, and run."""
-    found = set()
+    found: set[str] = set()
     for tree in trees("tests", r"\btaken\("):
         for node in ast.walk(tree):
             named = isinstance(node, ast.Call) and getattr(node.func, "id", "") == "taken"
             if isinstance(node, ast.Call) and named and isinstance(node.args[1], ast.Constant):
                 found.add(str(node.args[1].value))
-    return found
+    return frozenset(found)
 
 
 def test_each_is_run_by_a_test_where_it_is_printed() -> None:

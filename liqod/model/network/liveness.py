@@ -158,7 +158,7 @@ class Liveness:
 
     def _doubted_at(self) -> float:
         """When the oldest probe after the last answer is missed."""
-        first = min((at for at in self._waiting.values()), default=inf)
+        first = min(self._waiting.values(), default=inf)
         return first + 2 * self._usual() + self._pace.patience
 
     def _in_doubt(self, now: float) -> bool:

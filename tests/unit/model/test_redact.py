@@ -149,10 +149,10 @@ def test_texts_without_such_words_are_not_touched(text):
     ],
 )
 def test_a_long_text_takes_no_longer_than_its_length(piece: str):
-    text = piece * (512 * 1024 // len(piece))
+    text = piece * (128 * 1024 // len(piece))
     began = time.process_time()
     scrub(text)
-    assert time.process_time() - began < 5.0
+    assert time.process_time() - began < 1.25
 
 
 def test_an_object_keeps_its_shape_and_loses_its_secrets():
