@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -25,7 +24,7 @@ from liqod.plugins.network import endpointselection, fallback, redirect, rtnetli
 from liqod.plugins.network.machineprocess import MODULE
 from liqod.plugins.network.wireguard import WIREGUARD
 from liqod.resources.networking import GATEWAY_CLIENTS, GATEWAY_SERVERS, GatewayServer
-from simulator.suites.tunnels import MTU, Gateways
+from simulator.suites.tunnels import Gateways
 from tests.netns import websockets
 from tests.netns.flows import Flow
 from tests.netns.flows import flowing as sent
@@ -81,13 +80,6 @@ async def kept(
                 return
 
 
-async def path(both: Gateways, side: str) -> tuple[str, str]:
-    """Returns the path that carries a side's packets, and its endpoint."""
-    status = await both.tunnels[side].status()  # type: ignore[index]
-    assert status is not None
-    return status.path, status.endpoint
-
-
 def carriers(both: Gateways) -> list[int]:
     """Processes that carry packets in websockets, on both sides."""
     return [
@@ -108,23 +100,6 @@ def by(both: Gateways, wanted: str) -> Callable[[], Awaitable[bool]]:
         )
 
     return so
-
-
-@between
-async def test_where_no_udp_passes_from_the_beginning(both: Gateways, wireguard: str) -> None:
-    for gateway in both.both:
-        drops(gateway, "iifname u0 meta l4proto udp")
-    began = trio.current_time()
-    await kept(both, by(both, "websocket"))
-    print(f"joined in a websocket after {trio.current_time() - began:.1f} s")
-    assert await both.echo(bytes(MTU - 28))
-    assert await path(both, "client") == ("websocket", "198.51.100.1:443")
-    assert (await path(both, "server"))[0] == "websocket"
-    assert len(carriers(both)) == 2
-    for gateway in both.both:
-        await both.tunnels[gateway.side].down()
-    assert not carriers(both)
-    assert not [each for gateway in both.both for each in gateway.folder.iterdir()]
 
 
 @between
@@ -273,18 +248,6 @@ async def test_packets_are_redirected_to_what_has_the_name_now(networks: Network
             redirect.lead("one", "sent", "a third")
 
     await inside(place, redirected)
-
-
-@between
-async def test_a_port_that_another_program_has_hinders_nothing(
-    both: Gateways, wireguard: str
-) -> None:
-    def taken() -> socket.socket:
-        return socket.create_server(("", PORT))
-
-    with await inside(both.server.underlay, taken):
-        await kept(both, by(both, "userspace"))
-        assert await both.echo(b"?")
 
 
 async def redirected(site: Site) -> bool:
