@@ -49,7 +49,10 @@ class NotInstalled(NotFound):
 
     def __init__(self, namespace: str) -> None:
         self.problem = f"no cluster id in the namespace {namespace}"
-        super().__init__(f"{self.problem}: run `liqod install --cluster-id NAME`")
+        super().__init__(
+            f"{self.problem}: run `liqod install --cluster-id NAME`, or name the namespace in which"
+            " liqod is with --liqo-namespace"
+        )
 
 
 async def cluster_id(client: Client, namespace: str) -> str:

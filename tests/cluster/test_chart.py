@@ -475,6 +475,7 @@ def test_where_a_command_has_installed_helm_says_so(helm: Helm, member: Member) 
     assert not member.names(DEFINITIONS)
 
 
+@pytest.mark.timeout(600)
 def test_an_installation_that_is_broken_off_is_taken_out_and_done_again(
     helm: Helm, member: Member
 ) -> None:
@@ -496,6 +497,7 @@ def test_an_installation_that_is_broken_off_is_taken_out_and_done_again(
     inventory.wait_for(member.api, before, 60)
 
 
+@pytest.mark.timeout(600)
 def test_helm_takes_over_what_a_command_has_installed_and_gives_it_back(
     helm: Helm, member: Member
 ) -> None:
@@ -519,7 +521,7 @@ def test_helm_takes_over_what_a_command_has_installed_and_gives_it_back(
     assert member.api.get(DEPLOYMENT)["spec"]["replicas"] == 3
 
     helm.at(member, "uninstall", "liqod", "--no-hooks")
-    member.liqod("install")
+    member.liqod("install", "--cluster-id", "genoa")
     assert member.api.get(definition)["metadata"]["uid"] == first, "all objects would have gone"
     member.liqod("uninstall", "--yes", "--purge")
     inventory.wait_for(member.api, before, 60)
