@@ -39,6 +39,7 @@ _CLUSTER: Final = "word-of-the-cluster"
 _IMAGE: Final = "word-of-the-image"
 _NODE_IMAGE: Final = "word-of-the-other-image"
 _DNS_IMAGE: Final = "word-of-the-image-of-names"
+_ARCHITECTURES: Final = "word-of-the-architectures"
 _SERVER: Final = "word-of-the-server"
 _CLUSTERSET: Final = "word-of-the-set"
 _PRIORITY: Final = "word-of-the-priority"
@@ -61,6 +62,7 @@ _BASE: Final = Options(
     replicas=_REPLICAS,
     server=_SERVER,
     dns_image=_DNS_IMAGE,
+    architectures=(_ARCHITECTURES,),
 )
 SWITCHES: Final = {
     "network": ".Values.networking.enabled",
@@ -340,6 +342,7 @@ def _proxy(found: re.Match[str]) -> str:
     return "\n".join(indent + each for each in (*lines, "{{- end }}"))
 
 
+_LISTED: Final = " ".join(f'"{each}"' for each in workload.ARCHITECTURES)
 _EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (
     (rf"(:|-) {_NAMESPACE}$", r"\1 {{ .Release.Namespace | quote }}"),
     (_NAMESPACE, "{{ .Release.Namespace }}"),
@@ -348,6 +351,10 @@ _EXPRESSIONS: Final[tuple[tuple[str, str], ...]] = (
     (_DNS_IMAGE, f'{{{{ .Values.dnsServer.image | default "{dnsserver.IMAGE}" | quote }}}}'),
     (_NODE_IMAGE, '{{ include "liqod.nodeImage" . | quote }}'),
     (_IMAGE, f'{{{{ .Values.image | default "{workload.IMAGE}" | quote }}}}'),
+    (
+        rf"values:\n *- {_ARCHITECTURES}$",
+        f"values: {{{{ .Values.architectures | default (list {_LISTED}) | toJson }}}}",
+    ),
     (str(_REPLICAS), "{{ .Values.replicas }}"),
     (
         rf"^( *)(- .*){_SERVER}$",

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from liqod.config import Config, GuestSettings
+from liqod.install.workload import ARCHITECTURES
 from liqod.model import ids
 from liqod.plugins import declared
 
@@ -34,6 +35,11 @@ def schema() -> Schema:
         "apiServer": _table({"address": {**_TEXT, "pattern": f"^({_URL})?$"}, "ca": _TEXT}),
         "image": _TEXT,
         "nodeImage": _TEXT,
+        "architectures": {
+            "type": "array",
+            "uniqueItems": True,
+            "items": {"enum": list(ARCHITECTURES)},
+        },
         "imagePullSecrets": _objects(),
         "replicas": {"type": "integer", "minimum": 1},
         "networking": _table({"enabled": _SWITCH, "proxySecret": _TEXT}),

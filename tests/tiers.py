@@ -227,6 +227,7 @@ RELEASE = Tier(
         "liqod/procedures",
         "liqod/resources",
         "tests/cluster/test_chart.py",
+        "tests/cluster/test_chart_machines.py",
         "tests/cluster/test_chart_uninstall.py",
         "tests/cluster/test_chart_upgrade.py",
         "tests/cluster/test_gitops.py",

@@ -122,6 +122,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         image: its container image, used in the cluster only.
         node_image: that of ``liqod node`` there; empty for one of the same name, whose tag ends in
             ``-node``.
+        architectures: of the nodes that both images are for; empty for those that liqod's are for.
         network: whether that one can join the networks of peers, which takes rights on its node.
         replicas: how many, of which one works.
         server: URL of the API server as peers reach it; told to ``liqoctl``, and to the daemon in
@@ -147,6 +148,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     in_cluster: bool = False
     image: str = workload.IMAGE
     node_image: str = ""
+    architectures: tuple[str, ...] = ()
     network: bool = True
     replicas: int = 1
     server: str = ""
@@ -262,6 +264,7 @@ def daemon_manifests(options: Options) -> list[Manifest]:
         options.replicas,
         rights.SERVICE_ACCOUNT,
         nodes_image=nodes_image(options) if options.network else "",
+        architectures=options.architectures or workload.ARCHITECTURES,
         server=options.server,
         ca=options.ca,
         storage=options.storage,

@@ -23,7 +23,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.apimachinery.meta import Partial
 from liqod.errors import ConfigError, Forbidden
-from liqod.install import clusterproperties, clustersetdns, installerrights, rights
+from liqod.install import clusterproperties, clustersetdns, installerrights, machines, rights
 from liqod.install.installerrights import InstallerRight
 from liqod.install.manifests import HELM, OF_LIQO, OF_LIQOD, SELECTOR, Manifest, Options
 from liqod.kube import times
@@ -43,7 +43,16 @@ RESERVED: Final = ("default", *SYSTEM)
 """Namespaces that no uninstallation could delete."""
 
 Reason = Literal[
-    "version", "rights", "liqo", "helm", "installed", "namespace", "clock", "dns", "property"
+    "version",
+    "rights",
+    "architecture",
+    "liqo",
+    "helm",
+    "installed",
+    "namespace",
+    "clock",
+    "dns",
+    "property",
 ]
 
 
@@ -97,6 +106,7 @@ async def check(client: Client, options: Options, wanted: list[Manifest]) -> Non
     found = [of_version(version), of_rights(lacking)]
     if not options.in_cluster and options.clock:  # there it has the clocks of its nodes
         found.append(of_clock(ahead))
+    found.append(await _of_machines(client, options) if options.in_cluster else None)
     if not lacking:
         places = [options.namespace, options.nodes_namespace]
         found.append(await _of_place(client, *filter(None, places)))
@@ -191,6 +201,12 @@ async def _of_properties(client: Client, options: Options) -> InstallRefusal | N
     problem = await clusterproperties.problem(client, options)
     remedy = "leave that to it, and --clusterset out, or end it there first"
     return InstallRefusal("property", problem, remedy) if problem else None
+
+
+async def _of_machines(client: Client, options: Options) -> InstallRefusal | None:
+    """The refusal where the daemon's image is for none of the nodes."""
+    found = machines.problem(await machines.look(client) or (), options)
+    return InstallRefusal("architecture", *found) if found else None
 
 
 async def _beside_liqo(client: Client) -> InstallRefusal | None:

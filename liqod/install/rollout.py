@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import CONFIG_MAPS, DEPLOYMENTS, PODS, SECRETS, SERVICES
 from liqod.errors import ConfigError, LiqodError
 from liqod.install.workload import CONFIG_FILE, NAME
@@ -25,6 +26,8 @@ Json = dict[str, Any]
 
 POLL: Final = 0.5
 FOR_ANOTHER = "; the image is not for this node's machine: build it for its architecture, too"
+_NO_NODE = "node affinity"
+"""In the scheduler's words where nodes are others than a pod keeps to."""
 _OTHER_MACHINE = re.compile(
     "no match for platform|no matching manifest for|for architecture|exec format error"
 )
@@ -162,11 +165,23 @@ def why_not_ready(pod: Json) -> str:
             return f"{name}: {held}"
     for condition in status.get("conditions", []):
         if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            return f"{name}: {condition.get('message') or condition.get('reason', '')}"
+            said = condition.get("message") or condition.get("reason", "")
+            return f"{name}: {said}{_kept_to(pod) if _NO_NODE in said else ''}"
     if status.get("phase") == "Running":
         return (
             f"{name} runs, but is not ready: kubectl -n {pod['metadata']['namespace']} logs {name}"
         )
+    return ""
+
+
+def _kept_to(pod: Json) -> str:
+    """The architectures that a pod keeps to, as the end of a sentence; empty for all."""
+    affinity = pod.get("spec", {}).get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {})
+    for term in required.get("nodeSelectorTerms", []):
+        for each in term.get("matchExpressions", []):
+            if each.get("key") == labels.ARCH:
+                return f"; the image is for {' and '.join(each.get('values', []))} ({labels.ARCH})"
     return ""
 
 

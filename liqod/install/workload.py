@@ -6,6 +6,8 @@ Without a network the pod fits the Pod Security level ``restricted``; with one i
 ``liqoctl`` the same, and the API server's address.
 """
 
+import enum
+from collections.abc import Sequence
 from typing import Any, Final
 
 from liqod import __version__
@@ -47,6 +49,16 @@ memory, where it is full instead of being the end of the pod.
 Manifest = dict[str, Any]
 
 
+class Architecture(enum.StrEnum):
+    """The machines that liqod's images are made for, as Kubernetes names them."""
+
+    AMD64 = "amd64"
+    ARM64 = "arm64"
+
+
+ARCHITECTURES: Final = tuple(each.value for each in Architecture)
+
+
 def workload(
     namespace: str,
     image: str,
@@ -54,6 +66,7 @@ def workload(
     service_account: str,
     *,
     nodes_image: str = "",
+    architectures: Sequence[str] = ARCHITECTURES,
     server: str = "",
     ca: str = "",
     storage: bool = False,
@@ -65,12 +78,15 @@ def workload(
         namespace: liqod's own.
         image, replicas, service_account: of the Deployment.
         nodes_image: of ``liqod node`` beside it; empty for daemons that join no networks.
+        architectures: of the nodes that these images are for.
         server: URL of the API server as peers reach it; empty leaves it to the operator.
         ca: PEM of its authority; empty for the one that the cluster itself tells.
         storage: whether it provisions volumes.
         services: whether it shares Services with peers.
     """
     deployment = _deployment(namespace, image, replicas, service_account, server)
+    affinity = off_virtual_nodes(architectures)
+    deployment["spec"]["template"]["spec"]["affinity"] = affinity
     beside = []
     if nodes_image:
         deployment["spec"] |= gateway.STRATEGY
@@ -78,7 +94,7 @@ def workload(
             deployment["spec"]["template"]["spec"]
         )
         beside.append(gateway.node_configuration(namespace))
-        beside.append(gateway.node(namespace, nodes_image, off_virtual_nodes()))
+        beside.append(gateway.node(namespace, nodes_image, affinity))
     return [
         _configuration(namespace, server, ca, storage=storage, services=services),
         deployment,
@@ -170,7 +186,6 @@ def _deployment(
                         "runAsUser": gateway.DAEMON,
                         "seccompProfile": {"type": "RuntimeDefault"},
                     },
-                    "affinity": off_virtual_nodes(),
                     "topologySpreadConstraints": [_spread(each) for each in SPREAD],
                     "tolerations": [
                         _away("node.kubernetes.io/not-ready"),
@@ -270,13 +285,20 @@ def _service(namespace: str) -> Manifest:
     }
 
 
-def off_virtual_nodes() -> Manifest:
-    """Keep the daemon off the nodes that it makes itself, whatever tolerations others add."""
-    real = {"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUAL_NODE_TYPE]}
+def off_virtual_nodes(architectures: Sequence[str] = ()) -> Manifest:
+    """Keep pods off the nodes that the daemon makes itself, whatever tolerations others add.
+
+    Args:
+        architectures: of the nodes that their image is for; empty for all.
+    """
+    wanted = [{"key": labels.TYPE, "operator": "NotIn", "values": [labels.VIRTUAL_NODE_TYPE]}]
+    if architectures:
+        # On any other node they would fail for ever.
+        wanted.append({"key": labels.ARCH, "operator": "In", "values": list(architectures)})
     return {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
-                "nodeSelectorTerms": [{"matchExpressions": [real]}]
+                "nodeSelectorTerms": [{"matchExpressions": wanted}]
             }
         }
     }

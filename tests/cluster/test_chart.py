@@ -169,6 +169,7 @@ CASES: dict[str, tuple[tuple[str, ...], Options]] = {
         ("--set", "image=registry.example:5000/liqod"),
         Options(image="registry.example:5000/liqod"),
     ),
+    "one architecture": (("--set", "architectures={arm64}"), Options(architectures=("arm64",))),
     "storage alone": (
         ("--set", "storage=true,networking.enabled=false"),
         Options(storage=True, network=False),
@@ -318,6 +319,7 @@ def test_rights_for_a_plugin_are_those_of_the_command(helm: Helm) -> None:
         ("config.provider.pod_securty=restricted", "pod_securty"),
         ("config.provider.pod_security=tight", "pod_security"),
         ("replicas=0", "replicas"),
+        ("architectures={arm64,x86_64}", "architectures"),
         ("dnsServer.enabled=true", "so set services"),
         ("services=true,dnsServer.enabled=yes", "enabled"),
         ("clusterset.enabled=true", "name it"),

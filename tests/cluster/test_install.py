@@ -282,6 +282,20 @@ def test_beside_liqo_itself_nothing_is_touched(another: Member) -> None:
     } == before
 
 
+@pytest.mark.install
+def test_an_image_for_another_machine_is_refused_before_anything_is_made(another: Member) -> None:
+    member = another
+    marks = {"kubernetes.io/arch": "s390x"}
+    member.create("/api/v1/nodes", {"metadata": {"name": "pisa-0", "labels": marks}})
+    before = member.inventory()
+    how = ("--in-cluster", "--advertise", "https://pisa.example:6443")
+    refused = member.liqod("install", "--cluster-id", "pisa", *how, check=False)
+    assert refused.returncode == 1
+    assert "no node that the daemon may be on is (s390x: pisa-0)" in refused.stderr
+    assert "add a node that is amd64 or arm64, or run the daemon outside" in refused.stderr
+    assert member.inventory() == before
+
+
 INSTALLER = "installer"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 

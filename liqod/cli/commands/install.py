@@ -15,7 +15,16 @@ from liqod.cli.options import LiqoNamespace
 from liqod.cluster.ownid import cluster_id as cluster_id_of
 from liqod.cluster.ownid import take_over
 from liqod.errors import ConfigError, Misuse
-from liqod.install import clustersetdns, dnsserver, plugingrants, refusals, rollout, verbs
+from liqod.install import (
+    clustersetdns,
+    dnsserver,
+    machines,
+    plugingrants,
+    refusals,
+    rollout,
+    verbs,
+    workload,
+)
 from liqod.install.daemonkubeconfig import daemon_kubeconfig
 from liqod.install.manifests import Manifest, Options, added_in_cluster, printable, render
 from liqod.install.refusals import InstallRefused
@@ -43,6 +52,14 @@ Image = Annotated[
 NodeImage = Annotated[
     str,
     typer.Option(help="That of `liqod node` there.", show_default="IMAGE-node"),
+]
+Architecture = Annotated[
+    list[workload.Architecture] | None,
+    typer.Option(
+        "--architecture",
+        help="Of the nodes that both images are for; others get no pods. Several may be named.",
+        show_default="both",
+    ),
 ]
 InCluster = Annotated[
     bool, typer.Option("--in-cluster", help="The daemon is to run in the cluster.")
@@ -146,6 +163,7 @@ async def install(
     in_cluster: InCluster = False,
     image: Image = DEFAULT.image,
     node_image: NodeImage = "",
+    architecture: Architecture = None,
     networking_disabled: NetworkingDisabled = False,
     storage: Storage = False,
     services: Services = False,
@@ -174,8 +192,8 @@ async def install(
     out.
 
     It is refused before anything is changed where Kubernetes is too old, rights are missing, Liqo
-    runs, liqod has another namespace or something else has this one, or clocks differ. All reasons
-    are named at once; -o json has them in `refused`.
+    runs, liqod has another namespace or something else has this one, clocks differ, or the image is
+    for no node. All reasons are named at once; -o json has them in `refused`.
 
     With --storage the daemon may provision volumes of the StorageClass liqo, once [storage] of its
     configuration says enabled = true. A new installation in the cluster says so, and an upgrade
@@ -221,6 +239,7 @@ async def install(
         in_cluster=in_cluster,
         image=image,
         node_image=node_image,
+        architectures=tuple(each.value for each in architecture or ()),
         network=not networking_disabled,
         replicas=replicas,
         server=advertise,
@@ -244,7 +263,7 @@ async def install(
     _allow(frame, options, yes=yes)
     found = await credentials.load(frame.kubeconfig, frame.context or None)
     async with Client(found, user_agent=AGENT) as client:
-        wanted = await _addressed(client, options, found.ca) if in_cluster else options
+        wanted = await _in_pods(client, options, found.ca) if in_cluster else options
         name = await _install(frame, client, wanted, restored=restored)
         if in_cluster:
             await rollout.wait_rolled_out(client, liqo_namespace, frame.progress)
@@ -322,6 +341,18 @@ def _granted(here: Sequence[str], lent: Sequence[str]) -> tuple[Manifest, ...]:
     made = [one for each in plugingrants.load(here) for one in plugingrants.here(each)]
     made += [one for each in plugingrants.load(lent) for one in plugingrants.lent(each)]
     return tuple(made)
+
+
+async def _in_pods(client: Client, options: Options, ca: bytes | None) -> Options:
+    """The same with the address that peers get; where nothing of it will run is said.
+
+    Raises:
+        ConfigError: as :func:`_addressed`.
+    """
+    wanted = await _addressed(client, options, ca)
+    for each in machines.told(await machines.look(client), wanted):
+        terminal.note(each)
+    return wanted
 
 
 async def _addressed(client: Client, options: Options, ca: bytes | None) -> Options:

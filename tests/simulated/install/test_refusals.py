@@ -16,8 +16,10 @@ from liqod.apimachinery.kinds import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
     CONFIG_MAPS,
+    DAEMON_SETS,
     DEPLOYMENTS,
     NAMESPACES,
+    NODES,
     ROLE_BINDINGS,
     ROLES,
     RUNTIME_CLASSES,
@@ -26,7 +28,7 @@ from liqod.apimachinery.kinds import (
 )
 from liqod.cluster.ownid import cluster_uid, notes
 from liqod.identity import certificates
-from liqod.install import installerrights, refusals
+from liqod.install import installerrights, machines, refusals, rollout
 from liqod.install.installerrights import InstallerRight
 from liqod.install.manifests import HELM
 from liqod.install.refusals import InstallRefused
@@ -251,6 +253,73 @@ async def test_all_reasons_are_told_and_nothing_is_changed(
     await install.install(admin, msgspec.structs.replace(OPTIONS, in_cluster=True), quiet)
     assert (await command(*words, "--any-clock")).status == 0
     assert await admin.find(RUNTIME_CLASSES, "liqo") is not None
+
+
+def node(name: str, architecture: str, **labels: str) -> dict[str, Any]:
+    marks = {"kubernetes.io/arch": architecture, **labels}
+    return {"metadata": {"name": name, "labels": marks}}
+
+
+async def test_an_image_that_is_for_no_node_is_refused_before_anything_is_written(admin):
+    await admin.create(NODES, node("milan-1", "arm64"))
+    await admin.create(NODES, node("peer", "amd64", **{"liqo.io/type": "virtual-node"}))
+    before = await everything(admin)
+    options = msgspec.structs.replace(OPTIONS, in_cluster=True, architectures=("amd64",))
+    with pytest.raises(InstallRefused) as refused:
+        await install.install(admin, options, quiet)
+    [found] = refused.value.refusals
+    assert found.reason == "architecture"
+    assert found.problem == (
+        "the image is for amd64, and no node that the daemon may be on is (arm64: milan-1)"
+    )
+    assert "--architecture arm64" in found.remedy
+    assert await everything(admin) == before
+    # Whoever runs the daemon elsewhere has no image.
+    assert await install.install(admin, OPTIONS, quiet) == "milan"
+
+
+@pytest.mark.install
+@pytest.mark.long
+async def test_nodes_that_the_image_is_not_for_are_named_and_kept_off(
+    tmp_path: Path, cluster, admin, monkeypatch
+):
+    async def at_once(*_: object) -> None:
+        """There is no kubelet."""
+
+    monkeypatch.setattr(rollout, "wait_rolled_out", at_once)
+    await admin.create(NODES, node("milan-1", "amd64"))
+    await admin.create(NODES, node("milan-2", "arm64"))
+    path = tmp_path / "admin.kubeconfig"
+    path.write_text(cluster.kubeconfig)
+    how = ("--in-cluster", "--advertise", "https://milan.example:6443")
+    words = ("install", "--cluster-id", "milan", "--kubeconfig", str(path), *how)
+    ended = await command(*words, "--architecture", "amd64")
+    assert ended.status == 0, ended.err
+    assert "these nodes get no liqod node" in ended.err
+    assert "no pod of a peer: arm64: milan-2" in ended.err
+    wanted = {"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}
+    pods = ((DEPLOYMENTS, "liqod", "liqo"), (DAEMON_SETS, "liqod-node", "liqo-nodes"))
+    for kind, name, place in pods:
+        made = await admin.get(kind, name, place)
+        affinity = made["spec"]["template"]["spec"]["affinity"]["nodeAffinity"]
+        [term] = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert wanted in term["matchExpressions"]
+    ended = await command(*words)
+    assert ended.status == 0, ended.err
+    assert "nodes are amd64 and arm64, and the image has to be for both" in ended.err
+    wrong = await command(*words, "--architecture", "x86_64")
+    assert wrong.status == 2
+    assert "x86_64" in wrong.err
+
+
+@pytest.mark.install
+@pytest.mark.long
+async def test_where_nodes_may_not_be_listed_an_installation_goes_on(cluster, admin):
+    await admin.create(NODES, node("milan-1", "s390x"))
+    options = msgspec.structs.replace(OPTIONS, in_cluster=True)
+    async with await user_with(admin, cluster, all_rights(options)) as client:
+        assert await machines.look(client) is None
+        assert await install.install(client, options, quiet) == "milan"
 
 
 @pytest.mark.parametrize(

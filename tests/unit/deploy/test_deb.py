@@ -134,6 +134,22 @@ def test_it_asks_for_the_python_of_its_release(
     assert package.file == f"liqod_{version}_{package.architecture}.deb"
 
 
+def test_dpkg_refuses_the_package_for_another_machine(tmp_path: Path):
+    here = subprocess.run(["dpkg", "--print-architecture"], capture_output=True, check=True)
+    others = [each for each in deb.ARCHITECTURES if each != here.stdout.decode().strip()]
+    package = HERE._replace(architecture=others[0])
+    file = tmp_path / package.file
+    file.write_bytes(assemble(tmp_path, package))
+    refused = subprocess.run(
+        ["dpkg", "--simulate", "--force-not-root", "--install", file],
+        capture_output=True,
+        text=True,
+        env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"},
+    )
+    assert refused.returncode != 0
+    assert f"package architecture ({others[0]}) does not match system" in refused.stderr
+
+
 @pytest.mark.parametrize("script", deb.SCRIPTS)
 def test_a_shell_reads_each_script(script: str):
     subprocess.run(["sh", "-n", deb.WRITTEN / script], check=True)

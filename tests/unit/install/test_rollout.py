@@ -130,6 +130,24 @@ def test_what_holds_it_up_is_told(status: dict[str, Any], why: str):
     assert found.endswith(why) if why else found == ""
 
 
+def test_the_machines_that_a_pod_keeps_to_are_told_where_no_node_is_one():
+    words = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
+    missing = {"type": "PodScheduled", "status": "False", "message": words}
+    [deployment] = [
+        each
+        for each in daemon_manifests(Options(architectures=("arm64",)))
+        if each["kind"] == "Deployment"
+    ]
+    pod = {
+        "metadata": {"name": "liqod-1", "namespace": "liqo"},
+        "spec": deployment["spec"]["template"]["spec"],
+        "status": {"conditions": [missing]},
+    }
+    assert why_not_ready(pod) == f"liqod-1: {words}; the image is for arm64 (kubernetes.io/arch)"
+    taken = {**missing, "message": "0/1 nodes are available: 1 Insufficient cpu."}
+    assert why_not_ready({**pod, "status": {"conditions": [taken]}}).endswith("Insufficient cpu.")
+
+
 async def test_what_keeps_pods_from_being_made_is_said_in_the_clusters_words():
     words = "pods is forbidden: insufficient quota to match these scopes"
     failed = {"type": "ReplicaFailure", "status": "True", "message": words}
