@@ -20,7 +20,7 @@ from liqod.inspect.doctor import Doctor
 from liqod.inspect.protocol import RequestError
 from liqod.model.crossing.exclusions import namespace_stays
 from liqod.model.objects.requirements import node_selector
-from liqod.procedures import answering, unpeering
+from liqod.procedures import answering, onehalf, unpeering
 from liqod.procedures.offload import NAME, present, remote_namespaces, spread
 from liqod.procedures.tenantstate import find_tenant, lent_to, set_condition
 from liqod.resources import NAMESPACE_OFFLOADINGS, IncomingPeering
@@ -181,7 +181,7 @@ class Actions:
         return f"{namespace} comes back; the peers remove theirs"
 
     async def _plan_unpeer(self, verb: str, peer: str, options: Options) -> Outline:
-        doomed = await unpeering.plan(self._client, peer)
+        doomed = await onehalf.plan(self._client, peer)
         if not doomed:
             raise RequestError("missing", f"there is no peer {peer}")
         forget = " --forget" if options.get("forget") == "true" else ""

@@ -42,3 +42,32 @@ def test_peers_one_way(clusters: Clusters) -> None:
 
     rome.liqod("unpeer", "milan", "--yes")
     assert not rome.api.exists("/api/v1/nodes/milan")
+
+
+def test_an_administrators_kubeconfig_ends_both_sides_and_a_peering_users_says_what_is_left(
+    clusters: Clusters,
+) -> None:
+    rome, milan = clusters.rome, clusters.milan
+    tenant = "/api/v1/namespaces/liqo-tenant-rome"
+    clusters.peer(rome, milan)
+    user = clusters.peering_user(rome, milan)
+    wrong = ("--remote-kubeconfig", str(clusters.turin.plane.kubeconfig), "--yes")
+    refused = rome.liqod("unpeer", "milan", *wrong, check=False)
+    assert "the kubeconfig leads to the cluster turin, not to milan" in refused.stderr
+    assert rome.node_is_ready("milan")
+    said = rome.liqod("unpeer", "milan", "--remote-kubeconfig", str(user), "--yes").stdout
+    assert said.startswith("unpeered from milan; cleared there: Tenant rome; milan keeps the ")
+    assert "namespace liqo-tenant-rome with the key that it has accepted until" in said
+    assert milan.api.exists(tenant)
+
+    clusters.peer(rome, milan)
+    assert "liqod.io/accepted-key" in milan.api.get(tenant)["metadata"]["annotations"]
+    administrator = ("--remote-kubeconfig", str(milan.plane.kubeconfig))
+    asked = rome.liqod("unpeer", "milan", *administrator, check=False)
+    assert "Namespace liqo-tenant-rome at milan" in asked.stderr
+    said = rome.liqod("unpeer", "milan", *administrator, "--yes").stdout
+    assert said.startswith("unpeered from milan; cleared there: ")
+    assert said.rstrip().endswith("Namespace liqo-tenant-rome")
+    assert not milan.api.exists(tenant)
+    assert not rome.api.exists("/api/v1/namespaces/liqo-tenant-milan")
+    milan.liqod("delete", "peering-user", "--consumer-cluster-id", "rome", "--yes")

@@ -27,7 +27,7 @@ from liqod.network.dataplane.values import Namespace
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.hostcapabilities import lacking
 from liqod.network.orders.tunnels import Listening, MachineFacts
-from liqod.procedures import answering, kubeconfigpeering, peeringrequest, unpeering
+from liqod.procedures import answering, kubeconfigpeering, otherhalf, peeringrequest, unpeering
 from liqod.procedures.networkjoin import Joining
 from liqod.procedures.networkobjects import NetworkOptions
 from liqod.procedures.timings import ORDINARY, PeeringTimings
@@ -389,11 +389,11 @@ async def test_packets_that_do_not_come_are_said(monkeypatch):
 async def test_unpeering_takes_the_network_away_on_both_sides(monkeypatch):
     async with two(monkeypatch) as (rome, milan):
         await join(rome, milan)
-        assert "GatewayClient milan" in await unpeering.plan(rome.admin, "milan")
-        user = from_kubeconfig(await milan.peering_user(rome))
-        async with Client(user) as remote:
+        async with Client(from_kubeconfig(await milan.peering_user(rome))) as remote:
             with trio.fail_after(60):
-                await unpeering.unpeer(rome.admin, "milan", remote=remote, progress=rome.progress)
+                theirs = await otherhalf.find(rome.admin, remote, "milan")
+                await unpeering.unpeer(rome.admin, "milan", other=theirs, progress=rome.progress)
+        assert "GatewayServer rome" in theirs.cleared
         assert await objects(milan, AT_MILAN) == set()
         for member in (rome, milan):
             for other in ("rome", "milan"):

@@ -6,18 +6,17 @@ import pytest
 import trio
 
 from liqod.apimachinery import labels
-from liqod.apimachinery.kinds import (
-    NODES,
-)
+from liqod.apimachinery.kinds import NAMESPACES, NODES
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
 from liqod.kube.selection import Selection
-from liqod.procedures import unpeering
+from liqod.procedures import otherhalf, unpeering
 from liqod.resources import (
     FOREIGN_CLUSTERS,
     IDENTITIES,
     RENEWS,
     RESOURCE_SLICES,
+    TENANTS,
     VIRTUAL_NODES,
 )
 from simulator.controllers.garbage import Garbage
@@ -48,10 +47,17 @@ async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
         assert "`liqoctl force unpeer rome`" in told
         # With a peering user's rights the provider cannot end what a consumer borrows.
         async with Client(from_kubeconfig(await rome.peering_user(milan))) as user:
-            assert not await unpeering.end_borrowing(user, AT_ROME, quiet)
+            other = await otherhalf.find(milan.admin, user, "rome")
+            assert not await other.end_borrowing(quiet)
+        other = await otherhalf.find(milan.admin, rome.admin, "rome")
         with trio.fail_after(60):
-            end = await unpeering.unpeer(milan.admin, "rome", remote=rome.admin, progress=quiet)
-        assert (end.complete, end.summary("rome")) == (True, "unpeered from rome")
+            end = await unpeering.unpeer(milan.admin, "rome", other=other, progress=quiet)
+        assert end.complete
+        said = end.summary("rome")
+        assert said.startswith("unpeered from rome; cleared there: VirtualNode milan, ")
+        assert said.endswith(f", Namespace {AT_ROME}")
+        await rome.gone(NAMESPACES, AT_ROME)
+        await milan.gone(NAMESPACES, AT_MILAN)
         for kind in (VIRTUAL_NODES, RESOURCE_SLICES, IDENTITIES):
             assert await rome.admin.list(kind) == []
         await rome.gone(NODES, "milan")
@@ -75,6 +81,64 @@ async def test_the_command_names_what_the_other_side_keeps_before_and_after(tmp_
         assert "milan keeps its Tenant rome until" in done.err
         assert done.out.startswith("unpeered from milan; milan keeps its Tenant rome until")
         assert "`liqoctl force unpeer rome`" in done.out
+
+
+@pytest.mark.long
+async def test_an_administrators_kubeconfig_clears_the_provider_with_the_key_that_it_accepted():
+    async with members("rome", "milan") as [rome, milan]:
+        before = rome.everything(), milan.everything()
+        await rome.peer(milan)
+        tenant = await milan.admin.get(NAMESPACES, AT_MILAN)
+        assert labels.ACCEPTED_KEY in tenant["metadata"]["annotations"]
+        other = await otherhalf.find(rome.admin, milan.admin, "milan")
+        with trio.fail_after(60):
+            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        said = end.summary("milan")
+        assert said.startswith("unpeered from milan; cleared there: ")
+        assert "Tenant rome" in said
+        assert said.endswith(f", Namespace {AT_MILAN}")
+        for side, had in zip((rome, milan), before, strict=True):
+            left = {each for each in side.everything() - had if "liqo" in each[2]}
+            assert not left
+
+
+@pytest.mark.long
+async def test_a_peering_user_clears_what_it_may_and_the_rest_is_named():
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        async with Client(from_kubeconfig(await milan.peering_user(rome))) as user:
+            other = await otherhalf.find(rome.admin, user, "milan")
+            with trio.fail_after(60):
+                end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        assert end.summary("milan").startswith(
+            "unpeered from milan; cleared there: Tenant rome; milan keeps the namespace "
+            f"{AT_MILAN} with the key that it has accepted until `liqod unpeer rome`"
+        )
+        await milan.gone(TENANTS, "rome", AT_MILAN)
+        assert await milan.admin.find(NAMESPACES, AT_MILAN) is not None
+        # Afterwards it is cleared from here, too, by an administrator's.
+        other = await otherhalf.find(rome.admin, milan.admin, "milan")
+        with trio.fail_after(60):
+            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        assert f"Namespace {AT_MILAN}" in end.cleared
+        await milan.gone(NAMESPACES, AT_MILAN)
+
+
+@pytest.mark.long
+async def test_a_peer_whose_daemon_does_not_run_is_cleared_as_far_as_that_goes(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(otherhalf, "WITHIN", 2.0)
+    async with members("rome", "milan") as [rome, milan]:
+        await rome.peer(milan)
+        await milan.stop()
+        other = await otherhalf.find(rome.admin, milan.admin, "milan")
+        with trio.fail_after(60):
+            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        if end.keeps.namespace:
+            assert f"milan keeps the namespace {AT_MILAN}" in end.summary("milan")
+        await milan.start()
+        await milan.gone(NAMESPACES, AT_MILAN)
 
 
 @pytest.mark.long

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from liqod.apimachinery.meta import ObjectMeta, Partial
-from liqod.errors import Overloaded, Unreachable
-from liqod.procedures import tenantstate, unpeering
+from liqod.errors import ConfigError, Forbidden, Overloaded, Unreachable
+from liqod.procedures import otherhalf, tenantstate, unpeering
 from liqod.resources import RESOURCE_SLICES
 
 
@@ -21,6 +21,9 @@ class Remote:
 
     async def delete(self, kind: Any, name: str, namespace: str) -> None:
         self.deleted.append((kind.name, name))
+
+    async def find(self, kind: Any, name: str, **_: Any) -> Partial:
+        return Partial(metadata=ObjectMeta(name=name))
 
     async def list(self, kind: Any, selection: Any, **_: Any) -> list[Partial]:
         there = ObjectMeta(name="rome") if kind.name == "GatewayClient" else None
@@ -46,16 +49,43 @@ async def test_the_other_side_is_cleared_by_the_id_of_the_namespace_that_is_used
     async def nowhere(client: Any, peer: str) -> None:
         return None
 
-    monkeypatch.setattr(unpeering, "own_cluster_id", own)
+    async def forbidden(client: Any, peer: str) -> None:
+        raise Forbidden("namespaces is forbidden")
+
+    async def there(client: Any, namespace: str) -> str:
+        return {"theirs": "milan"}[namespace]
+
+    monkeypatch.setattr(otherhalf, "own_cluster_id", own)
+    monkeypatch.setattr(otherhalf, "cluster_id", there)
+    monkeypatch.setattr(otherhalf, "find_tenant_namespace", forbidden)
     monkeypatch.setattr(unpeering, "find_tenant_namespace", nowhere)
     remote: Any = Remote()
     local: Any = Local()
+    other = await otherhalf.find(local, remote, "milan", liqo="elsewhere", remote_liqo="theirs")
     end = await unpeering.unpeer(
-        local, "milan", remote=remote, liqo="elsewhere", progress=lambda step: None
+        local, "milan", other=other, liqo="elsewhere", progress=lambda step: None
     )
     assert end.complete
+    assert end.cleared == ("Tenant rome", "GatewayClient rome")
+    assert end.keeps.namespace == Remote.namespace
     assert ("Tenant", "rome") in remote.deleted
     assert ("GatewayClient", "rome") in remote.deleted
+
+
+async def test_the_kubeconfig_of_another_cluster_clears_nothing(monkeypatch: pytest.MonkeyPatch):
+    async def one(client: Any, namespace: str) -> str:
+        return "rome"
+
+    async def another(client: Any, namespace: str) -> str:
+        return "turin"
+
+    monkeypatch.setattr(otherhalf, "own_cluster_id", one)
+    monkeypatch.setattr(otherhalf, "cluster_id", another)
+    remote: Any = Remote()
+    local: Any = Local()
+    with pytest.raises(ConfigError, match="leads to the cluster turin, not to milan"):
+        await otherhalf.find(local, remote, "milan")
+    assert not remote.deleted
 
 
 async def test_a_moment_without_the_api_server_ends_no_leave(autojump_clock):
