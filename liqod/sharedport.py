@@ -13,7 +13,7 @@ import re
 import socket
 from array import array
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -119,7 +119,16 @@ async def hand_over(stream: trio.SocketStream, connection: trio.socket.SocketTyp
         await send(stream, HANDED, [connection.fileno()])
 
 
-async def send(stream: trio.SocketStream, line: bytes, files: Sequence[int] = ()) -> None:
+class UnixStream(Protocol):
+    """A connection beside whose bytes descriptors go."""
+
+    socket: trio.socket.SocketType
+
+    async def send_all(self, data: bytes, /) -> None:
+        """As :meth:`trio.abc.SendStream.send_all`."""
+
+
+async def send(stream: UnixStream, line: bytes, files: Sequence[int] = ()) -> None:
     """Send a line, with descriptors beside it. Raises OSError, BrokenResourceError."""
     beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", files))] if files else []
     sent = await stream.socket.sendmsg([line], beside)
@@ -160,10 +169,15 @@ def as_socket(file: int) -> socket.socket:
         raise
 
 
-def as_connection(file: int) -> socket.socket | None:
+def as_connection(file: int, port: int = 0) -> socket.socket | None:
     """A descriptor as a TCP connection of no mark; None where it is none, and closed.
 
-    It has the mark of the socket that listened, and a gateway's fence goes by marks.
+    It has the mark of the socket that listened, and a gateway's fence goes by marks: where a mark
+    may be taken off, what this machine has dialled, and what listens, keeps its own.
+
+    Args:
+        file: the descriptor.
+        port: at which it was accepted; 0 where that is not known.
     """
     try:
         came = as_socket(file)
@@ -172,6 +186,10 @@ def as_connection(file: int) -> socket.socket | None:
     try:
         if came.family not in _NETWORK or came.type != socket.SOCK_STREAM:
             raise OSError("it is no connection of a network's")
+        if port and came.getsockname()[1] != port:
+            raise OSError("it was not accepted at that port")
+        if came.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
+            raise OSError("it listens")
         if came.getsockopt(socket.SOL_SOCKET, socket.SO_MARK):
             came.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 0)
         came.setblocking(False)

@@ -31,6 +31,7 @@ from liqod.network.machine import callrelay
 from liqod.network.machine.machineside import MachineSide
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket, deny
 from liqod.network.machine.orderchecks import ReservedAddresses
+from liqod.network.machine.warystream import WaryStream
 from liqod.network.machinesocketdial import calls_socket
 from liqod.network.orders.greeting import SOCKET
 from liqod.network.orders.tunnels import BackendTrouble, Surroundings
@@ -151,7 +152,7 @@ class MachineProgram:
             failures += 1
             await trio.sleep(RETRIES.delay(failures))
 
-    async def _hand_calls(self, port: int, daemon: trio.SocketStream) -> None:
+    async def _hand_calls(self, port: int, daemon: WaryStream) -> None:
         """Hand the daemon what calls it at a port, once there can be tunnels."""
         found = self._capabilities
         if found is not None and found.process is not None:

@@ -109,7 +109,7 @@ _ALLOWED: Final[dict[str, tuple[int, int]]] = {
     # Connections that are there, and those to name servers.
     "accept4": (288, 242), "close": (3, 57), "connect": (42, 203), "shutdown": (48, 210),
     "getsockname": (51, 204), "getpeername": (52, 205), "getsockopt": (55, 209),
-    "setsockopt": (54, 208), "recvmmsg": (299, 243), "sendmmsg": (307, 269), "poll": (7, -1),
+    "recvmmsg": (299, 243), "sendmmsg": (307, 269), "poll": (7, -1),
     "ppoll": (271, 73), "select": (23, -1), "pselect6": (270, 72), "fcntl": (72, 25),
     "dup": (32, 23),
     # Files that are read.
@@ -136,7 +136,7 @@ _ALLOWED: Final[dict[str, tuple[int, int]]] = {
 """Numbers of calls with any arguments, of x86_64 and aarch64; -1 where there is none."""
 _ARGUED: Final[dict[str, tuple[int, int]]] = {
     "socket": (41, 198), "clone": (56, 220), "openat": (257, 56), "ioctl": (16, 29),
-    "prctl": (157, 167), "tgkill": (234, 131), "prlimit64": (302, 261),
+    "prctl": (157, 167), "tgkill": (234, 131), "prlimit64": (302, 261), "setsockopt": (54, 208),
 }  # fmt: skip
 """The same for those whose arguments decide (:func:`_arguments`)."""
 _INET, _INET6, _DATAGRAM, _UDP, _KIND = 2, 10, 2, 17, 0xF
@@ -145,6 +145,8 @@ _WRITES: Final = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
 _IOCTLS: Final = (0x5421, 0x541B, 0x5401, 0x5451, 0x5450)
 """Non-blocking, bytes that wait, whether it is a terminal, and close-on-exec: of a TUN nothing."""
 _NAME: Final = 15
+_SOCKET_LEVEL, _LINGER = 1, 13
+"""Of a socket that lingers the last holder's ``close`` blocks, and that may be another program."""
 
 
 def _program(process: int) -> bytes:
@@ -187,6 +189,15 @@ def _arguments(name: str, process: int) -> list[bytes]:
         return [_argument(0), _step(_ANY_BIT, _THREAD, no=1), *_verdicts()]
     if name == "openat":
         return [_argument(2), _step(_ANY_BIT, _WRITES, yes=1), *_verdicts()]
+    if name == "setsockopt":
+        return [
+            _argument(1),
+            _step(_EQUAL, _SOCKET_LEVEL, no=3),
+            _argument(2),
+            _step(_EQUAL, _LINGER, no=1),
+            _step(_RETURN, _REFUSE),
+            _step(_RETURN, _ALLOW),
+        ]
     wanted = {
         "ioctl": (1, _IOCTLS),
         "prctl": (0, (_SET_DUMPABLE, _NAME)),

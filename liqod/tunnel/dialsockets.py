@@ -26,7 +26,6 @@ HEAD_START: Final = 0.5
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _UNSPECIFIED: Final = bytes(16)
 """A ``sockaddr`` of the family ``AF_UNSPEC``."""
-_KEPT_NOTHING: Final = bytes(8)
 
 
 class DialSockets:
@@ -113,9 +112,8 @@ class DialSockets:
         """Have one free again, whose connection ends with this."""
         if used.fileno() < 0 or used in self._free:
             return
-        _LIBC.connect(used.fileno(), _UNSPECIFIED, len(_UNSPECIFIED))
+        disconnect(used.fileno())
         with suppress(OSError):
-            used.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _KEPT_NOTHING)
             # The error of the ended connection is not the next one's.
             used.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         self._free.append(used)
@@ -155,6 +153,15 @@ def made(mark: int) -> list[int]:
             each.close()
         raise
     return [each.detach() for each in found]
+
+
+def disconnect(file: int) -> None:
+    """End a TCP connection at once, by a reset; its descriptor stays.
+
+    Nothing follows that packet, while ``SO_LINGER``, the other way, is refused to this process
+    (:mod:`.confinement`).
+    """
+    _LIBC.connect(file, _UNSPECIFIED, len(_UNSPECIFIED))
 
 
 def close_all(files: Sequence[int]) -> None:

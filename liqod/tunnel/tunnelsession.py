@@ -8,10 +8,8 @@ version, no ticket to resume by. A middlebox that ends TLS has neither's key, an
 import os
 import socket
 import ssl
-import struct
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 import trio
@@ -26,6 +24,7 @@ from websockets.uri import WebSocketURI
 
 from liqod.model.endpoints import join
 from liqod.runtime.tlspump import TlsPump
+from liqod.tunnel.dialsockets import disconnect
 from liqod.tunnel.packets import LARGEST
 from liqod.tunnel.tunneltls import HUNG_UP, Side, explained
 
@@ -231,8 +230,7 @@ class TunnelSession:
         """End it at once; packets on their way are lost."""
         self.why = self.why or why
         # One packet, a reset, and no more: it may have to be quiet from now on.
-        with suppress(OSError):
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        disconnect(self._sock.fileno())
         self._ended.cancel()
 
     def end(self) -> None:

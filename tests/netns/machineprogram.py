@@ -22,7 +22,7 @@ from tests.simulated.pairedmachine import nowhere
 CLUSTER = "rome"
 
 
-async def agree(daemon: trio.SocketStream) -> None:
+async def agree(daemon: trio.abc.Stream) -> None:
     """Agree to hand over calls, of which there are none."""
     await daemon.send_all(HANDED)
     await daemon.receive_some(1)

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import platform
+import resource
 import signal
 import socket
 import sys
@@ -28,13 +29,15 @@ CALLS = {
         "mount": 165, "pivot_root": 155, "chroot": 161, "bpf": 321, "keyctl": 250,
         "io_uring_setup": 425, "userfaultfd": 323, "perf_event_open": 298, "execve": 59,
         "process_vm_readv": 310, "open_by_handle_at": 304, "setns": 308, "pidfd_getfd": 438,
-        "clone3": 435, "socketpair": 53, "bind": 49, "listen": 50, "init_module": 175,
+        "clone3": 435, "execveat": 322, "pidfd_open": 434, "fsopen": 430,
+        "socketpair": 53, "bind": 49, "listen": 50, "init_module": 175,
     },
     "aarch64": {
         "mount": 40, "pivot_root": 41, "chroot": 51, "bpf": 280, "keyctl": 219,
         "io_uring_setup": 425, "userfaultfd": 282, "perf_event_open": 241, "execve": 221,
         "process_vm_readv": 270, "open_by_handle_at": 265, "setns": 268, "pidfd_getfd": 438,
-        "clone3": 435, "socketpair": 199, "bind": 200, "listen": 201, "init_module": 105,
+        "clone3": 435, "execveat": 281, "pidfd_open": 434, "fsopen": 430,
+        "socketpair": 199, "bind": 200, "listen": 201, "init_module": 105,
     },
 }  # fmt: skip
 KEY = Path("/run/liqod-attacked.key")
@@ -55,8 +58,11 @@ def attempts() -> dict[str, str]:
         "vsock": partial(socket.socket, socket.AF_VSOCK, socket.SOCK_STREAM),
         "connection": partial(socket.socket, socket.AF_INET, socket.SOCK_STREAM),
         "mark": _marked,
+        "lingering close": _lingering,
         "trace": lambda: _call(LIBC.ptrace, 16, parent, 0, 0),
         "parent's memory": lambda: os.open(f"/proc/{parent}/mem", os.O_RDONLY),
+        "parent's environment": lambda: os.open(f"/proc/{parent}/environ", os.O_RDONLY),
+        "parent's limits": lambda: resource.prlimit(parent, resource.RLIMIT_NOFILE),
         "parent's files": lambda: os.listdir(f"/proc/{parent}/fd"),
         "parent's network": lambda: os.open(f"/proc/{parent}/ns/net", os.O_RDONLY),
         "key": lambda: os.open(KEY, os.O_RDONLY),
@@ -92,6 +98,12 @@ def _call(function: Any, *arguments: int) -> None:
 def _marked() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, 1)
+
+
+def _lingering() -> None:
+    """Of a TCP connection that lingers, whoever closes it last waits: its parent, say."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, bytes(8))
 
 
 def _retuned() -> None:

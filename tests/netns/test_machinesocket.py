@@ -175,7 +175,7 @@ async def test_a_daemon_tells_nothing_to_another_user_s_program(usurped: Path):
 async def started(folder: Path) -> None:
     """Has another program listen there, which serves nobody."""
 
-    async def serve(stream: trio.SocketStream) -> None:
+    async def serve(stream: trio.abc.Stream) -> None:
         await stream.aclose()
 
     with trio.move_on_after(2):

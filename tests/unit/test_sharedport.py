@@ -195,7 +195,7 @@ async def test_the_daemon_learns_why_nothing_is_handed_over(folder: Path) -> Non
 async def somebody(folder: Path, *said: bytes) -> AsyncIterator[None]:
     """A program in the place of `liqod node` that says something at once."""
 
-    async def serve(stream: trio.SocketStream) -> None:
+    async def serve(stream: trio.abc.Stream) -> None:
         for each in said:
             await stream.send_all(each)
 

@@ -3,6 +3,8 @@
 import os
 import socket
 import tempfile
+import threading
+import time
 from array import array
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, ExitStack, nullcontext, suppress
@@ -13,12 +15,13 @@ import pytest
 import trio
 import trio.testing
 
+from liqod.kube.http.wire import READ_SIZE, wire_of
 from liqod.model.network.clienthello import MOST
 from liqod.network import machinesocketdial
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket
 from liqod.network.orders.greeting import CALLS
 from liqod.runtime.connectionlimit import ConnectionLimiter
-from liqod.sharedport import DAEMON, HANDED, read_reports
+from liqod.sharedport import DAEMON, HANDED, UnixStream, read_reports
 from liqod.tunnel import listening as tunnel_listening
 from liqod.tunnel import wanted
 from liqod.tunnel.__main__ import listening
@@ -208,22 +211,30 @@ async def test_what_is_handed_over_as_a_call_and_is_none_is_closed(
 ) -> None:
     """By a process of the tunnels that somebody has taken over."""
     [port], taken, over = free_ports(1), list[int](), trio.Event()
+    dialling = list[int]()
 
     async def note(came: trio.socket.SocketType) -> None:
         with came:
-            taken.append(came.type)
-        over.set()
+            taken.append(came.getsockname()[1])
+        if taken[-1] == port:
+            over.set()
 
-    async def hand(stream: trio.SocketStream) -> None:
+    async def hand(stream: UnixStream) -> None:
         await stream.send_all(HANDED)
         one, other = socket.socketpair()
         datagrams = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         pipe = os.pipe()
-        with one, other, datagrams, socket.socket() as connection:
-            for each in (one.fileno(), datagrams.fileno(), *pipe, connection.fileno()):
+        with ExitStack() as stack:
+            listener = stack.enter_context(socket.create_server(("127.0.0.1", port)))
+            dialled = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            accepted = stack.enter_context(listener.accept()[0])
+            made = (stack.enter_context(each) for each in (one, datagrams, listener, dialled))
+            for each in (*(each.fileno() for each in made), *pipe, accepted.fileno()):
                 beside = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [each]))]
                 await stream.socket.sendmsg([HANDED], beside)
             close_all(pipe)
+            other.close()
+            dialling.append(dialled.getsockname()[1])
             await trio.testing.wait_all_tasks_blocked(0.01)
         await trio.sleep_forever()
 
@@ -253,10 +264,38 @@ async def test_what_is_handed_over_as_a_call_and_is_none_is_closed(
                     with trio.fail_after(60):
                         await over.wait()
                     await trio.testing.wait_all_tasks_blocked(0.05)
-                    assert taken == [socket.SOCK_STREAM]
+                    # What was dialled has a mark that may have to stay: that ends at the machine's
+                    # side, and a daemon has no right to take one off.
+                    known = [port] if handed_by == "node" else [*dialling, port]
+                    assert taken == known
                     # Its own, and those that it is connected by.
                     assert files() <= before + 4
                 nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("what", ["send", "receive"])
+async def test_who_keeps_a_copy_of_a_call_cannot_freeze_the_daemon_by_it(what: str) -> None:
+    """A process of the tunnels that somebody has taken over: both have the flags of one socket."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.dup() as kept:
+        wire = wire_of(trio.SocketStream(trio.socket.from_stdlib_socket(ours.dup())))
+        kept.setblocking(False)
+        with suppress(BlockingIOError):
+            while True:
+                kept.send(bytes(1 << 16))
+        # One piece, and nothing after it: more is looked for.
+        theirs.sendall(bytes(READ_SIZE))
+        kept.setblocking(True)
+        # Else this test would hang where the daemon would.
+        thaw = threading.Timer(5.0, theirs.shutdown, [socket.SHUT_RDWR])
+        thaw.start()
+        began = time.monotonic()
+        with trio.move_on_after(0.2):
+            await (wire.send(bytes(1 << 20)) if what == "send" else wire.receive())
+        assert time.monotonic() - began < 4.0
+        thaw.cancel()
+        thaw.join()
+        wire.close()
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,11 @@ class Wire(Protocol):
 
 
 class SocketWire:
-    """A connected, non-blocking stream socket; owns it, and hands over ``most`` bytes at once."""
+    """A connected, non-blocking stream socket; owns it, and hands over ``most`` bytes at once.
+
+    It never blocks by the flag of each call, since the socket's own flag may be undone: another
+    process that has handed the connection over may have kept a copy.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         sock.setblocking(False)
@@ -76,7 +80,7 @@ class SocketWire:
         view = memoryview(data)
         while view:
             try:
-                view = view[self._sock.send(view) :]
+                view = view[self._sock.send(view, socket.MSG_DONTWAIT) :]
             except BlockingIOError:
                 await self._until(trio.lowlevel.wait_writable)
             except OSError as error:
@@ -91,7 +95,7 @@ class SocketWire:
         while size < self.most:
             wanted = min(READ_SIZE, self.most - size)
             try:
-                data = self._sock.recv(wanted)
+                data = self._sock.recv(wanted, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 if chunks:
                     break
@@ -114,7 +118,7 @@ class SocketWire:
 
     def stale(self) -> bool:
         try:
-            self._sock.recv(1, socket.MSG_PEEK)
+            self._sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return False
         except OSError:

@@ -3,7 +3,8 @@
 They come from the tunnels' process.
 
 No byte of a connection is read here, and none of the daemon's. Of descriptors only TCP connections
-pass, without the firewall mark of tunnels, which neither of the two may take off.
+that were accepted at that port pass, without the firewall mark of tunnels, which neither of the two
+may take off.
 """
 
 from contextlib import suppress
@@ -13,6 +14,7 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.network.machine.machinesocket import deny
+from liqod.network.machine.warystream import WaryStream
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.gather import either
 from liqod.sharedport import (
@@ -25,9 +27,7 @@ from liqod.sharedport import (
 )
 
 
-async def serve(
-    process: MachineProcess, daemon: trio.SocketStream, port: int, cluster: str
-) -> None:
+async def serve(process: MachineProcess, daemon: WaryStream, port: int, cluster: str) -> None:
     """Hand over what calls the daemon at a port, for as long as it wants that.
 
     Args:
@@ -47,21 +47,22 @@ async def serve(
             await daemon.receive_some(1)
 
     async with tunnels:
-        await either(partial(_pass_on, tunnels, daemon), wanted)
+        await either(partial(_pass_on, tunnels, daemon, port), wanted)
 
 
-async def _pass_on(tunnels: trio.SocketStream, daemon: trio.SocketStream) -> None:
+async def _pass_on(tunnels: trio.SocketStream, daemon: WaryStream, port: int) -> None:
     """Pass connections and reports on, until either end is gone."""
     with suppress(OSError, trio.BrokenResourceError):
         await daemon.send_all(HANDED)
-        while await _pass_one(tunnels, daemon):
+        while await _pass_one(tunnels, daemon, port):
             pass
 
 
-async def _pass_one(tunnels: trio.SocketStream, daemon: trio.SocketStream) -> bool:
+async def _pass_one(tunnels: trio.SocketStream, daemon: WaryStream, port: int) -> bool:
     """Pass the next message on; False where there is none any more. Raises OSError."""
     data, files = await received(tunnels.socket, MOST_REPORTED, MOST_HANDED)
-    found = [came for came in map(as_connection, files) if came is not None]
+    each_as_call = (as_connection(file, port) for file in files)
+    found = [came for came in each_as_call if came is not None]
     try:
         if data:
             await send(daemon, data, [each.fileno() for each in found])

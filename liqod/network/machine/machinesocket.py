@@ -23,6 +23,7 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.network.framestream import FrameStream
+from liqod.network.machine.warystream import WaryStream
 from liqod.network.orders.greeting import Denied
 from liqod.runtime.connectionlimit import accepted
 from liqod.runtime.unixpeer import unix_peer
@@ -50,7 +51,7 @@ class DaemonAccount(NamedTuple):
     group: int = 0
 
 
-Serve = Callable[[trio.SocketStream], Awaitable[object]]
+Serve = Callable[[WaryStream], Awaitable[object]]
 """Serves one connection until it ends, and never raises for what comes over it."""
 
 
@@ -84,13 +85,15 @@ class MachineSocket:
                 task_status.started(self._folder)
 
     async def _accept(self, name: str, listener: trio.socket.SocketType) -> NoReturn:
+        places = trio.Semaphore(2 * MOST)
         async with trio.open_nursery() as nursery:
             while True:
+                await places.acquire()
                 came, _ = await accepted(listener.accept)
-                nursery.start_soon(self._take, name, trio.SocketStream(came))
+                nursery.start_soon(self._take, name, WaryStream(trio.SocketStream(came)), places)
         raise AssertionError("listening ends by cancellation only")
 
-    async def _take(self, name: str, stream: trio.SocketStream) -> None:
+    async def _take(self, name: str, stream: WaryStream, places: trio.Semaphore) -> None:
         self._taken[name] += 1
         try:
             problem = self._refusal(name, stream)
@@ -101,8 +104,10 @@ class MachineSocket:
         finally:
             self._taken[name] -= 1
             await trio.aclose_forcefully(stream)
+            await stream.closed()
+            places.release()
 
-    def _refusal(self, name: str, stream: trio.SocketStream) -> str:
+    def _refusal(self, name: str, stream: WaryStream) -> str:
         """The reason why a connection is not served; empty where it is."""
         user = unix_peer(stream.socket).user
         if user not in (0, self._account.user):
@@ -112,7 +117,7 @@ class MachineSocket:
         return ""
 
 
-async def deny(stream: trio.SocketStream, problem: str) -> None:
+async def deny(stream: trio.abc.Stream, problem: str) -> None:
     """Say why a connection is not served, and read nothing."""
     with suppress(NetworkError):
         await FrameStream(stream).deliver(Denied(problem))
