@@ -16,6 +16,7 @@ from liqod.network.dataplane.kernel.namespaces import enter
 from liqod.network.dataplane.names import OVERLAY_TABLE
 from liqod.resources import INTERNAL_FABRICS, INTERNAL_NODES
 from liqod.resources.networking import GATEWAY_SERVERS
+from liqod.tunnel.confinement import USER
 from tests.netns import lab as labs
 from tests.netns.lab import Lab, Pod, ask, checksum, echo, ping, run
 from tests.netns.nodes import MILAN, Nodes, Pinging, Running, address, running
@@ -233,14 +234,18 @@ async def test_clean_takes_everything_of_it_away(nodes: Nodes) -> None:
         assert nodes.traces(1) == []
 
 
-def forged(to: str, mac: str, source: str) -> None:
-    """Sends a packet of the overlay, with an echo request to milan's pod inside."""
+def forgery(mac: str, source: str) -> bytes:
+    """A packet of the overlay, with an echo request to milan's pod inside."""
     inner = ipv4(source, THERE, 1, struct.pack("!BBHHH", 8, 0, 0xF7FD, 1, 1))
     gateway = bytes.fromhex("0a2000000001")
     frame = gateway + bytes.fromhex(mac.replace(":", "")) + b"\x08\x00" + inner
-    vxlan = struct.pack("!BBHI", 8, 0, 0, names.VNI << 8) + frame
+    return struct.pack("!BBHI", 8, 0, 0, names.VNI << 8) + frame
+
+
+def forged(to: str, mac: str, source: str) -> None:
+    """Sends one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
-        made.sendto(vxlan, (to, names.OVERLAY_PORT))
+        made.sendto(forgery(mac, source), (to, names.OVERLAY_PORT))
 
 
 def ipv4(source: str, to: str, protocol: int, body: bytes) -> bytes:
@@ -297,6 +302,28 @@ async def test_the_same_packet_from_its_own_node_arrives(nodes: Nodes, theirs: P
         await trio.to_thread.run_sync(enter, nodes.places[1], work)
         await trio.sleep(0.2)
         assert arrived(theirs) == heard + 1
+
+
+async def test_who_takes_over_the_process_of_the_tunnels_forges_none_either(
+    nodes: Nodes, theirs: Pod
+) -> None:
+    """It may make sockets of UDP, for name servers, and so reach the port of another node's."""
+    async with running(nodes) as made:
+        await led(made, 1)
+        before = dropped(nodes.places[1], "forged")
+        heard = arrived(theirs)
+        code = (
+            "import socket; "
+            "made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); "
+            f"made.sendto({forgery(MAC[1], '10.244.1.5')!r}, {(address(0), names.OVERLAY_PORT)!r})"
+        )
+        as_it = ("setpriv", "--reuid", str(USER), "--regid", str(USER), "--clear-groups")
+        command = (*as_it, "/usr/bin/python3", "-c", code)
+        tried = partial(run, *command, namespace=nodes.places[1], check=False)
+        await trio.to_thread.run_sync(tried)
+        await trio.sleep(0.2)
+        assert dropped(nodes.places[1], "forged") == before + 1
+        assert arrived(theirs) == heard
 
 
 def arrived(pod: Pod) -> int:

@@ -13,6 +13,7 @@ from liqod.network.dataplane import names, transitrules
 from liqod.network.dataplane.families import Family, families, family_of, first, of_family
 from liqod.network.dataplane.names import INSIDE, PeerNames, Side
 from liqod.network.dataplane.nfttext import ADDRESS, TYPE, braces, chain, maps
+from liqod.tunnel.confinement import USER
 
 TUNNEL: Final[dict[Family, str]] = {4: names.TUNNEL_NETWORK, 6: names.TUNNEL_NETWORK6}
 HEADERS: Final[dict[Family, int]] = {4: 40, 6: 60}
@@ -156,7 +157,8 @@ def overlay(
 
     A device that learns nothing still accepts any packet to its port. So a packet of the
     overlay is accepted only from a node, with the link-layer address of that very node inside; and
-    no pod may send one to a node, which the CNI may have come from this node's own address.
+    no pod may send one to a node, which the CNI may have come from this node's own address, nor may
+    the process that reads what strangers send, by a socket of its own.
 
     Args:
         pods: the ranges of all pods of this cluster.
@@ -182,6 +184,9 @@ def overlay(
         ])  # fmt: skip
         lines += chain("forgers", "type filter hook forward priority filter - 1", [
             f"{outer} daddr {braces(nodes)} counter name forged drop",
+        ])  # fmt: skip
+        lines += chain("taken", "type filter hook output priority filter - 1", [
+            f"meta skuid {USER} {outer} daddr {braces(nodes)} counter name forged drop",
         ])  # fmt: skip
     if sources:
         for each in used:
