@@ -9,6 +9,7 @@ import trio
 
 from liqod.network.failover.fence import Fence
 from liqod.network.failover.role import Role
+from liqod.network.machine import candidacychecks
 from liqod.network.machine.candidate import Candidate, Inside
 from liqod.network.machine.remotelease import RemoteLease
 from liqod.network.orders.candidacy import (
@@ -57,16 +58,21 @@ class CandidateService:
         self._seldom = Seldom()
 
     def receive(self, order: CandidacyOrder) -> None:
-        """Carry out an order of the daemon; the same one again changes nothing."""
+        """Carry out an order of the daemon; the same one again changes nothing.
+
+        Raises:
+            ValueError: the order cannot be, and nothing of it is carried out.
+        """
         match order:
             case Candidacy():
+                candidacychecks.candidate(order.me)
                 self._candidacy = order
                 self._me.set(order.me)
                 self._pass_cluster()
                 if self._told is not None:
                     self._send(self._told)
             case LeaseFound():
-                self._found = order
+                self._found = candidacychecks.sound(order)
                 self._pass_lease()
             case LeaseAnswer():
                 self._lease.on_answer(order)
