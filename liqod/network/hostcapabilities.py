@@ -6,7 +6,7 @@ from its surroundings as the daemon has them.
 
 import logging
 import socket
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,13 +15,14 @@ import msgspec
 import trio
 
 from liqod.errors import LiqodError
+from liqod.model.network import rangechecks
 from liqod.model.network.apiaddress import place_of
 from liqod.network.backends import Backend, LoadedBackend, is_allowed, listening
 from liqod.network.connectproxy import ConnectProxy, ProxyTimings
 from liqod.network.dataplane.datapath import KernelDatapath
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.gatewayhost import GatewayHost, PeerProxy
-from liqod.network.machine import orderchecks
+from liqod.network.machine.orderchecks import ReservedAddresses
 from liqod.network.orders.tunnels import DISABLED, MachineFacts, Surroundings
 from liqod.network.ownaddresses import own_addresses
 from liqod.network.probing.conncheck import Prober
@@ -78,6 +79,7 @@ class HostCapabilities:
     Attributes:
         process: reads what strangers send; None while networks cannot be joined here.
         lacks: the reason why they cannot be, as found last.
+        reserved: the addresses of this machine's own API server, among others.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class HostCapabilities:
         self._seldom = Seldom()
         self._answers: dict[str, str | None] = {}
         """The last answer of each backend: its lack, or None for none."""
+        self.reserved = ReservedAddresses()
         self.process: MachineProcess | None = None
         self.lacks = UNASKED
 
@@ -102,12 +105,12 @@ class HostCapabilities:
         """This machine's capabilities as they are now.
 
         Args:
-            around: the machine's surroundings.
+            around: the machine's surroundings, which can be so (:mod:`.machine.orderchecks`).
         """
         if not self._settings.enabled:
             self.lacks = DISABLED.problem
             return GatewayHost(facts=DISABLED)
-        lacks = orderchecks.around_problem(around) or await self._kernel.problem()
+        lacks = await self._kernel.problem()
         if lacks:
             self.process, self.lacks = None, lacks
             self._warn(f"the networks of peers cannot be joined: {lacks}")
@@ -167,7 +170,10 @@ class HostCapabilities:
     def _proxy(self, around: Surroundings, process: MachineProcess) -> PeerProxy | None:
         if not (around.server and around.reached):
             return None
-        reach = partial(to_server, around.reached)
+
+        async def reach() -> trio.SocketStream:
+            return await to_server(around.reached, self.reserved.api_servers)
+
         known = (around.server, reach, process, self._kernel, self._places)
         return ConnectProxy(*known, ProxyTimings(idle=self._settings.idle)).run
 
@@ -181,17 +187,36 @@ def lacking(problem: str) -> GatewayHost:
     return GatewayHost(facts=MachineFacts(problem=problem))
 
 
-async def to_server(reached: str) -> trio.SocketStream:
+async def to_server(reached: str, own: Collection[str] = ()) -> trio.SocketStream:
     """A connection to this cluster's API server, at the URL by which this machine reaches it.
+
+    That URL is the daemon's word, and peers are led there: to no service of this machine's own or
+    of its cloud's, unless its own API server is there.
+
+    Args:
+        reached: the URL.
+        own: addresses at which this machine reaches its API server by its own configuration.
 
     Raises:
         OSError: there is none.
     """
-    made = await trio.open_tcp_stream(*place_of(reached))
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for option, value in KEPT_ALIVE:
-        made.setsockopt(socket.IPPROTO_TCP, option, value)
-    return made
+    host, port = place_of(reached)
+    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    refused = OSError(f"{host} has no address")
+    for address in dict.fromkeys(str(each[4][0]) for each in found):
+        if address not in own and (why := rangechecks.refuse_lent(address)):
+            refused = OSError(why)
+            continue
+        try:
+            made = await trio.open_tcp_stream(address, port)
+        except OSError as error:
+            refused = error
+            continue
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in KEPT_ALIVE:
+            made.setsockopt(socket.IPPROTO_TCP, option, value)
+        return made
+    raise refused
 
 
 async def lacks_of(build: Backend) -> tuple[str | None, bool]:

@@ -89,7 +89,10 @@ class MachineProgram:
             own: from which it does.
         """
         ranges = self._settings.reserved
-        self.side.reserve(ReservedAddresses(api_servers=api_servers, own=own, ranges=ranges))
+        self._reserved = ReservedAddresses(api_servers=api_servers, own=own, ranges=ranges)
+        self.side.reserve(self._reserved)
+        if self._capabilities is not None:
+            self._capabilities.reserved = self._reserved
 
     @property
     def ordered(self) -> bool:
@@ -125,6 +128,7 @@ class MachineProgram:
         )
         known = (cluster, settings, loaded_backends(self._plugins), self._callers[PROXY])
         self._capabilities = made = HostCapabilities(*known, node=self._node)
+        made.reserved = self._reserved
         return made.look
 
     def _troubles(self) -> dict[str, BackendTrouble]:

@@ -15,7 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from liqod.errors import NetworkError
-from liqod.model.network.ranges import ClusterCidrs
+from liqod.model.network.ranges import ClusterCidrs, Entrance
 from liqod.network.dataplane.names import PeerNames
 from liqod.network.framestream import FrameStream
 from liqod.network.machine import tunnelservice
@@ -28,10 +28,13 @@ from liqod.network.orders.tunnels import (
     MachineRead,
     ReadMachine,
     Surroundings,
+    SweepUnknown,
     TunnelEnded,
     TunnelMessage,
     TunnelOrder,
     TunnelReport,
+    UnknownFound,
+    UnknownSwept,
 )
 from tests.netns.nodeprogram import NodeProgram
 from tests.simulated.borrower import eventually
@@ -58,6 +61,11 @@ def at(*seen: str) -> TunnelOrder:
     return replace(SOUND, ranges=replace(RANGES, seen=seen_as))
 
 
+def entered(entrance: Entrance) -> TunnelOrder:
+    """A plan with this entrance."""
+    return replace(SOUND, ranges=replace(RANGES, entrances=(entrance,)))
+
+
 PLANS = (
     # the API server
     at(f"{API_SERVER}/32"),
@@ -75,7 +83,17 @@ PLANS = (
     replace(SOUND, gateway=replace(GATEWAY, backend="../../bin/sh")),
     # no key
     replace(SOUND, private_key=b""),
+    # the metadata service, at a port of its own, and a service of this machine's
+    entered(Entrance("10.70.0.1", "tcp", 80, "169.254.169.254", 80)),
+    entered(Entrance("10.70.0.1", "tcp", 80, "169.254.19.1", 10250)),
+    # this machine as the other end
+    replace(SOUND, gateway=replace(GATEWAY, endpoints=("127.0.0.1:443",))),
+    # as many addresses as a message holds
+    replace(SOUND, ranges=replace(RANGES, lent=dict.fromkeys(map(str, range(200_000)), "x"))),
 )
+MANY = ("x",) * 900_000
+REQUESTS = 3
+"""Of each kind, with as many peers as a message holds."""
 
 
 class Orderer:
@@ -86,7 +104,7 @@ class Orderer:
         self.ended = dict[int, TunnelEnded]()
         self.read = dict[int, MachineRead]()
         self.reports = dict[str, TunnelReport]()
-        self.refused = self.unsound = 0
+        self.refused = self.unsound = self.denied = 0
 
     async def listen(self) -> None:
         """Takes all that it is told."""
@@ -96,6 +114,8 @@ class Orderer:
                     self.ended[reply.number] = reply
                 case MachineRead():
                     self.read[reply.number] = reply
+                case UnknownFound() | UnknownSwept():
+                    self.denied += "16384 peers" in reply.problem
                 case TunnelReport():
                     self.reports[reply.peer] = reply
                     self.refused += reply.state.why == tunnelservice.MANY_PEERS
@@ -197,6 +217,9 @@ async def test_a_daemon_that_is_taken_over_gets_wrong_tunnels_and_nothing_else(
     async with daemon(program, 5) as taken:
         await taken.order(*PLANS)
         await eventually(lambda: taken.unsound == len(PLANS))
+        for number in range(REQUESTS):
+            await taken.order(FindUnknown(number, MANY), SweepUnknown(number, MANY, ()))
+        await eventually(lambda: taken.denied == 2 * REQUESTS)
         with pytest.raises(NetworkError, match="started later"):
             async with daemon(program, 4):
                 pass

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from ipaddress import ip_network
 from typing import Final
 
-from liqod.model.crossing import addresses
-from liqod.model.crossing.addresses import parse
+from liqod.model.crossing.addresses import IPNetwork, parse
 from liqod.model.network import rangechecks
 from liqod.model.network.pathfigures import LEAST_MTU
 from liqod.network.dataplane.overlayplan import MOST_NODES, Overlay, OverlayNode
 
 MOST_PODS: Final = 256
+MOST_OF_NODE: Final = 16
+"""Ranges of one node's pods; Kubernetes has two."""
 MOST_MTU: Final = 65535
 
 
@@ -68,6 +69,31 @@ def device(mtu: int, vni: int, port: int) -> None:
     within("port", port, 1, 65535)
 
 
+class RangeIndex:
+    """Ranges in which others lie: thousands of these are looked up in a moment.
+
+    Args:
+        ranges: valid ones.
+    """
+
+    def __init__(self, ranges: Iterable[str]) -> None:
+        self._kept = {_prefix(each, each.prefixlen) for each in map(ip_network, ranges)}
+        self._lengths = {(version, length) for version, length, _ in self._kept}
+
+    def __contains__(self, network: IPNetwork) -> bool:
+        """True if a network lies in one of them, or is it."""
+        return any(
+            _prefix(network, length) in self._kept
+            for version, length in self._lengths
+            if version == network.version and length <= network.prefixlen
+        )
+
+
+def _prefix(network: IPNetwork, length: int) -> tuple[int, int, int]:
+    rest = network.max_prefixlen - length
+    return network.version, length, int(network.network_address) >> rest
+
+
 def lead(gateway: OverlayNode, nodes: Iterable[OverlayNode], overlay: Overlay) -> None:
     """Check an order to be the gateway of an overlay.
 
@@ -75,16 +101,20 @@ def lead(gateway: OverlayNode, nodes: Iterable[OverlayNode], overlay: Overlay) -
         ValueError: a part cannot be; nothing of the order is to be carried out.
     """
     device(overlay.mtu, overlay.vni, overlay.port)
-    every = [ip_network(text) for text in pods(overlay.pods)]
+    own = RangeIndex(pods(overlay.pods))
     seen: dict[str, str] = {}
     for each in {one.name: one for one in (*nodes, gateway)}.values():
         found = node(each.name, each.address, each.index)
         for has in (f"address {found.address}", f"number {found.index}"):
             if seen.setdefault(has, each.name) != each.name:
                 raise ValueError(f"{each.name} has the {has} of the node {seen[has]}")
+        if len(each.pods) > MOST_OF_NODE:
+            raise ValueError(
+                f"{len(each.pods)} ranges of the node {each.name} are more than {MOST_OF_NODE}"
+            )
         for text in each.pods:
             problem = rangechecks.malformed(text)
-            if not problem and not any(addresses.within(ip_network(text), one) for one in every):
+            if not problem and ip_network(text) not in own:
                 problem = f"{text} of the node {each.name} is none of this cluster's pods"
             if problem:
                 raise ValueError(problem)

@@ -47,6 +47,9 @@ MOST_PEERS: Final = 512
 """Peers whose tunnels may be ordered: a daemon that is taken over orders without end."""
 AT_ONCE: Final = 64
 """Requests of one kind that are open at a time, and ends of one peer's tunnel."""
+MOST_ADDRESSES: Final = 1 << 18
+"""Single addresses in the orders of all peers: 512 of each."""
+MANY_ADDRESSES: Final = f"the tunnels of all peers have more than {MOST_ADDRESSES} addresses"
 MANY_PEERS: Final = (
     f"the tunnels of {MOST_PEERS} peers are ordered on this machine already: where it has not so "
     "many, restart liqod node"
@@ -117,10 +120,14 @@ class TunnelService:
                     self._fail(order.peer, f"it is not ordered soundly: {problem}")
                 elif self._is_full_for(order.peer):
                     self._fail(order.peer, MANY_PEERS)
+                elif self._has_no_room_for(order):
+                    self._fail(order.peer, MANY_ADDRESSES)
                 else:
                     self._have(order)
             case EndTunnel():
-                if self._is_full_for(order.peer):
+                if problem := orderchecks.peer_problem(order.peer):
+                    self._send(TunnelEnded(order.number, problem))
+                elif self._is_full_for(order.peer):
                     self._send(TunnelEnded(order.number, MANY_PEERS))
                 elif len(self._of(order.peer).ends) == AT_ONCE:
                     self._send(TunnelEnded(order.number, MANY_REQUESTS))
@@ -133,14 +140,18 @@ class TunnelService:
                 self._release()
             case ReadMachine():
                 self._role.have_others(order.around.others)
-                facts = MachineFacts(problem=MANY_REQUESTS, unknown=True)
-                self._start(partial(self._read, order), MachineRead(order.number, facts))
+                problem = orderchecks.around_problem(order.around)
+                facts = MachineFacts(problem=problem or MANY_REQUESTS, unknown=True)
+                answer = MachineRead(order.number, facts)
+                self._start(partial(self._read, order), answer, refused=bool(problem))
             case FindUnknown():
-                none = UnknownFound(order.number, problem=MANY_REQUESTS)
-                self._start(partial(self._find, order), none)
+                problem = orderchecks.request_problem(order)
+                none = UnknownFound(order.number, problem=problem or MANY_REQUESTS)
+                self._start(partial(self._find, order), none, refused=bool(problem))
             case SweepUnknown():
-                nothing = UnknownSwept(order.number, problem=MANY_REQUESTS)
-                self._start(partial(self._sweep, order), nothing)
+                problem = orderchecks.request_problem(order)
+                nothing = UnknownSwept(order.number, problem=problem or MANY_REQUESTS)
+                self._start(partial(self._sweep, order), nothing, refused=bool(problem))
 
     async def run(self) -> NoReturn:
         """Keep all of it until cancelled, which ends nothing."""
@@ -159,6 +170,14 @@ class TunnelService:
 
     def _is_full_for(self, peer: str) -> bool:
         return peer not in self._ordered and len(self._ordered) >= MOST_PEERS
+
+    def _has_no_room_for(self, order: TunnelOrder) -> bool:
+        others = (
+            each.order
+            for peer, each in self._ordered.items()
+            if peer != order.peer and each.order is not None
+        )
+        return sum(map(orderchecks.addresses_of, (order, *others))) > MOST_ADDRESSES
 
     def _of(self, peer: str) -> Ordered:
         """The orders for a peer's tunnel, which a task carries out."""
@@ -192,10 +211,16 @@ class TunnelService:
         for ordered in self._ordered.values():
             ordered.have(None)
 
-    def _start(self, request: Callable[[], Awaitable[TunnelNews]], refusal: TunnelNews) -> None:
-        """Answer a request soon, or at once with a refusal where too many are open."""
+    def _start(
+        self,
+        request: Callable[[], Awaitable[TunnelNews]],
+        refusal: TunnelNews,
+        *,
+        refused: bool = False,
+    ) -> None:
+        """Answer a request soon, or at once with a refusal, also where too many are open."""
         kind = type(refusal)
-        if self._open[kind] == AT_ONCE:
+        if refused or self._open[kind] == AT_ONCE:
             self._send(refusal)
             return
         self._open[kind] += 1

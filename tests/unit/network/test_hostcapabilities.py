@@ -1,6 +1,7 @@
 """Abilities of this machine for networks: its backends, and its addresses."""
 
 import logging
+import socket
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from liqod.errors import LiqodError, NetworkError
 from liqod.network.backends import LoadedBackend, is_allowed
 from liqod.network.dataplane.datapath import KernelDatapath
-from liqod.network.hostcapabilities import HostCapabilities, HostSettings
+from liqod.network.hostcapabilities import HostCapabilities, HostSettings, to_server
 from liqod.network.orders.tunnels import DISABLED, Surroundings
 from liqod.network.ownaddresses import own_addresses
 from liqod.plugins.callguard import CallGuards
@@ -142,10 +143,20 @@ async def test_a_backend_that_cannot_be_asked_goes_on_by_its_last_answer(able: l
     assert found[0].facts.undecided == {"rope": str(silent)}
 
 
-async def test_a_machine_looks_at_no_kernel_by_surroundings_that_cannot_be(able: list[str]):
+async def test_a_machine_that_joins_no_networks_looks_at_nothing(able: list[str]):
     able.append("looked")
-    wrong = Surroundings(reached="gopher://a")
-    found = await capabilities(HostSettings()).look(wrong)
-    assert "no URL of an API server" in found.facts.problem
-    assert able == ["looked"]
     assert (await capabilities(HostSettings(enabled=False)).look(AROUND)).facts == DISABLED
+    assert able == ["looked"]
+
+
+async def test_no_peer_is_led_to_a_service_of_the_machine_s_own():
+    """By a daemon that says that its API server is there, also by a name for that address."""
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        port = service.getsockname()[1]
+        for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"):
+            with pytest.raises(OSError, match="loopback"):
+                await to_server(f"https://{host}:{port}", ("192.0.2.9",))
+        with pytest.raises(OSError, match="metadata service"):
+            await to_server("http://169.254.169.254", ("127.0.0.1",))
+        made = await to_server(f"https://127.0.0.1:{port}", ("127.0.0.1",))
+        await made.aclose()

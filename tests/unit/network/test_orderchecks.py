@@ -4,7 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from liqod.model.network.ranges import ClusterCidrs, Entrance, TransitEntrance
-from liqod.network.machine.orderchecks import ReservedAddresses, around_problem, problem
+from liqod.network.machine.orderchecks import (
+    MOST_REASON,
+    ReservedAddresses,
+    around_problem,
+    problem,
+)
 from liqod.network.orders.tunnels import Surroundings, TunnelOrder
 from tests.unit.network.tunnels import GATEWAY, ORDER, RANGES
 
@@ -30,7 +35,12 @@ def by(**gateway: object) -> TunnelOrder:
         of(transit=(TRANSIT,), transit_rate=1000),
         by(side="server", endpoints=(), port=51840),
         by(endpoints=("[2001:db8::1]:51840", "gateway.example.com:51840")),
+        # Liqo's proxy, and a tunnel by way of a relay.
+        of(entrances=(replace(ENTRANCE, host="169.254.19.1", to=8118),)),
+        of(entrances=(Entrance("10.70.0.0", "udp", 51840, "169.254.19.1", 51840),)),
+        of(lent={f"10.70.{n >> 8}.{n & 255}": "192.0.2.5" for n in range(4096)}),
     ],
+    ids=lambda order: repr(order)[:200],
 )
 def test_a_sound_order(order: TunnelOrder):
     assert problem(order) == ""
@@ -78,10 +88,32 @@ def test_a_sound_order(order: TunnelOrder):
         (of(entrances=(replace(ENTRANCE, host="any"),)), "is no address"),
         (of(entrances=(replace(ENTRANCE, to=70000),)), "port"),
         (of(entrances=(replace(ENTRANCE, rate=-1),)), "rate"),
+        (of(entrances=(replace(ENTRANCE, host="169.254.169.254"),)), "metadata service"),
+        (of(entrances=(replace(ENTRANCE, host="127.0.0.1"),)), "loopback"),
+        (of(entrances=(replace(ENTRANCE, host="::ffff:127.0.0.1"),)), "loopback"),
+        (of(entrances=(replace(ENTRANCE, host="169.254.19.1", to=10250),)), "link-local"),
+        (of(entrances=(Entrance("10.70.0.0", "udp", 0, "169.254.19.1"),)), "link-local"),
+        (of(entrances=(ENTRANCE,) * 1025), "1025 entrances"),
+        (of(lent=dict.fromkeys(map(str, range(4097)), "x")), "4097 lent"),
+        (of(unmasked=("192.0.2.5",) * 4097), "4097 addresses with"),
+        (by(endpoints=("127.0.0.1:51840",)), "nobody else"),
+        (by(endpoints=("[::1]:51840",)), "nobody else"),
+        (by(endpoints=("[::ffff:127.0.0.1]:51840",)), "nobody else"),
+        (by(endpoints=("0.0.0.0:51840",)), "nobody else"),
+        (by(endpoints=("169.254.169.254:80",)), "nobody else"),
+        (by(endpoints=("224.0.0.1:51840",)), "nobody else"),
+        (by(name="x" * 254), "characters"),
+        (by(uid="x" * 254), "characters"),
     ],
+    ids=lambda found: repr(found)[:200],
 )
 def test_an_order_that_cannot_be_is_refused_and_says_why(order: TunnelOrder, said: str):
     assert said in problem(order)
+
+
+def test_no_reason_is_as_long_as_what_it_quotes():
+    assert len(problem(of(own=ClusterCidrs(("x" * 1_000_000,))))) == MOST_REASON
+    assert len(around_problem(Surroundings(address="x" * 1_000_000))) == MOST_REASON
 
 
 @pytest.mark.parametrize(

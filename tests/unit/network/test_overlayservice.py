@@ -3,13 +3,18 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv6Address, ip_network
 from typing import Any
 
 import msgspec
 import pytest
 import trio
+from hypothesis import given
+from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from liqod.model.crossing.addresses import within
+from liqod.network.dataplane.overlaychecks import RangeIndex
 from liqod.network.dataplane.overlayplan import Overlay, OverlayNode
 from liqod.network.machine.overlayservice import OverlayService
 from liqod.network.orders.overlay import (
@@ -102,6 +107,7 @@ async def test_an_order_that_makes_no_plan_is_reported():
         ({"pods": ("0.0.0.0/0",)}, {}, "none of this cluster's pods"),
         ({"pods": ("192.168.1.0/24",)}, {}, "none of this cluster's pods"),
         ({"pods": ("10.244.1.0/24; drop",)}, {}, "no range"),
+        ({"pods": ("10.244.1.0/24",) * 17}, {}, "17 ranges"),
         ({}, {"pods": ()}, "no range"),
         ({}, {"pods": ("0.0.0.0/0",)}, "every address"),
         ({}, {"pods": ("10.244.0.0/16", "fe80::1%; flush ruleset; /64")}, "host bits"),
@@ -124,6 +130,23 @@ async def test_no_part_of_an_order_that_cannot_be_reaches_the_kernel(
         assert why in report.problem
         await made.receive(LEAD)
         assert (len(made.kernel.plans), made.reports[-1]) == (2, OverlayState())
+
+
+NETWORKS = st.builds(
+    lambda number, length: f"{IPv4Address(number >> (32 - length) << (32 - length))}/{length}",
+    st.integers(0, 255).map(lambda n: n << 24 | n << 12),
+    st.integers(4, 30),
+) | st.builds(
+    lambda number, length: f"{IPv6Address(number >> (128 - length) << (128 - length))}/{length}",
+    st.integers(0, 255).map(lambda n: n << 120 | n << 60),
+    st.integers(4, 126),
+)
+
+
+@given(st.lists(NETWORKS, max_size=8), NETWORKS)
+def test_a_range_lies_in_one_of_many(kept: list[str], one: str):
+    found = ip_network(one) in RangeIndex(kept)
+    assert found == any(within(ip_network(one), ip_network(each)) for each in kept)
 
 
 async def test_a_machine_that_is_the_gateway_no_more_leaves_all_as_it_is():

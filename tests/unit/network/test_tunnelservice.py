@@ -20,7 +20,7 @@ from liqod.network.dataplane.values import KernelChange
 from liqod.network.failover.role import Role
 from liqod.network.gatewayhost import GatewayHost
 from liqod.network.machine import tunnelservice
-from liqod.network.machine.orderchecks import ReservedAddresses
+from liqod.network.machine.orderchecks import MOST_KNOWN, ReservedAddresses
 from liqod.network.machine.tunnelservice import TunnelService
 from liqod.network.orders.tunnels import (
     EndTunnel,
@@ -461,3 +461,57 @@ async def test_ends_of_one_peer_without_end_are_refused():
         machine.held.set()
         await settled()
         assert len(machine.answers()) == 66
+
+
+async def test_a_machine_looks_at_no_kernel_by_surroundings_that_cannot_be():
+    async with serving() as (machine, service):
+        await carried_out(service, ReadMachine(2, Surroundings(reached="gopher://a")))
+        (answer,) = machine.answers()
+        assert (answer.number, answer.facts.unknown) == (2, True)
+        assert "no URL of an API server" in answer.facts.problem
+        await carried_out(service, ORDER)
+        assert ("up", "milan") in machine.did, "what it knew before stands"
+
+
+MANY = tuple(f"peer-{number}" for number in range(MOST_KNOWN + 1))
+
+
+@pytest.mark.parametrize(
+    ("request_", "said"),
+    [
+        (FindUnknown(7, MANY), "16384 peers"),
+        (FindUnknown(7, ("x" * 1000,)), "characters"),
+        (SweepUnknown(7, MANY, ()), "16384 peers"),
+        (SweepUnknown(7, (), MANY), "16384 peers"),
+        (SweepUnknown(7, MANY[:9000], MANY[9000:]), "16384 peers"),
+        (EndTunnel(7, "x" * 1000), "51 characters"),
+        (EndTunnel(7, "a; reboot"), "hyphens"),
+    ],
+    ids=lambda found: repr(found)[:60],
+)
+async def test_a_request_with_more_than_a_machine_looks_at_is_refused_at_once(
+    request_: FindUnknown | SweepUnknown | EndTunnel, said: str
+):
+    async with serving() as (machine, service):
+        machine.left = ["forgotten"]
+        service.receive(request_)
+        (answer,) = machine.answers()
+        assert answer.number == 7
+        assert said in answer.problem
+        await settled()
+        assert machine.did == []
+
+
+async def test_the_orders_of_all_peers_have_so_many_addresses_and_those_before_stay(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(tunnelservice, "MOST_ADDRESSES", 3)
+    lent = {f"10.70.0.{number}": "192.0.2.5" for number in range(2)}
+    wide = replace(OSLO, ranges=replace(OSLO.ranges, lent=lent))
+    async with serving() as (machine, service):
+        await carried_out(service, replace(LENDS, peer="turin"), wide, LENDS)
+        assert machine.told("milan") == ["Error"]
+        assert ("apply", "milan") not in machine.did
+        # It makes room for another by its own, and its own counts once.
+        await carried_out(service, replace(wide, ranges=OSLO.ranges), LENDS, LENDS)
+        assert machine.told("milan")[-1] == "Connecting"
