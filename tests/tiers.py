@@ -5,8 +5,9 @@ tier's file. Every run that passes them, with no test skipped, writes that file,
 along with the change: so a machine that has never seen the project knows what was run. Where a tier
 is left out, the run says so. `make test-NAME` runs it whatever is written there.
 
-`RELEASE`, tests marked `release`, tries what is released: the package, the chart and the pages on
-it, the images, the example of a repository. The page of the package is walked in every run.
+`RELEASE`, tests marked `release`, tries what is released: the wheels, the package, the chart and
+the pages on it, the images, the example of a repository. In every run the page of the package is
+walked, and `node/test_pods.py` has the images in clusters.
 
 `NETWORK`, tests marked `network`, tries the machine's side of joined networks, `liqod node` and
 `liqod tunnel`, on a real kernel, under faults and in every order; and the daemons that order these,
@@ -199,6 +200,7 @@ class Tier:
 RELEASE = Tier(
     "release",
     (
+        "MANIFEST.in",
         "pyproject.toml",
         "deploy",
         "docs/how-to/chart.md",
@@ -221,11 +223,15 @@ RELEASE = Tier(
         "systemd",
         "liqod/__init__.py",
         "liqod/__main__.py",
+        "liqod/cli/app.py",
         "liqod/cli/commands",
+        "liqod/cli/completion.py",
         "liqod/install",
         "liqod/node.py",
         "liqod/procedures",
         "liqod/resources",
+        "simulator/pyproject.toml",
+        "simulator/setup.py",
         "tests/cluster/test_chart.py",
         "tests/cluster/test_chart_machines.py",
         "tests/cluster/test_chart_uninstall.py",
@@ -236,9 +242,11 @@ RELEASE = Tier(
         "tests/netns/test_machine_pages.py",
         "tests/netns/test_offline.py",
         "tests/netns/test_package.py",
+        "tests/node/test_images.py",
         "tests/node/test_release.py",
         "tests/simulated/install/test_deb.py",
         "tests/simulated/install/test_made_pages.py",
+        "tests/simulated/install/test_wheels.py",
         "tests/testbed/checkout.py",
         "tests/testbed/debian.py",
         "tests/testbed/go/helm3",
@@ -246,8 +254,10 @@ RELEASE = Tier(
         "tests/testbed/go/kubeconform",
         "tests/testbed/jsonschemas.py",
         "tests/testbed/machineshell.py",
+        "tests/testbed/ownimages.py",
         "tests/testbed/pages.py",
         "tests/testbed/shownblocks.py",
+        "tests/testbed/wheels.py",
     ),
 )
 NETWORK = Tier("network", networkdependences.NETWORK)

@@ -16,7 +16,7 @@ from tests.testbed import ownimages
 from tests.testbed.api import wait_until
 from tests.testbed.node import NodeCluster
 
-pytestmark = pytest.mark.node
+pytestmark = [pytest.mark.node, pytest.mark.release]
 
 PODS = "/api/v1/namespaces/default/pods"
 LARGEST = 100 << 20

@@ -18,7 +18,7 @@ from liqod import __version__
 from liqod.cli import app
 from tests.testbed.wheels import Installation
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.release]
 
 LIQOD, SIMULATOR = f"liqod-{__version__}", f"liqod_simulator-{__version__}"
 WHEEL = "-py3-none-any.whl"
