@@ -73,7 +73,8 @@ daemons that lack a safeguard break an invariant. New things that are shown need
 tests. In every run:
 
 - `stateful/test_truth.py`: for each side one fault of its own, one of its peer, and none;
-- `cluster/test_lost_peers.py`: a real API server is stopped, frozen, gone, and from a backup;
+- `cluster/test_lost_peers.py`: a real API server is frozen, and from a backup;
+- `simulated/peering/test_lost_peers.py`: one is stopped, frozen, and gone for ever;
 - `stateful/test_stateful.py`, `stateful/test_found.py` and `stateful/test_bad_answers.py`: random
   scripts, those that once found something, and wrong answers of API servers.
 

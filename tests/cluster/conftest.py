@@ -52,12 +52,6 @@ def two_providers(kept_clusters: Clusters, request: pytest.FixtureRequest) -> It
 
 
 @pytest.fixture
-def two_consumers(kept_clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Clusters]:
-    """The same with rome and turin borrowing from milan."""
-    yield from kept(kept_clusters, request, ("rome", "milan"), ("turin", "milan"))
-
-
-@pytest.fixture
 def shop(peered: Clusters) -> str:
     """A namespace of rome that runs two pods of a Deployment at milan."""
     rome = peered.rome

@@ -53,6 +53,7 @@ from tests.simulated.install import (
     test_skew,
 )
 from tests.simulated.network import test_networking
+from tests.simulated.peering import test_lost_peers as test_simulated_lost_peers
 from tests.simulated.plugins import (
     test_example_plugins,
     test_plugin_walls,
@@ -100,6 +101,7 @@ EVERY_RUN = (
     (test_stateful, "test_no_script_breaks_an_invariant"),
     (test_found, ""),
     (test_lost_peers, ""),
+    (test_simulated_lost_peers, ""),
     (test_bad_answers, ""),
     (test_pods, "test_nothing_is_left"),
     (test_podstreams, "test_logs_have_all_their_options"),
