@@ -111,6 +111,7 @@ PLACEMENT = (
     "tests/simulated/consumer/test_webhook.py",
     "tests/simulated/lendingpods.py",
     "tests/simulated/reflecting.py",
+    "tests/simulated/shops.py",
 )
 LOAD = (
     *_CONTROLLERS,

@@ -1,7 +1,7 @@
 """A namespace ``shop`` of rome's that runs at its peers, with all that a daemon does for its pods.
 
 Every cluster has one node. Pods that name the RuntimeClass ``liqo`` find virtual nodes by
-themselves, so that only tests of where pods are placed need the webhook.
+themselves, so that only tests of where pods are placed need the webhook (:func:`shops`).
 """
 
 import copy
@@ -19,11 +19,12 @@ from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from liqod.runtime.account import Account
 from tests.simulated.borrower import Json, condition, eventually, offload
-from tests.simulated.consumer.test_make_before_break import CONTAINER, spread
 from tests.simulated.members import SETTINGS as ALONE
 from tests.simulated.members import Member, members
 
+SETTINGS = '[webhook]\nport = 0\nhost = "127.0.0.1"\n'
 SHOP, THERE = "shop", "shop-rome"
+CONTAINER = {"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "10m"}}}
 PATIENCE = 120.0
 """Seconds, of virtual time, for what has several ways back to be as it was."""
 
@@ -73,6 +74,21 @@ async def opened(consumer: Member, replicas: int) -> None:
     await settled(consumer, SHOP, replicas)
 
 
+@asynccontextmanager
+async def shops(
+    *peers: str, settings: str = SETTINGS, **offloading: Any
+) -> AsyncIterator[list[Member]]:
+    """Rome with a shop that its peers have, to which a webhook sends pods."""
+    async with served(others=peers, settings=settings) as made:
+        rome = made[0]
+        await admit(rome, rome.nursery)
+        for peer in made[1:]:
+            await rome.peer(peer)
+        await offload_shop(rome, **{"podOffloadingStrategy": "Remote", **offloading})
+        await eventually(lambda: admitted(rome))
+        yield made
+
+
 async def admit(rome: Member, tasks: trio.Nursery) -> None:
     """Start the webhook, and the care for pods that it missed, until these tasks end."""
     hook = PodWebhook(rome.context, Account())
@@ -85,6 +101,18 @@ async def offload_shop(rome: Member, **spec: Any) -> None:
     """Offload the shop, and wait until every peer that it is for has it."""
     await offload(rome.admin, SHOP, **spec)
     await rome.until(NAMESPACE_OFFLOADINGS, "offloading", SHOP, spread)
+
+
+def spread(offloading: Json) -> bool:
+    """True if every peer has the namespace."""
+    return bool(offloading.get("status", {}).get("offloadingPhase") == "Ready")
+
+
+async def admitted(rome: Member) -> bool:
+    """True if the webhook is asked about pods of the shop."""
+    probe = {"metadata": {"name": "probe"}, "spec": {"containers": [CONTAINER]}}
+    made = await rome.admin.create_full(PODS, probe, SHOP, dry_run=True)
+    return bool(made["spec"].get("affinity"))
 
 
 async def pods_of(member: Member, namespace: str) -> dict[str, Json]:

@@ -3,24 +3,18 @@ moves to another peer, and a peer that is left, under a Deployment that serves m
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 import trio
 
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
-from liqod.consumer.webhook.missedpods import MissedPods
-from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.kube.selection import Selection
-from liqod.plugins import loader
 from liqod.resources import NAMESPACE_OFFLOADINGS, TENANTS
-from liqod.runtime.account import Account
-from tests.simulated.borrower import Json, condition, eventually, offload
-from tests.simulated.members import Member, members
+from tests.simulated.borrower import Json, condition, eventually
+from tests.simulated.members import Member
+from tests.simulated.shops import CONTAINER, shops
 
-SETTINGS = '[webhook]\nport = 0\nhost = "127.0.0.1"\n'
 REPLICAS = 4
-CONTAINER = {"name": "web", "image": "nginx", "resources": {"requests": {"cpu": "10m"}}}
 DEPLOYMENT = {
     "metadata": {"name": "web", "namespace": "shop"},
     "spec": {
@@ -90,39 +84,6 @@ class Watch:
 def _pods(of: Member, namespace: str) -> list[Json]:
     items = of.cluster.registry.storage.of("pods").items()
     return [item.decode() for item in items if item.namespace == namespace]
-
-
-@asynccontextmanager
-async def shops(
-    *peers: str, settings: str = SETTINGS, **offloading: Any
-) -> AsyncIterator[list[Member]]:
-    """Rome with a shop that runs at its peers."""
-    names = ("rome", *peers)
-    plugins = loader.load(sources=loader.built_in())
-    async with members(*names, nodes=1, settings=settings, plugins=plugins) as made:
-        rome = made[0]
-        hook = PodWebhook(rome.context, Account())
-        await rome.nursery.start(hook.run)
-        await rome.nursery.start(hook.run_as_leader)
-        await rome.nursery.start(MissedPods(rome.context, hook.doubt).run)
-        for peer in made[1:]:
-            await rome.peer(peer)
-        await offload(rome.admin, "shop", podOffloadingStrategy="Remote", **offloading)
-        await rome.until(NAMESPACE_OFFLOADINGS, "offloading", "shop", spread)
-        await eventually(lambda: admitted(rome))
-        yield made
-
-
-def spread(offloading: Json) -> bool:
-    """True if every peer has the namespace."""
-    return bool(offloading.get("status", {}).get("offloadingPhase") == "Ready")
-
-
-async def admitted(rome: Member) -> bool:
-    """True if the webhook is asked about pods of the shop."""
-    pod = {"metadata": {"name": "probe", "namespace": "shop"}, "spec": {"containers": [CONTAINER]}}
-    made = await rome.admin.create_full(PODS, pod, dry_run=True)
-    return bool(made["spec"].get("affinity"))
 
 
 async def filled(rome: Member, *nodes: str) -> None:

@@ -8,9 +8,9 @@ import trio
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, PODS
 from liqod.resources import NAMESPACE_OFFLOADINGS
 from tests.simulated.borrower import Json, condition, eventually, offload
-from tests.simulated.consumer.test_make_before_break import CONTAINER, shops
 from tests.simulated.members import Member
 from tests.simulated.shops import (
+    CONTAINER,
     SHOP,
     THERE,
     deployment,
@@ -22,6 +22,7 @@ from tests.simulated.shops import (
     ready_pods,
     served,
     settled,
+    shops,
     uids,
 )
 

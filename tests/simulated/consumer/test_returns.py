@@ -19,13 +19,9 @@ from liqod.resources import NAMESPACE_OFFLOADINGS, SHADOW_PODS, VIRTUAL_NODES
 from simulator.faults import Fault
 from simulator.wire.subresources import bind
 from tests.simulated.borrower import Json, eventually
-from tests.simulated.consumer.test_make_before_break import (
-    CONTAINER,
-    DEPLOYMENT,
-    SETTINGS,
-    shops,
-)
+from tests.simulated.consumer.test_make_before_break import DEPLOYMENT
 from tests.simulated.members import Member
+from tests.simulated.shops import CONTAINER, SETTINGS, shops
 
 QUICK = (
     f"{SETTINGS}[consumer]\nreturn_unschedulable = 1\nreturn_image = 1\nreturn_refused = 1\n"

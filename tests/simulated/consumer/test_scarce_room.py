@@ -11,8 +11,6 @@ import trio
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import DEPLOYMENTS, NAMESPACES, NODES, PODS
-from liqod.consumer.webhook.missedpods import MissedPods
-from liqod.consumer.webhook.podwebhook import PodWebhook
 from liqod.kube import times as times_of
 from liqod.kube.selection import Selection
 from liqod.model.objects import conditions, podreturns, returnmarks
@@ -20,14 +18,14 @@ from liqod.model.peering.sizelabels import beside
 from liqod.plugins import loader
 from liqod.procedures.explaining import explain
 from liqod.resources import NAMESPACE_OFFLOADINGS, RESOURCE_SLICES
-from liqod.runtime.account import Account
 from simulator.controllers.nodes import GRACE
 from simulator.nodes.agent import RENEW
 from simulator.nodes.scheduling import Candidate, Place, obstacle
 from tests.simulated.borrower import Json, condition, eventually, offload
-from tests.simulated.consumer.test_make_before_break import SETTINGS, admitted, serves, spread
+from tests.simulated.consumer.test_make_before_break import serves
 from tests.simulated.consumer.test_returns import codes, marks, shut
 from tests.simulated.members import AT_MILAN, Member, members
+from tests.simulated.shops import SETTINGS, admit, admitted, spread
 
 pytestmark = pytest.mark.long
 
@@ -54,10 +52,7 @@ async def clusters(*peers: str, after: int, told: str = "") -> AsyncIterator[lis
 
 async def opened(rome: Member, *peers: Member, **asked: str) -> None:
     """Have the shop at all peers."""
-    hook = PodWebhook(rome.context, Account())
-    await rome.nursery.start(hook.run)
-    await rome.nursery.start(hook.run_as_leader)
-    await rome.nursery.start(MissedPods(rome.context, hook.doubt).run)
+    await admit(rome, rome.nursery)
     for peer in peers:
         await rome.peer(peer, resources={**ROOM, **asked})
     await offload(rome.admin, HERE, podOffloadingStrategy="Remote")

@@ -17,10 +17,10 @@ from liqod.kube.selection import Selection
 from liqod.model.peering.intervals import FROZEN_WITHIN
 from liqod.resources import FOREIGN_CLUSTERS
 from tests.simulated.borrower import Json, condition, eventually
-from tests.simulated.consumer.test_make_before_break import CONTAINER
 from tests.simulated.meeting import lead, run
 from tests.simulated.members import Member
 from tests.simulated.shops import (
+    CONTAINER,
     PATIENCE,
     SHOP,
     THERE,

@@ -19,20 +19,17 @@ from liqod.kube.http.httpserver import HttpRequest, HttpResponse
 from liqod.resources import NAMESPACE_MAPS, SHADOW_PODS, VIRTUAL_NODES
 from simulator.storage.storage import Change
 from tests.simulated.borrower import Json, eventually
-from tests.simulated.consumer.test_make_before_break import (
-    CONTAINER,
-    SETTINGS,
-    admitted,
-    shops,
-)
 from tests.simulated.meeting import run
 from tests.simulated.members import Member
 from tests.simulated.prepared import quiet
 from tests.simulated.shops import (
+    CONTAINER,
     PATIENCE,
+    SETTINGS,
     SHOP,
     THERE,
     admit,
+    admitted,
     is_ready,
     offload_shop,
     open_shop,
@@ -40,6 +37,7 @@ from tests.simulated.shops import (
     pods_of,
     ready_pods,
     served,
+    shops,
     uids,
 )
 
