@@ -8,11 +8,11 @@ It only adds: a range that was once reported stays.
 from collections.abc import Iterable
 from ipaddress import ip_network
 from typing import Final
-from urllib.parse import urlsplit
 
 from liqod.apimachinery import labels
 from liqod.apimachinery.kinds import NODES
 from liqod.model.network import rangechecks
+from liqod.model.network.apiaddress import place_of
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.objects.partial import Node
 from liqod.network.ipam.configurations import cidrs_of
@@ -47,7 +47,7 @@ async def take_up(peer: Peer, told: ClusterCidrs) -> str:
         if node.metadata.labels.get(labels.TYPE) != labels.VIRTUAL_NODE_TYPE
         for at in node.status.addresses
     }
-    server = urlsplit(context.endpoint.server).hostname or ""
+    server, _ = place_of(context.endpoint.server)
     problem = too_large(had, wanted) or rangechecks.refuse_ranges(wanted, addresses, server)
     if problem:
         return problem

@@ -9,7 +9,6 @@ so.
 from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -26,6 +25,7 @@ from liqod.kube.ensure import ensure
 from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model.network import rangechecks
+from liqod.model.network.apiaddress import place_of
 from liqod.model.network.ranges import ClusterCidrs
 from liqod.model.objects import conditions
 from liqod.network.ipam.book import Book
@@ -115,7 +115,8 @@ class Configurations(Controller[Key]):
             await self._client.patch(CONFIGURATIONS, key[1], patch, key[0])
         claimed = cidrs_of(found.spec.remote)
         nodes = own_networks(self._nodes.informer).addresses
-        problem = rangechecks.refuse_ranges(claimed, nodes, self._api_server())
+        server, _ = place_of(self._context.endpoint.server)
+        problem = rangechecks.refuse_ranges(claimed, nodes, server)
         if problem or not claimed.pod:
             await self._write_status(
                 found, None, REFUSED, problem or "spec.remote names no pod range"
@@ -234,9 +235,6 @@ class Configurations(Controller[Key]):
                 f"make it there (liqoctl create configuration … -n {place})"
             )
             await self._write_status(found, None, OTHER_NAMESPACE, why)
-
-    def _api_server(self) -> str:
-        return urlsplit(self._context.endpoint.server).hostname or ""
 
 
 def alias_network(found: Configuration, kind: str, prefix: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -30,6 +29,7 @@ from liqod.kube.selection import Selection
 from liqod.kube.watched import Watched, by_key
 from liqod.model.crossing.addresses import family, parse
 from liqod.model.network import rangechecks
+from liqod.model.network.apiaddress import place_of
 from liqod.network.ipam.networks import TOPIC
 from liqod.network.ipam.pools import Addresses
 from liqod.resources import IP, IPS, NETWORKS, Network
@@ -151,7 +151,7 @@ class IPs(Controller[Key]):
         if is_opened((found.namespace, found.name), found.metadata.labels, self._context.namespace):
             return ""  # It is lent to nobody.
         nodes = own_networks(self._nodes.informer).addresses
-        server = urlsplit(self._context.endpoint.server).hostname or ""
+        server, _ = place_of(self._context.endpoint.server)
         problem = rangechecks.refuse_lent(found.spec.ip, nodes, server)
         if problem or not self._is_tenants(found):
             return problem
