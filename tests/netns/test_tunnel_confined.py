@@ -21,7 +21,7 @@ from liqod.tunnel.dialsockets import SPARE
 from liqod.tunnel.probes.messages import ProbeResult
 from simulator.suites.tunnels import Gateways
 from tests.netns import takenover
-from tests.netns.websockets import SERVER, between, files, joined, program_of
+from tests.netns.websockets import SERVER, between, files, joined, program_of, status_of
 from tests.simulated.borrower import eventually
 from tests.testbed.machine import run
 from tests.testbed.netns import Networks
@@ -135,3 +135,5 @@ async def test_it_dials_on_without_its_parent_with_the_sockets_that_it_has(both:
     await both.up(both.server)
     await joined(both, 20)
     assert files(process) <= before + 2
+    status = await status_of(both, "client")
+    assert (status.path, status.endpoint) == ("websocket", f"{SERVER}:443")

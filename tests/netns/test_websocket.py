@@ -121,18 +121,6 @@ def test_goes_through_a_proxy_that_speaks_tls_itself(tmp_path: Path):
 
 
 @between
-async def test_of_several_endpoints_the_one_that_answers_is_taken(both: Gateways) -> None:
-    await both.up(both.server)
-    began = trio.current_time()
-    nobody = ("198.51.100.77:443", "198.51.100.78:443", f"{SERVER}:444")
-    await both.up(both.client, endpoints=(*nobody, f"{SERVER}:443"))
-    await joined(both)
-    assert trio.current_time() - began < 10.0, "one after the other it would be after 30 s"
-    status = await status_of(both, "client")
-    assert status.endpoint == f"{SERVER}:443"
-
-
-@between
 async def test_a_connection_that_brings_nothing_is_replaced_without_losing_any(
     both: Gateways,
 ) -> None:

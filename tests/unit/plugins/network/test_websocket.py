@@ -193,20 +193,6 @@ async def test_to_look_at_one_of_another_release_ends_nothing(
         assert ended == []
 
 
-async def test_how_it_is_is_told_with_the_interfaces_counts(
-    tunnel: WebsocketTunnel, tmp_path: Path
-):
-    async with process(tmp_path, endpoint="203.0.113.7:443", age=2.5, why=""):
-        status = await tunnel.status()
-    assert status is not None
-    assert (status.path, status.endpoint, status.handshake_age) == (
-        "websocket",
-        "203.0.113.7:443",
-        2.5,
-    )
-    assert (status.received, status.sent) == (5, 6)
-
-
 def test_it_encrypts_and_is_used_where_wireguard_is_not():
     assert WEBSOCKET.encrypted
     assert not WEBSOCKET.on_request
