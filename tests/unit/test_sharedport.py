@@ -221,6 +221,19 @@ async def test_what_is_no_agreement_is_none(folder: Path, said: bytes, why: str)
             await machinesocketdial.calls(folder)
 
 
+async def test_a_folder_that_is_not_for_the_daemon_yet_is_said_and_ends_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`liqod node` makes it, and gives it to the daemon's group a moment later."""
+
+    def denied(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", denied)
+    with pytest.raises(NetworkError, match="start liqod node"):
+        await machinesocketdial.calls(folder)
+
+
 async def test_the_daemon_shows_who_is_refused_where_the_tunnels_have_the_port(
     folder: Path,
 ) -> None:
