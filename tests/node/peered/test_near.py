@@ -6,7 +6,9 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from math import sqrt
 from typing import Any
 
 import pytest
@@ -31,6 +33,9 @@ KEY = "liqod.io/endpoint-preference"
 API = "multicluster.x-k8s.io/v1beta1"
 IMPORT = group(API, MARKET, "serviceimports", "web")
 MANY, FEWER = 10_000, 2_000
+"""Connections that are counted, where the machine makes them within :data:`LONGEST`."""
+AT_ONCE, LONGEST = 500, 40.0
+"""Connections of one command, and the seconds after which no further one is begun."""
 ASKING = r"""
 import collections, concurrent.futures, json, socket, sys
 address, count, patience = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -108,12 +113,23 @@ def publish(member: Member, name: str, *manifests: dict[str, Any]) -> str:
 def asked(
     clusters: Joined, name: str, address: str, count: int = MANY, patience: float = 5.0
 ) -> dict[str, int]:
-    """How many new connections from a cluster's node each server has answered."""
-    began = time.monotonic()
-    output = clusters.inside(name, sys.executable, "-c", ASKING, address, str(count), str(patience))
-    found = dict(json.loads(output))
-    print(f"{count} connections to {address} in {time.monotonic() - began:.1f} s: {found}")
+    """How many new connections from a cluster's node each server has answered; on a busy machine
+    of fewer than were asked for."""
+    began, found = time.monotonic(), Counter[str]()
+    ask = (sys.executable, "-c", ASKING, address)
+    while found.total() < count and time.monotonic() < began + LONGEST:
+        few = min(AT_ONCE, count - found.total())
+        found.update(json.loads(clusters.inside(name, *ask, str(few), str(patience))))
+    print(f"connections to {address} in {time.monotonic() - began:.1f} s: {dict(found)}")
     return found
+
+
+def is_share(found: Mapping[str, int], names: Collection[str], share: float) -> bool:
+    """True if these servers have that part of the connections, each of which is led by chance: five
+    standard deviations are taken for one."""
+    total = sum(found.values())
+    got = sum(count for each, count in found.items() if each in names)
+    return abs(got - total * share) < 5 * sqrt(total * share * (1 - share))
 
 
 def prefer(member: Member, namespace: str, wish: str | None) -> None:
@@ -147,7 +163,8 @@ def test_connections_go_where_the_service_asks(market: Joined) -> None:
     wait_until("all four", lambda: heard(here | there), 60)
     found = asked(market, "rome", address)
     print(f"nothing asked: {found}")
-    assert all(abs(each - MANY / 4) < MANY / 50 for each in found.values())
+    assert found.keys() == here | there
+    assert all(is_share(found, {each}, 1 / 4) for each in found)
 
     prefer(rome, MARKET, "own-first")
     rome.comes_to(IMPORT, lambda one: verdict(one) == ("True", "OwnFirst"))
@@ -155,7 +172,6 @@ def test_connections_go_where_the_service_asks(market: Joined) -> None:
     found = asked(market, "rome", address)
     print(f"own first: {found}")
     assert set(found) == here
-    assert sum(found.values()) == MANY
 
     # kube-proxy goes on to the others as soon as the last own endpoint is not published any more.
     rome.patch(deployments(MARKET, "web"), {"spec": {"replicas": 0}})
@@ -175,8 +191,7 @@ def test_connections_go_where_the_service_asks(market: Joined) -> None:
     found = asked(market, "rome", address)
     print(f"a share of 25 %: {found}")
     assert not {"", *REFUSED} & found.keys()
-    share = sum(count for each, count in found.items() if each in there)
-    assert abs(share - MANY / 4) < MANY / 50
+    assert is_share(found, there, 1 / 4)
 
 
 @pytest.mark.clusterset
@@ -209,10 +224,8 @@ def test_shares_of_two_peers_are_what_connections_get(market: Joined, shop: Shop
     wait_until("five", lambda: len(asked(market, "rome", address, 100)) == 5, 20)
     found = asked(market, "rome", address, FEWER)
     print(f"shares of 20 and 40 %: {found}")
-    groups = ((40, own), (20, servers(market.members["milan"])), (40, third))
-    for share, names in groups:
-        got = sum(count for each, count in found.items() if each in names)
-        assert abs(got - FEWER * share / 100) < FEWER / 20
+    for part, names in ((0.4, own), (0.2, servers(market.members["milan"])), (0.4, third)):
+        assert is_share(found, names, part)
 
 
 @pytest.mark.clusterset
@@ -235,7 +248,6 @@ def test_clients_at_a_peer_use_what_runs_there_first(market: Joined, shop: Shop)
         found = asked(market, "milan", address)
         print(f"at a peer, its own first: {found}")
         assert set(found) == ours
-        assert sum(found.values()) == MANY
     finally:
         prefer(shop.rome, NAMESPACE, None)
     wait_until("all again", lambda: heard(every), 20)
@@ -253,10 +265,9 @@ def test_own_endpoints_alone_answer_where_the_service_asks_and_nobody_else(marke
     found = asked(market, "rome", address, FEWER)
     print(f"own only: {found}")
     assert set(found) == here
-    assert sum(found.values()) == FEWER
     rome.patch(deployments(MARKET, "web"), {"spec": {"replicas": 0}})
     wait_until("nobody", lambda: set(asked(market, "rome", address, 8, 0.5)) == REFUSED, 20)
-    assert asked(market, "rome", address, 1000) == {"refused": 1000}
+    assert set(asked(market, "rome", address, 1000)) == REFUSED
 
 
 @pytest.mark.clusterset
@@ -277,13 +288,13 @@ def test_the_last_endpoints_answer_where_the_service_asks_and_elsewhere_nobody(
     loses = publish(milan, "lost", gone)
     wait_until("nobody", lambda: set(asked(market, "milan", loses, 8)) == REFUSED, 20)
     wait_until("the last one", lambda: set(asked(market, "milan", keeps, 8)) == {last}, 20)
-    assert asked(market, "milan", keeps, FEWER) == {last: FEWER}
-    assert asked(market, "milan", loses, 1000) == {"refused": 1000}
+    assert set(asked(market, "milan", keeps, FEWER)) == {last}
+    assert set(asked(market, "milan", loses, 1000)) == REFUSED
     # None of them is used as soon as there is another.
     meta = {"name": "kept-more", "labels": {"kubernetes.io/service-name": "kept"}}
     milan.create(slices(MARKET), {**at_hand, "metadata": meta})
     wait_until("the other", lambda: set(asked(market, "milan", keeps, 8)) == {other}, 20)
-    assert asked(market, "milan", keeps, FEWER) == {other: FEWER}
+    assert set(asked(market, "milan", keeps, FEWER)) == {other}
 
 
 def test_pods_of_both_clusters_call_each_other_by_the_names_of_the_set(market: Joined) -> None:
