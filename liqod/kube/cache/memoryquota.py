@@ -168,14 +168,9 @@ class StoreUsage:
         """Remove the store from the quota."""
         self._holdings.remove(self)
 
-    def own(self, owner: str) -> int:
-        """Bytes of an owner in this store."""
-        spaces = self.spaces.items()
-        return sum(held for space, held in spaces if self._holdings.owner(space) == owner)
-
-    def elsewhere(self, owner: str) -> int:
-        """Bytes of an owner in other stores."""
-        return self._holdings.used(owner) - self.own(owner)
+    def used(self, owner: str) -> int:
+        """Bytes held of an owner, in all stores."""
+        return self._holdings.used(owner)
 
     def owner(self, namespace: str) -> str:
         """The owner of a namespace."""
@@ -208,7 +203,11 @@ class StoreUsage:
 
 
 class RelistUsage:
-    """The bytes that a store would hold with a new list.
+    """The bytes that a store holds together with a new list, which is to replace its content.
+
+    That content stays until then, so each object of it counts until the list has it, too. A list in
+    another order than objects came in would otherwise hold in full those that are stubs in the
+    store, beside those that the store has in full.
 
     Attributes:
         left_out: as of :class:`StoreUsage`, of the objects of the list.
@@ -218,11 +217,24 @@ class RelistUsage:
         self.left_out: dict[str, float] = {}
         self._part = part
         self._sums: dict[str, int] = {}
+        self._replaced: set[Key] = set()
 
-    def fit(self, key: Key, before: bytes | None, body: bytes) -> bytes | None:
-        """The bytes to keep of an object of the list, which may contain it twice."""
-        self.drop(key, before)
+    def fit(self, key: Key, known: bytes | None, before: bytes | None, body: bytes) -> bytes | None:
+        """The bytes to keep of an object of the list, which may contain it twice.
+
+        Args:
+            key, body: the object.
+            known: the bytes that the store has of it.
+            before: those that were kept of it when it was listed before.
+        """
         owner = self._part.owner(key[0])
+        if owner not in self._sums:
+            self._sums[owner] = self._part.used(owner)
+        again = key in self._replaced
+        self._replaced.add(key)
+        if known == body and not again:
+            return body  # as it is held already
+        self._sums[owner] -= cost(key, before if again else known)
         kept = self._part.within(owner, self._sums[owner], key, body, self.left_out)
         self._sums[owner] += cost(key, kept)
         return kept
@@ -233,10 +245,8 @@ class RelistUsage:
 
     def drop(self, key: Key, before: bytes | None) -> None:
         """Subtract the bytes that were kept of an object."""
-        owner = self._part.owner(key[0])
-        if owner not in self._sums:
-            self._sums[owner] = self._part.elsewhere(owner)
-        self._sums[owner] -= cost(key, before)
+        if before is not None:
+            self._sums[self._part.owner(key[0])] -= cost(key, before)
 
 
 def cost(key: Key, body: bytes | None) -> int:

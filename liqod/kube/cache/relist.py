@@ -43,7 +43,7 @@ class Relist:
         """Add an object."""
         known, body = self._store.get(item.key), self._store.trimmed(item.body)
         if self._draft is not None:
-            kept = self._draft.fit(item.key, self.found.get(item.key), body)
+            kept = self._draft.fit(item.key, known, self.found.get(item.key), body)
             if kept is None:
                 self.found.pop(item.key, None)
                 self.left_out += 1

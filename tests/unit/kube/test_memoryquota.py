@@ -151,11 +151,20 @@ def test_a_list_is_bounded_while_it_comes_in():
     fill(store, "shop", 8)
     new = {("shop", f"new-{number}"): body(number) for number in range(100)}
     found = listed(store, new)
-    assert sum(len(each) == SIZE for each in found.found.values()) == 9  # longer names
+    # Both are held until the list has replaced what was there before. Their names are longer.
+    assert sum(len(each) == SIZE for each in found.found.values()) == 1
     assert len(found.found) + found.left_out == 100
     same = {key: store.get(key) or b"" for key in store}
     again = listed(store, {**same, ("shop", "x"): body(0)})
     assert all(again.found[key] is each for key, each in same.items())
+
+
+def test_a_list_in_another_order_holds_in_full_what_the_store_does():
+    store = IndexedStore(part=MemoryQuota(ROOM, "").part(small))
+    fill(store, "shop", 20)
+    found = listed(store, {("shop", f"{number}"): body(number) for number in reversed(range(20))})
+    assert found.found == {key: store.get(key) for key in store}
+    assert all(store.get(key) is each for key, each in found.found.items() if len(each) == SIZE)
 
 
 def test_a_list_that_names_an_object_twice_counts_it_once():
