@@ -285,6 +285,8 @@ class Transport:
         except BaseException:
             connection.close()
             raise
+        if self._session is None:  # watches may be all that has been opened
+            self._remember_session(connection.wire)
         return ApiStream(head, connection, self.stats)
 
     async def _persist(self, request: ApiRequest, scope: trio.CancelScope) -> ApiResponse:

@@ -128,6 +128,14 @@ async def test_sessions_are_resumed_and_identities_renewed():
             assert (await client.raw("GET", "/")).body == b"other"
 
 
+async def test_a_stream_resumes_the_session_of_another_where_nothing_else_was_asked():
+    async with serving() as credentials, Client(credentials) as client:
+        for known in (False, True):
+            async with client.stream("GET", "/") as stream:
+                secured: Any = stream.connection.wire
+                assert secured.resumed is known
+
+
 async def test_a_session_of_the_old_identity_is_not_resumed_by_the_new():
     async with serving(client_cert=CLIENT.certificate, client_key=CLIENT.key) as credentials:
         client = Client(credentials)
