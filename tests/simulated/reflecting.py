@@ -6,11 +6,13 @@ identities are milan's administrator's. Most of it ships with liqod, for those w
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Any
 
 from liqod.apimachinery.kinds import PODS
 from liqod.kube.client import Client
 from liqod.kube.credentials.credentials import from_kubeconfig
+from liqod.plugins import loader
 from liqod.plugins.callguard import ORDINARY, CallGuardTimings
 from liqod.plugins.host import PluginHost
 from liqod.plugins.loader import Plugins
@@ -63,6 +65,12 @@ class Pair(trial.Pair):
         return sorted(new)
 
 
+@cache
+def built_in() -> Plugins:
+    """The plugins that liqod brings: their reflectors keep nothing, so all tests have the same."""
+    return loader.load(sources=loader.built_in())
+
+
 @asynccontextmanager
 async def pair(
     plugins: Plugins | None = None, text: str = "", guards: CallGuardTimings = ORDINARY
@@ -86,7 +94,7 @@ async def pair(
         context_of(rome, "rome", text) as context,
         context_of(milan, "milan") as lender,
     ):
-        host = None if plugins is None else PluginHost(plugins, guards)
+        host = PluginHost(built_in() if plugins is None else plugins, guards)
         made = Pair(rome, milan, context, lender, plugins=host)
         try:
             await made.prepare()
