@@ -186,6 +186,8 @@ def _pieces() -> Iterable[tuple[Manifest, str]]:
                 text = _if(SWITCHES[name], text)
             elif manifest != off[identity] and manifest["kind"] != "Secret":
                 text = _if(SWITCHES[name], text, _template(off[identity]))
+        if manifest["kind"] == "PodDisruptionBudget":
+            text = _if(".Values.podDisruptionBudget", text)
         yield manifest, text
 
 

@@ -68,6 +68,7 @@ def schema() -> Schema:
         "nodeSelector": {"type": "object", "additionalProperties": _TEXT},
         "tolerations": _objects(),
         "priorityClassName": _TEXT,
+        "podDisruptionBudget": _SWITCH,
         "monitoring": _table(
             dict.fromkeys(("serviceMonitor", "prometheusRule", "dashboard"), _SWITCH)
         ),

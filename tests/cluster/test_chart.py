@@ -290,6 +290,10 @@ def test_more_objects_come_by_value(helm: Helm) -> None:
         ("ConfigMap", "liqo", "liqod-dashboard"),
         ("NetworkPolicy", "liqo", "liqod"),
     }
+    named = ("--set", "networking.enabled=false,podDisruptionBudget=false")
+    assert few.keys() - rendered(helm.template(*named)).keys() == {
+        ("PodDisruptionBudget", "liqo", "liqod")
+    }
     [let_in] = added["NetworkPolicy", "liqo", "liqod"]["spec"]["ingress"]
     assert [each["port"] for each in let_in["ports"]] == ["webhook", "kubelet", "health", 6446]
     rules = (CHART.parents[1] / "monitoring.yaml").read_text()
@@ -319,6 +323,7 @@ def test_rights_for_a_plugin_are_those_of_the_command(helm: Helm) -> None:
         ("config.provider.pod_securty=restricted", "pod_securty"),
         ("config.provider.pod_security=tight", "pod_security"),
         ("replicas=0", "replicas"),
+        ("podDisruptionBudget=sometimes", "podDisruptionBudget"),
         ("architectures={arm64,x86_64}", "architectures"),
         ("dnsServer.enabled=true", "so set services"),
         ("services=true,dnsServer.enabled=yes", "enabled"),
