@@ -535,12 +535,20 @@ def test_each_part_of_a_gateway_fails_that_carries_a_websocket(clusters: Podded)
             assert lost <= most, part
 
 
-def borrow_by_liqos_user(clusters: Podded, folder: Path) -> None:
-    """As the page says, with a peering user that Liqo's command makes; and the end of that."""
-    typed = typing(clusters, folder)
+@pytest.mark.handshake
+def test_a_consumer_borrows_by_a_peering_user_of_liqos_as_its_page_says(
+    clusters: Podded, tmp_path: Path
+) -> None:
+    """The clusters are peered afterwards as they were before."""
+    rome, milan = clusters.members["rome"], clusters.members["milan"]
+    rome.liqod("unpeer", "milan", "--yes")
+    milan.liqod("unpeer", "rome", "--yes")
+    typed = typing(clusters, tmp_path)
     typed.section(shownblocks.commands("how-to/with-liqo", "liqod borrows, Liqo lends"))
-    assert clusters.members["rome"].node_is_ready("milan")
+    assert rome.node_is_ready("milan")
     typed.section(shownblocks.commands("how-to/with-liqo", "The end", only="liqod"))
+    milan.liqod("unpeer", "rome", "--yes")
+    clusters.liqoctl("rome", "peer", *clusters.remote("milan"))
 
 
 @pytest.mark.handshake
@@ -569,8 +577,6 @@ def test_nothing_is_left(clusters: Podded, tmp_path: Path) -> None:
         member.plane.kubectl(*echo, "--force")
     clusters.liqoctl("rome", "unpeer", *clusters.remote("milan"), "--wait", "--skip-confirm")
     rome.liqod("unpeer", "milan", "--yes")
-    milan.liqod("unpeer", "rome", "--yes")
-    borrow_by_liqos_user(clusters, tmp_path)
     milan.liqod("unpeer", "rome", "--yes")
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(lambda name: leaves_nothing(clusters, name, tmp_path), clusters.members))
