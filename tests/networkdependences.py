@@ -86,6 +86,7 @@ NETWORK = (
     "liqod/sharedport.py",
     "liqod/telemetry",
     "liqod/tunnel",
+    "liqod/warystream.py",
     # How the daemon drives them.
     "liqod/cluster",
     "liqod/daemon.py",

@@ -32,6 +32,7 @@ from liqod.runtime.account import Account
 from liqod.runtime.connectionlimit import address_of, serve_listeners
 from liqod.runtime.supervise import leaves
 from liqod.runtime.tokenbucket import TokenBucket
+from liqod.warystream import WaryListener, WaryStream
 from liqod.websocket import UpgradeRefusal, UpgradeRequest, Websocket, WebsocketClosed
 
 REVIEWS = 4
@@ -41,6 +42,9 @@ READ_RATE, READ_BURST = 16 * 1024, 512 * 1024
 """Bytes read from a client, per second and at once: all data costs a little work, pings and empty
 frames included, and those never reach a limit on messages."""
 BACKLOG = 64
+MOST_LOCAL = 128
+"""Connections at the Unix socket, with those that are still being closed; the places of those who
+shake hands there, and of viewers, are fewer."""
 MODE = 0o660
 
 Handler = Callable[[Websocket, Guest], Awaitable[None]]
@@ -85,10 +89,13 @@ class Server:
             listeners: all on Unix sockets, or all over TCP.
             context: gives the TLS context for a new connection; None for Unix sockets.
         """
-        serve = self._serve_local if context is None else partial(self._serve_remote, context)
-        await serve_listeners(serve, listeners)
+        if context is None:
+            wary = [WaryListener(each, MOST_LOCAL) for each in listeners]
+            await serve_listeners(self._serve_local, wary)
+        else:
+            await serve_listeners(partial(self._serve_remote, context), listeners)
 
-    async def _serve_local(self, stream: trio.SocketStream) -> None:
+    async def _serve_local(self, stream: WaryStream) -> None:
         guest = access.local(stream.socket)  # type: ignore[arg-type]  # as the standard one's
 
         async def who(request: UpgradeRequest) -> Guest | None:
@@ -107,7 +114,7 @@ class Server:
 
     async def _behind_wall(
         self,
-        stream: trio.SocketStream,
+        stream: trio.abc.Stream,
         context: Callable[[], ssl.SSLContext] | None,
         who: WhoIs,
     ) -> None:

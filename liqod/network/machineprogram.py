@@ -31,7 +31,6 @@ from liqod.network.machine import callrelay
 from liqod.network.machine.machineside import MachineSide
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket, deny
 from liqod.network.machine.orderchecks import ReservedAddresses
-from liqod.network.machine.warystream import WaryStream
 from liqod.network.machinesocketdial import calls_socket
 from liqod.network.orders.greeting import SOCKET
 from liqod.network.orders.tunnels import BackendTrouble, Surroundings
@@ -43,6 +42,7 @@ from liqod.runtime.backoff import Backoff
 from liqod.runtime.log import Seldom
 from liqod.runtime.supervise import explain
 from liqod.sharedport import SHARED
+from liqod.warystream import WaryStream
 
 RETRIES = Backoff(first=1.0, last=30.0)
 """Seconds until the socket is tried again."""

@@ -9,7 +9,7 @@ places of each face is derived in :mod:`liqod.runtime.account`.
 import errno
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
@@ -23,6 +23,7 @@ from liqod.runtime.log import Seldom
 
 log = logging.getLogger(__name__)
 
+S = TypeVar("S", bound=trio.abc.Stream)
 T = TypeVar("T")
 
 _full = Seldom()
@@ -307,8 +308,7 @@ async def accepted(accept: Callable[[], Awaitable[T]], seldom: Seldom = _seldom)
 
 
 async def serve_listeners(
-    welcome: Callable[[trio.SocketStream], Awaitable[object]],
-    listeners: list[trio.SocketListener],
+    welcome: Callable[[S], Awaitable[object]], listeners: Sequence[trio.abc.Listener[S]]
 ) -> None:
     """Hand each connection to a task of its own, until cancelled."""
     async with trio.open_nursery() as nursery:

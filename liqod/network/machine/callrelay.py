@@ -14,7 +14,6 @@ import trio
 
 from liqod.errors import NetworkError
 from liqod.network.machine.machinesocket import deny
-from liqod.network.machine.warystream import WaryStream
 from liqod.plugins.network.machineprocess import MachineProcess
 from liqod.runtime.gather import either
 from liqod.sharedport import (
@@ -25,6 +24,7 @@ from liqod.sharedport import (
     received,
     send,
 )
+from liqod.warystream import WaryStream
 
 
 async def serve(process: MachineProcess, daemon: WaryStream, port: int, cluster: str) -> None:

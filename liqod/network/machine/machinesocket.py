@@ -16,17 +16,18 @@ import stat
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 
 import trio
 
 from liqod.errors import NetworkError
 from liqod.network.framestream import FrameStream
-from liqod.network.machine.warystream import WaryStream
 from liqod.network.orders.greeting import Denied
-from liqod.runtime.connectionlimit import accepted
+from liqod.runtime.connectionlimit import serve_listeners
 from liqod.runtime.unixpeer import unix_peer
+from liqod.warystream import WaryListener, WaryStream
 
 MOST: Final = 8
 """Connections to one socket at a time: one that orders, and those that have not greeted yet."""
@@ -81,19 +82,12 @@ class MachineSocket:
             }
             async with trio.open_nursery() as nursery:
                 for name, each in made.items():
-                    nursery.start_soon(self._accept, name, trio.socket.from_stdlib_socket(each))
+                    listening = trio.SocketListener(trio.socket.from_stdlib_socket(each))
+                    listener = WaryListener(listening, 2 * MOST)
+                    nursery.start_soon(serve_listeners, partial(self._take, name), [listener])
                 task_status.started(self._folder)
 
-    async def _accept(self, name: str, listener: trio.socket.SocketType) -> NoReturn:
-        places = trio.Semaphore(2 * MOST)
-        async with trio.open_nursery() as nursery:
-            while True:
-                await places.acquire()
-                came, _ = await accepted(listener.accept)
-                nursery.start_soon(self._take, name, WaryStream(trio.SocketStream(came)), places)
-        raise AssertionError("listening ends by cancellation only")
-
-    async def _take(self, name: str, stream: WaryStream, places: trio.Semaphore) -> None:
+    async def _take(self, name: str, stream: WaryStream) -> None:
         self._taken[name] += 1
         try:
             problem = self._refusal(name, stream)
@@ -103,9 +97,6 @@ class MachineSocket:
                 await self._faces[name](stream)
         finally:
             self._taken[name] -= 1
-            await trio.aclose_forcefully(stream)
-            await stream.closed()
-            places.release()
 
     def _refusal(self, name: str, stream: WaryStream) -> str:
         """The reason why a connection is not served; empty where it is."""

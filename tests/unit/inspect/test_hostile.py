@@ -1,6 +1,7 @@
 """Hostile and broken clients: each costs itself its connection, and nobody else anything."""
 
 import socket
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from liqod.inspect.protocol import GetTasks, RequestDone, RequestRefused, Subscr
 from liqod.inspect.timings import InspectorTimings
 from liqod.runtime.account import PARTS, Account
 from tests.unit.inspect.serving import GREETING, PATH, eventually, responds, serving
+from tests.unit.lingering import LINGERS, hand, lingering
 from tests.unit.model.states import peer, state
 
 
@@ -226,4 +228,37 @@ async def test_one_that_vanishes_leaves_nothing_behind(tmp_path: Path):
             await eventually(lambda: len(served.stream) == 1)
             await stream.aclose()
             await eventually(lambda: len(served.stream) == 0)
+        await responds(served)
+
+
+@pytest.mark.parametrize("unread", [False, True])
+async def test_descriptors_that_come_along_keep_no_viewer_waiting(
+    tmp_path: Path, unread: bool
+) -> None:
+    async with serving(tmp_path) as served:
+        with socket.socket(socket.AF_UNIX) as hostile, lingering() as connection:
+            hostile.connect(str(served.path))
+            if unread:
+                # It ends with this one, and what is behind it is never received.
+                hand(hostile, hostile.fileno())
+            hand(hostile, connection.fileno())
+            connection.close()
+            began = time.monotonic()
+            await responds(served, LINGERS)
+            assert time.monotonic() - began < LINGERS / 2
+
+
+async def test_a_connection_has_its_place_until_it_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inspectorserver, "MOST_LOCAL", 1)
+    async with serving(tmp_path) as served:
+        with lingering() as connection:
+            with socket.socket(socket.AF_UNIX) as hostile:
+                hostile.connect(str(served.path))
+                hand(hostile, hostile.fileno())
+                hand(hostile, connection.fileno())
+                connection.close()
+            with pytest.raises(trio.TooSlowError):
+                await responds(served, 1)
         await responds(served)

@@ -2,12 +2,8 @@
 
 import os
 import socket
-import struct
 import tempfile
 import time
-from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -17,32 +13,8 @@ from trio.testing import wait_all_tasks_blocked
 from liqod.network.machine.machineserver import MachineServer
 from liqod.network.machine.machinesocket import DaemonAccount, MachineSocket
 from liqod.network.orders.greeting import SOCKET
+from tests.unit.lingering import LINGERS, hand, lingering
 from tests.unit.network.ordering import admitted, hello
-
-LINGERS = 20
-"""Seconds for which the close of what it hands over waits."""
-
-
-@contextmanager
-def lingering() -> Iterator[socket.socket]:
-    """A TCP connection whose last close waits, since the other end reads nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        made = socket.create_connection(server.getsockname())
-        with server.accept()[0]:
-            made.setblocking(False)
-            for _ in range(2):
-                with suppress(BlockingIOError):
-                    while True:
-                        made.send(bytes(1 << 16))
-                time.sleep(0.3)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, LINGERS))
-            yield made
-        # Now it can be closed: the other end has gone.
-
-
-def hand(connection: socket.socket, file: int) -> None:
-    """Sends a descriptor beside a byte."""
-    connection.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", [file]))])
 
 
 @pytest.mark.parametrize("unread", [False, True])

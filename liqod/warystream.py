@@ -1,4 +1,4 @@
-"""A Unix connection of a program that may be an attacker's, which keeps this one never waiting.
+"""Unix connections of programs that may be an attacker's, which keep this one never waiting.
 
 A descriptor that comes along is closed by whoever receives it, or closes a connection in which it
 lies unread. The last ``close`` of a socket waits for as long as its sender has set
@@ -7,7 +7,8 @@ lies unread. The last ``close`` of a socket waits for as long as its sender has 
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final
 
 import trio
@@ -18,8 +19,6 @@ READ: Final = 65536
 """Bytes at once."""
 MOST_FILES: Final = 253
 """Descriptors that the kernel lets be beside one message."""
-LOOKED: Final = 0.01
-"""Seconds between looks at whether a connection is closed."""
 
 
 class WaryStream(trio.abc.Stream):
@@ -27,15 +26,17 @@ class WaryStream(trio.abc.Stream):
 
     Args:
         stream: the same, which is this one's from now on.
+        closed: called once it is closed, which may be long after that was requested.
 
     Attributes:
         socket: of it.
     """
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    def __init__(
+        self, stream: trio.SocketStream, closed: Callable[[], object] = lambda: None
+    ) -> None:
         self.socket: trio.socket.SocketType = stream.socket
-        self._stream = stream
-        self._closing: threading.Thread | None = None
+        self._stream, self._closed = stream, closed
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """As :meth:`trio.abc.SendStream.send_all`."""
@@ -56,7 +57,7 @@ class WaryStream(trio.abc.Stream):
         except OSError as error:
             raise trio.BrokenResourceError(str(error)) from error
         if files:
-            _closing(files)
+            _close_soon(files, lambda: None)
             raise trio.BrokenResourceError("descriptors come along, which nobody has requested")
         return data
 
@@ -64,22 +65,44 @@ class WaryStream(trio.abc.Stream):
         """As :meth:`trio.abc.AsyncResource.aclose`."""
         if self.socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self.socket)
-            self._closing = _closing([self.socket.detach()])
+            _close_soon([self.socket.detach()], self._closed)
         await trio.lowlevel.checkpoint()
 
-    async def closed(self) -> None:
-        """Wait until it is closed, once it is about to be: its place is taken until then."""
-        while self._closing is not None and self._closing.is_alive():  # noqa: ASYNC110  # a thread
-            await trio.sleep(LOOKED)
+
+class WaryListener(trio.abc.Listener[WaryStream]):
+    """A listener for such connections, of which it lets only so many be open.
+
+    Args:
+        listener: at a Unix socket.
+        most: connections, with those that are still being closed.
+    """
+
+    def __init__(self, listener: trio.SocketListener, most: int) -> None:
+        self._listener, self._places = listener, trio.Semaphore(most)
+
+    async def accept(self) -> WaryStream:
+        """As :meth:`trio.abc.Listener.accept`, once one may be open. Raises OSError."""
+        await self._places.acquire()
+        try:
+            came = await self._listener.accept()
+        except BaseException:
+            self._places.release()
+            raise
+        return WaryStream(came, self._places.release)
+
+    async def aclose(self) -> None:
+        """As :meth:`trio.abc.AsyncResource.aclose`."""
+        await self._listener.aclose()
 
 
-def _closing(files: Sequence[int]) -> threading.Thread:
-    """A thread that closes descriptors."""
-    made = threading.Thread(target=_close, args=(files,), name="liqod-close", daemon=True)
-    made.start()
-    return made
+def _close_soon(files: Sequence[int], then: Callable[[], object]) -> None:
+    """Closes descriptors in a thread; Trio's calls a function after that."""
+    token = trio.lowlevel.current_trio_token()
 
+    def close() -> None:
+        for each in files:
+            os.close(each)
+        with suppress(trio.RunFinishedError):
+            token.run_sync_soon(then)
 
-def _close(files: Sequence[int]) -> None:
-    for each in files:
-        os.close(each)
+    threading.Thread(target=close, name="liqod-close", daemon=True).start()
