@@ -121,6 +121,8 @@ class PeerProber:
         self._kernel: Liveness | None = None
         """Of the kernel at the other side; None while its daemon answers."""
         self._mute = trio.Event()
+        # One for all sockets: a flood may outlast the one at which it began.
+        self._answers = TokenBucket(ANSWERS, ANSWERS_KEPT)
 
     async def run(self) -> NoReturn:
         """Probe until cancelled."""
@@ -234,7 +236,6 @@ class PeerProber:
 
     async def _receive(self, sock: trio.socket.SocketType) -> NoReturn:
         """Answer requests, and take answers; a flood is read slowly, and dropped."""
-        bucket = TokenBucket(ANSWERS, ANSWERS_KEPT)
         while True:
             began = trio.current_time()
             for _ in range(BATCH):
@@ -253,7 +254,7 @@ class PeerProber:
                 if message.msgType == "PONG":
                     if self._liveness.on_answer(message.timeStamp, now):
                         self._judge(now)
-                elif message.msgType == "PING" and bucket.takes(now):
+                elif message.msgType == "PING" and self._answers.takes(now):
                     pong = Message(message.cluster_id, "PONG", message.timeStamp)
                     try:
                         await sock.sendto(msgspec.json.encode(pong), origin)
