@@ -61,7 +61,10 @@ class OtherHalf:
         self.cleared: tuple[str, ...] = ()
 
     async def end_borrowing(self, progress: Progress) -> bool:
-        """End the peer's borrowing from this cluster; False where the client has not the right.
+        """End the peer's borrowing from this cluster.
+
+        It is not ended, and False, where the client has not the right, and where the virtual nodes
+        do not go in time: the peer's daemon may not run.
 
         Args:
             progress: called with each step.
@@ -76,7 +79,10 @@ class OtherHalf:
         except Forbidden:
             return False
         progress("drain and remove the peer's virtual nodes")
-        await poll_until(lambda: onehalf.is_none_left(remote, VIRTUAL_NODES, namespace))
+        with trio.move_on_after(WITHIN) as waiting:
+            await poll_until(lambda: onehalf.is_none_left(remote, VIRTUAL_NODES, namespace))
+        if waiting.cancelled_caught:
+            return False
         await remote.delete_selected(IDENTITIES, Selection(namespace))
         return True
 
@@ -93,8 +99,12 @@ class OtherHalf:
             return ""
         try:
             if self._is_administrators:
-                with trio.move_on_after(WITHIN):
+                with trio.move_on_after(WITHIN) as waiting:
                     await self._end_all(progress)
+                if waiting.cancelled_caught:
+                    # Of no use any more. Without these its daemon goes on by itself once it runs.
+                    await networkleaving.clear(self._client, self._namespace)
+                    await self._client.delete_selected(IDENTITIES, Selection(self._namespace))
             else:
                 await self._client.delete(TENANTS, self.here, self._namespace)
                 await self._client.delete(SECRETS, labels.NONCE_SECRET, self._namespace)

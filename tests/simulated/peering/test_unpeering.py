@@ -125,18 +125,34 @@ async def test_a_peering_user_clears_what_it_may_and_the_rest_is_named():
 
 
 @pytest.mark.long
-async def test_a_peer_whose_daemon_does_not_run_is_cleared_as_far_as_that_goes(
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(otherhalf, "WITHIN", 2.0)
+async def test_a_lender_whose_daemon_does_not_run_is_cleared_all_the_same():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
         await milan.stop()
         other = await otherhalf.find(rome.admin, milan.admin, "milan")
         with trio.fail_after(60):
             end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
-        if end.keeps.namespace:
-            assert f"milan keeps the namespace {AT_MILAN}" in end.summary("milan")
+        assert not end.keeps.namespace
+        assert f"Namespace {AT_MILAN}" in end.cleared
+        await milan.gone(NAMESPACES, AT_MILAN)
+
+
+@pytest.mark.long
+async def test_a_borrower_whose_daemon_does_not_run_holds_nothing_up(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr(otherhalf, "WITHIN", 2.0)
+    async with members("rome", "milan") as [rome, milan]:
+        await milan.peer(rome)
+        await milan.stop()
+        other = await otherhalf.find(rome.admin, milan.admin, "milan")
+        with trio.fail_after(60):
+            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        await rome.gone(FOREIGN_CLUSTERS, "milan")
+        said = end.summary("milan")
+        # Only its daemon may take its virtual node away.
+        assert "milan keeps its virtual nodes and slices" in said
+        assert f"the namespace {AT_MILAN} with the key" in said
         await milan.start()
         await milan.gone(NAMESPACES, AT_MILAN)
 
