@@ -1,6 +1,5 @@
 """A cluster's id that is another one all of a sudden, under a daemon at work and at its start."""
 
-import http.client
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from liqod.kube.selection import Selection
 from liqod.resources import NAMESPACE_MAPS, RESOURCE_SLICES, TENANTS
 from tests.simulated.borrower import eventually
 from tests.simulated.daemon.test_daemon import said, wait_until_said
+from tests.simulated.daemon.test_health import probe
 from tests.simulated.processes import Site, sites
 from tests.simulated.shops import SHOP, THERE, deployment, is_ready
 from tests.testbed.processes import free_ports
@@ -43,17 +43,6 @@ async def scaled(rome: Site, milan: Site, replicas: int) -> None:
     await eventually(lambda: remote_pods(milan), lambda found: len(found) == replicas)
 
 
-def answered(port: int) -> tuple[int, str]:
-    """Status and text with which a daemon answers ``/readyz``."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
-    try:
-        connection.request("GET", "/readyz")
-        answer = connection.getresponse()
-        return answer.status, answer.read().decode()
-    finally:
-        connection.close()
-
-
 @pytest.mark.long
 async def test_the_daemon_goes_on_under_the_one_that_its_peers_know(tmp_path: Path) -> None:
     async with sites(tmp_path, "rome", "milan") as (rome, milan):
@@ -78,7 +67,7 @@ async def test_the_daemon_goes_on_under_the_one_that_its_peers_know(tmp_path: Pa
         await rome.stop()
         rome.daemon.launch()
         await trio.to_thread.run_sync(wait_until_said, rome.daemon, f"STATUS=waiting: {SAID}")
-        status, why = await trio.to_thread.run_sync(answered, port)
+        status, why = await trio.to_thread.run_sync(probe, rome.daemon, "/readyz")
         assert (status, SAID in why) == (503, True)
         peer = ("peer", "--remote-kubeconfig", str(rome.kubeconfig))
         refused = await rome.liqod(*peer, check=False)

@@ -20,9 +20,16 @@ from liqod.resources import (
     VIRTUAL_NODES,
 )
 from simulator.controllers.garbage import Garbage
-from tests.simulated.members import AT_MILAN, AT_ROME, members, verdicts
+from tests.simulated.members import AT_MILAN, AT_ROME, Member, members, verdicts
 from tests.simulated.prepared import quiet
 from tests.simulated.processes import command
+
+
+async def end_both(member: Member, remote: Client, peer: str) -> unpeering.Departed:
+    """Ends both halves of a peering in time, with a client of the peer."""
+    other = await otherhalf.find(member.admin, remote, peer)
+    with trio.fail_after(60):
+        return await unpeering.unpeer(member.admin, peer, other=other, progress=quiet)
 
 
 @pytest.mark.long
@@ -49,9 +56,7 @@ async def test_what_the_other_side_keeps_is_named_and_goes_with_the_rights():
         async with Client(from_kubeconfig(await rome.peering_user(milan))) as user:
             other = await otherhalf.find(milan.admin, user, "rome")
             assert not await other.end_borrowing(quiet)
-        other = await otherhalf.find(milan.admin, rome.admin, "rome")
-        with trio.fail_after(60):
-            end = await unpeering.unpeer(milan.admin, "rome", other=other, progress=quiet)
+        end = await end_both(milan, rome.admin, "rome")
         assert end.complete
         said = end.summary("rome")
         assert said.startswith("unpeered from rome; cleared there: VirtualNode milan, ")
@@ -90,9 +95,7 @@ async def test_an_administrators_kubeconfig_clears_the_provider_with_the_key_tha
         await rome.peer(milan)
         tenant = await milan.admin.get(NAMESPACES, AT_MILAN)
         assert labels.ACCEPTED_KEY in tenant["metadata"]["annotations"]
-        other = await otherhalf.find(rome.admin, milan.admin, "milan")
-        with trio.fail_after(60):
-            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        end = await end_both(rome, milan.admin, "milan")
         said = end.summary("milan")
         assert said.startswith("unpeered from milan; cleared there: ")
         assert "Tenant rome" in said
@@ -107,9 +110,7 @@ async def test_a_peering_user_clears_what_it_may_and_the_rest_is_named():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
         async with Client(from_kubeconfig(await milan.peering_user(rome))) as user:
-            other = await otherhalf.find(rome.admin, user, "milan")
-            with trio.fail_after(60):
-                end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+            end = await end_both(rome, user, "milan")
         assert end.summary("milan").startswith(
             "unpeered from milan; cleared there: Tenant rome; milan keeps the namespace "
             f"{AT_MILAN} with the key that it has accepted until `liqod unpeer rome`"
@@ -117,9 +118,7 @@ async def test_a_peering_user_clears_what_it_may_and_the_rest_is_named():
         await milan.gone(TENANTS, "rome", AT_MILAN)
         assert await milan.admin.find(NAMESPACES, AT_MILAN) is not None
         # Afterwards it is cleared from here, too, by an administrator's.
-        other = await otherhalf.find(rome.admin, milan.admin, "milan")
-        with trio.fail_after(60):
-            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        end = await end_both(rome, milan.admin, "milan")
         assert f"Namespace {AT_MILAN}" in end.cleared
         await milan.gone(NAMESPACES, AT_MILAN)
 
@@ -129,9 +128,7 @@ async def test_a_lender_whose_daemon_does_not_run_is_cleared_all_the_same():
     async with members("rome", "milan") as [rome, milan]:
         await rome.peer(milan)
         await milan.stop()
-        other = await otherhalf.find(rome.admin, milan.admin, "milan")
-        with trio.fail_after(60):
-            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        end = await end_both(rome, milan.admin, "milan")
         assert not end.keeps.namespace
         assert f"Namespace {AT_MILAN}" in end.cleared
         await milan.gone(NAMESPACES, AT_MILAN)
@@ -145,9 +142,7 @@ async def test_a_borrower_whose_daemon_does_not_run_holds_nothing_up(
     async with members("rome", "milan") as [rome, milan]:
         await milan.peer(rome)
         await milan.stop()
-        other = await otherhalf.find(rome.admin, milan.admin, "milan")
-        with trio.fail_after(60):
-            end = await unpeering.unpeer(rome.admin, "milan", other=other, progress=quiet)
+        end = await end_both(rome, milan.admin, "milan")
         await rome.gone(FOREIGN_CLUSTERS, "milan")
         said = end.summary("milan")
         # Only its daemon may take its virtual node away.
